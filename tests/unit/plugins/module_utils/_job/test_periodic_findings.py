@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import p
 
 MONITOR = {"check": "xid", "severity": "monitor", "message": "unknown."}
 RESTART = {"check": "storage_hang", "severity": "restart", "message": "/efs: no answer within 60 s."}
+REBOOT = {"check": "nvlink", "severity": "reboot", "message": "NVLink 3 is down."}
 REPLACE = {"check": "xid", "severity": "replace", "message": "Xid 79."}
 
 
@@ -41,6 +42,13 @@ def test_the_worst_finding_is_returned_once(path):
     periodic_findings.write([MONITOR], 155.0)
     os.utime(path, (2e9, 2e9))
     assert findings.worst(156.0, own_processes) is None
+
+
+@pytest.mark.parametrize(("reported", "worst"), [([RESTART, REBOOT], "reboot"), ([REBOOT, REPLACE, RESTART], "replace")])
+def test_the_finding_that_requires_most_is_the_worst(reported, worst):
+    findings = periodic_findings.PeriodicFindings(since=100.0)
+    periodic_findings.write(reported, 150.0)
+    assert findings.worst(151.0, own_processes).severity == worst
 
 
 def test_a_finding_that_only_requires_a_restart_of_the_job_counts_once_while_it_stays(path):
