@@ -150,9 +150,9 @@ def _unreachable(ranks: Sequence[Stuck]) -> list[int]:
 
     If two ranks cannot reach each other, either of them may be the cause.
     """
-    most = max((rank.get("silent_peers", 0) for rank in ranks), default=0)
-    found = [index for index, rank in enumerate(ranks) if most and rank.get("silent_peers", 0) == most]
-    return found if len(found) == 1 else []
+    shares = [rank.get("silent_peers", 0) for rank in ranks]
+    most = max(shares, default=0)
+    return [shares.index(most)] if most and shares.count(most) == 1 else []
 
 
 def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> ProcessRecord:

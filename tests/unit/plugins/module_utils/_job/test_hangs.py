@@ -124,7 +124,8 @@ def test_without_steps_every_sign_of_activity_counts():
     activity.add([{"loss": 1}], 101)
     activity.add([], 110)
     assert not activity.describe_hang(131)
-    assert activity.describe_hang(132)
+    assert activity.describe_hang(132) == "for 31 s, with no output, reported step or checkpoint"
+    assert activity.needs_signs(101)
 
 
 def test_a_pause_between_steps_is_no_hang_before_the_minimum():
@@ -133,15 +134,22 @@ def test_a_pause_between_steps_is_no_hang_before_the_minimum():
     for step in range(6):
         activity.add([entry(step)], 100.0 + step)
     assert (activity.needs_signs(105 + 4.9), activity.needs_signs(105 + 5.1)) == (False, True)
-    assert (activity.suspects_hang(105 + 295.9), activity.suspects_hang(105 + 296.1)) == (False, True)
+    assert (activity.suspects_hang(105 + 295.9), activity.suspects_hang(105 + 296)) == (False, True)
     assert not activity.describe_hang(105 + 299.9)
-    assert activity.describe_hang(105 + 300.1) == "for 300 s, with a median step of 1 s"
+    assert activity.describe_hang(105 + 300) == "for 300 s, with a median step of 1 s"
     activity.see(("output", 1), 115)
     activity.see(("output", 1), 200)
     assert activity.describe_hang(405.1), "signs that are seen for the first time are no activity"
     activity.see(("output", 2), 400)
     assert not activity.describe_hang(699.9)
     assert activity.describe_hang(700.1) == "for 595 s, with a median step of 1 s"
+
+
+def test_without_a_minimum_output_does_not_replace_a_step():
+    activity, last = stepping(1.0, 6)
+    for number in range(2):
+        activity.see(("output", number), last + 10)
+    assert activity.describe_hang(last + 10)
 
 
 def test_the_minimum_does_not_shorten_the_time_for_long_steps():
@@ -171,6 +179,7 @@ def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=
         ([rank(0, waits=True), rank(1, "x", waits=True), rank(2, waits=True)], [0, 0, 0], 1),
         ([rank(0), rank(1, "x")], [0, 0], None),
         ([rank(0), rank(1, "x"), rank(2, "y")], [0, 0, 0], None),
+        ([rank(0), rank(1), rank(2, "x"), rank(3, "y")], [0, 0, 0, 0], 2),
         ([rank(0), rank(1), rank(2)], [0, 0, 0], None),
         ([rank(0), rank(1), rank(2)], [10, 4, 10], 1),
         ([rank(0), rank(1), rank(2)], [10, 5, 10], None),
@@ -183,6 +192,7 @@ def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=
         ([rank(0, suspended=True), rank(1, suspended=True)], [0, 0], None),
         ([rank(0, silent=33), rank(1, silent=100), rank(2)], [0, 0, 0], 1),
         ([rank(0, silent=100), rank(1, silent=100)], [0, 0], None),
+        ([rank(0, silent=50), rank(1, silent=50), rank(2)], [0, 0, 0], None),
         ([rank(0, waits=True, silent=50), rank(1), rank(2, waits=True)], [0, 0, 0], 0),
         ([rank(0, silent=100), rank(1, suspended=True)], [0, 0], 1),
     ],
@@ -238,6 +248,7 @@ def process(number, *stuck, ranks=None):
         ([process(0, rank(0, "a")), process(1, rank(1, "a"))], "rank0", "all ranks are at a", {"what": "a hang at a"}),
         ([process(0, rank(0, "a"))], "rank0", "it is at a", {"what": "a hang at a"}),
         ([process(0, rank(0, "a")), process(1, rank(1, "b"))], "rank0", "it is at a", {"what": "a hang at a"}),
+        ([process(0, rank(0, "a", silent=100)), process(1, rank(1, "b", silent=100))], "rank0", "it is at a", {"what": "a hang at a"}),
         ([process(0, rank(0, "")), process(1)], "rank0", "", {"what": "a hang"}),
         ([process(0), process(1)], "rank0", "", {"what": "a hang"}),
     ],
