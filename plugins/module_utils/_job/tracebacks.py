@@ -51,11 +51,11 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     The place is the innermost frame in `directory`, which contains the job's code, or the innermost of all frames if no frame is in
     `directory`.
     """
-    last = next((index for index in range(len(lines) - 1, -1, -1) if FRAME.match(lines[index])), None)
-    if last is None:
+    found = next(((index, frame) for index in reversed(range(len(lines))) if (frame := FRAME.match(lines[index]))), None)
+    if found is None:
         return None
-    innermost = FRAME.match(lines[last])
-    prefix = innermost["prefix"] if innermost else ""
+    last, innermost = found
+    prefix = innermost["prefix"]
     error = _error(lines[last + 1 :], prefix)
     if error is None:
         return None
@@ -63,14 +63,10 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     for line in reversed(lines[: last + 1]):
         frame = FRAME.match(line)
         if frame and frame["prefix"] == prefix:
-            frames.append(frame)
+            frames.append((frame["path"], frame["line"]))
         elif HEAD in line:
             break
-    inside = directory.rstrip("/") + "/"
-    frame = next((frame for frame in frames if frame["path"].startswith(inside)), frames[0])
-    path = frame["path"][len(inside) :] if frame["path"].startswith(inside) else os.path.basename(frame["path"])
-    kind, message = error["kind"].rpartition(".")[2], (error["message"] or "")[:MESSAGE_LIMIT]
-    return ScriptError(kind, f"{path[-MESSAGE_LIMIT:]}, line {frame['line']}", message)
+    return ScriptError(error["kind"].rpartition(".")[2], place(frames, directory), (error["message"] or "")[:MESSAGE_LIMIT])
 
 
 def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | None:
@@ -79,7 +75,7 @@ def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | No
     After an error on a GPU, the script raises an exception. While Python exits, a thread of torch's NCCL backend can find the same error,
     and abort the process.
     """
-    last = next((index for index in range(len(lines) - 1, -1, -1) if TERMINATED in lines[index]), 0)
+    last = next((index for index in reversed(range(len(lines))) if TERMINATED in lines[index]), 0)
     error = script_error(lines[:last], directory)
     return error if error and error.message and error.message in lines[last] else None
 
@@ -89,7 +85,7 @@ def crash_place(lines: Sequence[str], directory: str) -> str:
 
     Python writes its stack to the log if PYTHONFAULTHANDLER is set.
     """
-    last = next((index for index in range(len(lines) - 1, -1, -1) if FATAL in lines[index]), None)
+    last = next((index for index in reversed(range(len(lines))) if FATAL in lines[index]), None)
     return "" if last is None else place(current_thread(lines[last + 1 :]), directory)
 
 

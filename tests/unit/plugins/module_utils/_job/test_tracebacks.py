@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import (
     ScriptError,
     crash_place,
+    current_thread,
     error_before_abort,
     script_error,
     usage_error,
@@ -81,13 +82,15 @@ def mixed(text):
         (CHAINED, ScriptError("KeyError", "train.py, line 5", "'label'")),
         (SYNTAX, ScriptError("SyntaxError", "train.py, line 12", "invalid syntax")),
         (ELSEWHERE, ScriptError("AssertionError", "site.py, line 5", "")),
+        (PLAIN + CHAINED[: CHAINED.rindex("    load()")], None),
         ("step 1\nKilled\n", None),
         ('  File "/x.py", line 3\n', None),
         ("", None),
     ],
 )
-def test_the_innermost_place_in_the_jobs_code_is_named(log, expected):
-    assert script_error(log.splitlines(), CODE) == expected
+@pytest.mark.parametrize("directory", [CODE, CODE + "/"])
+def test_the_innermost_place_in_the_jobs_code_is_named(log, expected, directory):
+    assert script_error(log.splitlines(), directory) == expected
 
 
 def test_a_hostile_log_takes_no_long_time():
@@ -114,6 +117,7 @@ CLICK = "Usage: train.py [OPTIONS]\nTry 'train.py --help' for help.\n\nError: No
         (CLICK, "No such option: --epoch"),
         ("usage: see the documentation\nValueError: x\n", ""),
         ("train.py: error: no usage\n", ""),
+        (USAGE.replace("--epochs\n", "--epochs \n \n"), "the following arguments are required: --epochs"),
         (USAGE + "and more\n", ""),
         ("", ""),
     ],
@@ -138,9 +142,48 @@ Extension modules: torch._C (total: 1)
 """
 
 
-@pytest.mark.parametrize(("text", "expected"), [(CRASH, "model/net.py, line 42"), (tagged(CRASH, "[rank 1] "), "model/net.py, line 42")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (CRASH, "model/net.py, line 42"),
+        (tagged(CRASH, "[rank 1] "), "model/net.py, line 42"),
+        (CRASH.replace("/efs/jobs/digits/code", "/efs/other"), "nn.py, line 7"),
+        (CRASH.replace('  File "/opt/pytorch/lib/torch/nn.py", line 7 in linear\n', ""), "model/net.py, line 42"),
+    ],
+)
 def test_the_place_of_a_crash_is_the_innermost_line_of_the_job(text, expected):
     assert crash_place(text.splitlines(), CODE) == expected
+
+
+PY_SPY = """\
+Process 71: python train.py
+Python v3.11.9 (/usr/bin/python3.11)
+
+Thread 80 (idle): "Thread-1"
+    wait (threading.py:320)
+Thread 71 (active): "MainThread"
+    linear (torch/nn.py:7)
+        x: <Tensor>
+    forward (/efs/jobs/digits/code/model/net.py:42)
+Thread 81 (idle): "Thread-2"
+    wait (threading.py:320)
+"""
+NET = [("torch/nn.py", "7"), ("/efs/jobs/digits/code/model/net.py", "42")]
+
+
+@pytest.mark.parametrize(
+    ("text", "frames"),
+    [
+        (PY_SPY, NET),
+        (PY_SPY.replace('"MainThread"', '"Thread-3"'), [("threading.py", "320")]),
+        (PY_SPY[PY_SPY.index("    linear") :], NET),
+        (CRASH, [("/opt/pytorch/lib/torch/nn.py", "7"), (f"{CODE}/model/net.py", "42"), (f"{CODE}/train.py", "90")]),
+        ("Python v3.11.9\n", []),
+    ],
+    ids=["main thread", "only other threads", "no thread", "faulthandler", "no frame"],
+)
+def test_the_frames_of_the_main_thread_or_else_of_the_first_are_read(text, frames):
+    assert current_thread(text.splitlines()) == frames
 
 
 @pytest.mark.parametrize("text", ["", PLAIN, CRASH.replace("Fatal Python error", "Error"), "Fatal Python error: Aborted"])
