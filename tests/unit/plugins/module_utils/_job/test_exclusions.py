@@ -9,14 +9,14 @@ import json
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY, Exclusion, Memory
 
 INSTANCE, OTHER = "i-0123456789abcdef0", "i-0fedcba9876543210"
 XID = Exclusion("xid", "GPU 0000:64:00: Xid 79", 100.0, ("GPU-5f2d",))
 CABLE = Exclusion(PERSON, "bad cable", 200.0)
 BROKE = Exclusion(RECOVERY, "2 attempts of jobs failed because of this host", 300.0)
-ALL = Memory(INSTANCE, (XID, CABLE, BROKE))
+ALL = Memory(INSTANCE, (XID, CABLE, BROKE), 50.0)
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,14 @@ def test_exclusions_are_kept_for_the_same_instance_only(path):
     assert exclusions.read(OTHER) == Memory(OTHER), "a new instance starts without exclusions"
     exclusions.write(Memory("", (CABLE,)))
     assert makers(exclusions.read("host-1")) == [PERSON], "outside AWS, the name of a host is no evidence of a new host"
+
+
+def test_a_file_that_is_too_long_excludes_nothing(path):
+    exclusions.write(ALL)
+    path.write_text(path.read_text().ljust(schema.FILE_LIMIT))
+    assert exclusions.read(INSTANCE) == ALL
+    path.write_text(path.read_text() + " ")
+    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
 
 
 def test_a_missing_file_excludes_nothing():
@@ -63,9 +71,11 @@ def test_an_invalid_file_excludes_nothing(path, change):
 
 def test_a_file_that_others_can_write_excludes_nothing(path, monkeypatch):
     exclusions.write(ALL)
-    path.chmod(0o666)
-    assert exclusions.read(INSTANCE) == Memory(INSTANCE)
-    path.chmod(0o644)
+    for mode in (0o664, 0o646):
+        path.chmod(mode)
+        assert exclusions.read(INSTANCE) == Memory(INSTANCE)
+    path.chmod(0o755)
+    assert exclusions.read(INSTANCE) == ALL
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid() + 1)
     assert exclusions.read(INSTANCE) == Memory(INSTANCE)
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
@@ -85,20 +95,26 @@ def test_a_person_ends_all_exclusions_except_those_of_checks():
 
 
 def test_an_exclusion_that_is_repeated_keeps_its_time():
-    memory = exclusions.exclude(ALL, XID._replace(since=500.0, reason="r" * 1000))
+    memory = exclusions.exclude(ALL, XID._replace(since=500.0, reason="Xid 94"))
     assert makers(memory) == ["xid", PERSON, RECOVERY]
-    assert (memory.exclusions[0].since, len(memory.exclusions[0].reason)) == (100.0, exclusions.REASON_LIMIT)
+    assert memory.exclusions[0] == XID._replace(reason="Xid 94")
+
+
+def test_an_exclusion_with_too_much_text_or_too_many_gpus_is_shortened_so_that_the_file_stays_valid():
+    gpus = tuple(f"GPU-{number}" for number in range(100))
+    exclusions.write(exclusions.exclude(Memory(INSTANCE), XID._replace(reason="r" * 1000, gpus=gpus)))
+    assert exclusions.read(INSTANCE).exclusions == (XID._replace(reason="r" * exclusions.REASON_LIMIT, gpus=gpus[: exclusions.GPUS_LIMIT]),)
 
 
 def test_a_host_that_was_the_cause_of_two_failures_is_excluded():
-    memory = Memory(INSTANCE, included=100.0)
+    memory = Memory(INSTANCE, (XID,), included=100.0)
     once = {"attempt 1 of a": 200.0, "attempt 1 of old": 50.0}
     assert exclusions.after_failures(memory, once, 300.0) == memory, "a person has included the host after the first failure"
     twice = exclusions.after_failures(memory, {**once, "attempt 3 of b": 250.0}, 300.0)
     reason = "2 attempts of jobs failed because of this host, the last of them attempt 1 of a, attempt 3 of b"
-    assert twice.exclusions == (Exclusion(RECOVERY, reason, 300.0),)
+    assert twice.exclusions == (XID, Exclusion(RECOVERY, reason, 300.0))
     assert exclusions.after_failures(twice, {**once, "attempt 3 of b": 250.0}, 900.0) == twice
-    assert exclusions.after_failures(exclusions.include(twice, 260.0), {**once, "attempt 3 of b": 250.0}, 300.0).exclusions == ()
+    assert exclusions.after_failures(exclusions.include(twice, 260.0), {**once, "attempt 3 of b": 250.0}, 300.0).exclusions == (XID,)
     forged = {"attempt 1 of a": 4e9, "attempt 2 of a": 5e9}
     assert exclusions.after_failures(memory, forged, 300.0) == memory, "times in the future would count after each inclusion"
 
@@ -108,8 +124,24 @@ def test_only_the_last_failures_are_read(tmp_path, monkeypatch):
     exclusions.make_failures_directory(str(tmp_path))
     for attempt in range(1, 5):
         exclusions.record_failure(str(tmp_path), INSTANCE, "digits", attempt)
-        os.utime(tmp_path / exclusions.FAILURES_DIRECTORY / f"{INSTANCE},digits,{attempt}", (attempt, attempt))
-    assert exclusions.read_failures(str(tmp_path), INSTANCE) == {"attempt 3 of digits": 3.0, "attempt 4 of digits": 4.0}
+        os.utime(tmp_path / exclusions.FAILURES_DIRECTORY / f"{INSTANCE},digits,{attempt}", (10 - attempt, 10 - attempt))
+    assert exclusions.read_failures(str(tmp_path), INSTANCE) == {"attempt 1 of digits": 9.0, "attempt 2 of digits": 8.0}
+
+
+def test_the_time_of_a_link_is_not_that_of_another_file(tmp_path):
+    exclusions.make_failures_directory(str(tmp_path))
+    (tmp_path / "other").touch()
+    os.utime(tmp_path / "other", (5.0, 5.0))
+    (tmp_path / exclusions.FAILURES_DIRECTORY / f"{INSTANCE},digits,1").symlink_to("../other")
+    assert exclusions.read_failures(str(tmp_path), INSTANCE)["attempt 1 of digits"] > 5.0
+
+
+def test_a_job_cannot_make_a_host_read_files_without_end(tmp_path, monkeypatch):
+    exclusions.make_failures_directory(str(tmp_path))
+    monkeypatch.setattr(exclusions, "FAILURES_LIMIT", 3)
+    for attempt in range(1, 9):
+        exclusions.record_failure(str(tmp_path), INSTANCE, "digits", attempt)
+    assert len(exclusions.read_failures(str(tmp_path), INSTANCE)) == 3
 
 
 def test_failures_are_recorded_for_each_node_and_attempt(tmp_path):
@@ -126,6 +158,12 @@ def test_failures_are_recorded_for_each_node_and_attempt(tmp_path):
         (folder / name).touch()
     assert set(exclusions.read_failures(jobs, INSTANCE)) == {"attempt 1 of digits", "attempt 4 of digits-2"}
     assert set(exclusions.read_failures(jobs, OTHER)) == {"attempt 2 of digits"}
+    assert (folder / f"{OTHER},digits,2").stat().st_mode & 0o777 == 0o644
+
+
+def test_only_failures_for_which_no_script_can_be_responsible_are_recorded():
+    recorded = {kind for kind in recovery.KINDS if exclusions.is_recorded(kind)}
+    assert recorded == {recovery.HOST_LOST, recovery.HEALTH}
 
 
 def test_descriptions_say_who_excluded_the_host_and_why():
@@ -136,3 +174,8 @@ def test_descriptions_say_who_excluded_the_host_and_why():
     )
     assert "xid" not in exclusions.describe_all(ALL.exclusions, with_checks=False)
     assert exclusions.describe_all([]) == ""
+
+
+def test_a_description_names_up_to_three_gpus_after_the_reason():
+    exclusion = XID._replace(reason="Xid 79.", gpus=("GPU-1", "GPU-2", "GPU-3", "GPU-4"))
+    assert exclusions.describe_all([exclusion]).endswith(": Xid 79 (GPU-1, GPU-2, GPU-3).")
