@@ -219,13 +219,21 @@ def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_caus
     assert records.describe_failure(found) == (
         "rank 2 on w3 received no data (its connections to w1 were open after all processes there had ended)"
     )
-    assert (found["state"], found["finished"], found["cause"]["kind"]) == ("failed", 12.0, recovery.NETWORK)
+    assert (found["state"], found["finished"]) == ("failed", 12.0)
+    assert found["cause"] == {"kind": recovery.NETWORK, "what": "a host that receives no data"}
     two = [judged, deaf, process(3, "stopped", 14.0, still_connected="w1")]
     assert records.cause(two, judged) == judged, "the network of the first host is the more likely cause"
     raised = process(1, "failed", 12.4, cause=RAISED)
     assert records.cause([judged, raised, deaf], judged) == raised
     killed = process(0, "failed", 12.0, cause=killed_by("SIGKILL"))
     assert records.cause([killed, deaf], killed) == killed
+
+
+def test_a_host_is_on_standby_if_all_its_processes_are():
+    parts = (("w1", "worker"), ("w3", "standby"), ("w2", "standby"), ("w1", "standby"), ("w3", "standby"), ("w4", "spare"))
+    processes = [process(rank, "running", host=host, part=part) for rank, (host, part) in enumerate(parts)]
+    assert records.standby_hosts(processes) == ["w3", "w2"]
+    assert [each["part"] for each in records.participants(processes)] == ["worker", "spare"]
 
 
 def test_a_job_that_succeeded_has_no_cause():
@@ -361,6 +369,15 @@ def test_where_processes_are_on_their_host(monkeypatch, tmp_path):
     assert sorted(records.runtime_directories("digits")) == [f"{tmp_path}/digits-ps1", f"{tmp_path}/digits-rank0"]
     assert records.runtime_directories("digits-2") == [f"{tmp_path}/digits-2-rank0"]
     assert records.runtime_directories("d*") == []
+
+
+def test_the_jobs_and_exports_that_run_on_a_host(monkeypatch, tmp_path):
+    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(records, "EXPORTS", str(tmp_path / "exports"))
+    assert records.running_jobs() == records.running_exports() == []
+    for name in ("jobs/digits-2-rank0", "jobs/digits-2-rank1", "jobs/bert-rank0", "exports/digits"):
+        (tmp_path / name).mkdir(parents=True)
+    assert (records.running_jobs(), records.running_exports()) == (["bert", "digits-2"], ["digits"])
 
 
 def test_all_that_is_in_a_tree_is_deleted_and_nothing_outside(tmp_path):
@@ -642,6 +659,8 @@ def test_an_attempt_counts_only_if_the_one_before_it_was_restarted(job, forged):
         write(job.of_attempt(1023).following, forged)
     write(job.of_attempt(1024).following, {**DECISION, "action": "restart"})
     assert records.newest_attempt(job).attempt == 2
+    write(job.of_attempt(1023).following, {**DECISION, "action": "restart"})
+    assert records.newest_attempt(job).attempt == recovery.ATTEMPTS_LIMIT == 1024
 
 
 def test_decisions_are_read_within_a_limit(job):
@@ -674,6 +693,7 @@ def test_decisions_explain_themselves_with_the_words_of_the_rule(job):
     assert records.explain(found, 1) == "w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
 
 
+READ_ONLY = {"cause": {"kind": "health", "what": "/: is read-only", "name": "reboot"}, "failure": ENDED}
 USED_UP = (
     "training_job_restarts is 2, and each of the last 2 restarts ended without a new checkpoint. Correct the cause, save checkpoints more "
     "often, or increase training_job_restarts."
@@ -731,6 +751,13 @@ USED_UP = (
             {"cause": {"kind": "health", "what": "Xid 79", "name": "replace"}, "missing": ["w2"]},
             "The job continues without w2.",
         ),
+        ("restart", "after_reboot", {**READ_ONLY, "reboots": True}, "w1 has been rebooted, and the job continues on the same hosts."),
+        (
+            "restart",
+            "after_reboot",
+            READ_ONLY,
+            "The checks after the failure did not find this again, and the job continues on the same hosts.",
+        ),
         (
             "stop",
             "too_few_hosts",
@@ -776,6 +803,11 @@ def test_the_last_change_of_any_record(job):
         write(job.of_attempt(number).record("rank0"), ENDED)
         os.utime(job.of_attempt(number).record("rank0"), (moment, moment))
     assert records.last_change(job) == 70.0
+    os.makedirs(job.logs)
+    write(job.log("rank0"), "")
+    os.symlink(job.log("rank0"), job.record("rank1"))
+    os.utime(job.record("rank1"), (55.0, 55.0), follow_symlinks=False)
+    assert records.last_change(job) == 70.0, "a link does not have the time of the file that it names"
 
 
 @pytest.mark.parametrize("name", ["status", "logs"])
@@ -806,6 +838,7 @@ def test_of_several_writers_of_a_new_file_one_succeeds(tmp_path):
         (True, {**DECISION, "action": "stop"}, 1001.0, "failed"),
         (True, {**DECISION, "action": "restart"}, 1001.0, "running"),
         (True, {**DECISION, "action": "restart"}, 1100.0, "failed"),
+        (True, {**DECISION, "action": "restart", "decided": 1050.0}, 1100.0, "running"),
     ],
 )
 def test_a_job_that_is_about_to_be_restarted_is_running(job, monkeypatch, restartable, following, now, expected):
@@ -838,6 +871,17 @@ def test_a_failure_ends_a_job_that_may_be_restarted_only_with_the_decision(job, 
     assert records.read_state(job, 60) == expected
 
 
+@pytest.mark.parametrize(("now", "expected"), [(1060.0, "running"), (1061.0, "lost")])
+def test_a_job_without_a_verdict_has_the_state_of_its_processes(job, monkeypatch, now, expected):
+    monkeypatch.setattr(records.time, "time", lambda: now)
+    assert records.read_state(job, 60) == "pending"
+    write(job.record("rank0"), {**ENDED, "state": "running", "finished": None})
+    os.utime(job.record("rank0"), (1000.0, 1000.0))
+    assert records.read_state(job, 60) == expected
+    write(job.verdict, {"state": "stopped", "failure": {**ENDED, "state": "stopped"}})
+    assert records.read_state(job, 60) == "stopped", "the processes have not ended yet"
+
+
 @pytest.mark.parametrize(("now", "expected"), [(1001.0, "running"), (1100.0, "lost")])
 def test_an_attempt_without_records_is_about_to_start_unless_that_takes_too_long(job, monkeypatch, now, expected):
     monkeypatch.setattr(records.time, "time", lambda: now)
@@ -854,9 +898,26 @@ def test_a_decision_that_is_not_valid_is_none(job, change):
     assert records.read_following(job) is None
 
 
+def test_a_decision_is_read_without_unknown_keys(job):
+    write(job.following, {**DECISION, "action": "stop", "failure": {**ENDED, "colour": "red"}, "colour": "red"})
+    assert records.read_following(job) == {**DECISION, "action": "stop", "failure": ENDED}
+
+
 def test_the_sentence_about_a_failure_names_the_scripts_line():
     failed = {**ENDED, "exit_code": 1, "cause": {"kind": "script_error", "what": "ValueError at train.py, line 3", "message": "no"}}
     assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3: no)"
+    del failed["cause"]["message"]
+    assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3)"
+
+
+def test_the_sentence_about_a_health_finding_is_about_the_host_and_not_about_a_process():
+    failed = {**ENDED, "exit_code": 1, "cause": {"kind": "health", "what": "GPU 0000:64:00: Xid 79"}}
+    assert records.describe_failure(failed) == "health finding on w1: GPU 0000:64:00: Xid 79"
+
+
+def test_the_sentence_about_a_killed_process_says_that_the_kernel_has_not_killed_it_for_its_memory():
+    killed = {**ENDED, "signal": "SIGKILL", "cause": {**killed_by("SIGKILL"), "message": recovery.NOT_BY_OOM_KILLER}}
+    assert records.describe_failure(killed) == "rank 0 on w1 was killed by signal SIGKILL (not by the kernel's OOM killer)"
 
 
 @pytest.mark.parametrize(
