@@ -88,34 +88,39 @@ def write_pip_configuration() -> None:
     path.write_text("".join(["[global]\n", *(f"{name} = {value}\n" for name, value in options.items())]))
 
 
-def search_path(every_python: bool) -> str:
+def search_path() -> str:
     """Return the search path with this environment's tools first, and with the folders of pyenv versions instead of pyenv's shims.
 
-    A shim runs only the versions that are selected in pyenv, but ansible-test tries all versions that it finds. If `every_python` is false,
-    the path omits the pyenv versions between the oldest and the newest version that ansible-test supports.
+    A shim runs only the versions that are selected in pyenv, but ansible-test tries all versions that it finds.
     """
     entries = [Path(entry) for entry in os.environ["PATH"].split(os.pathsep)]
     shims = [entry for entry in entries if entry.name == "shims" and (entry.parent / "versions").is_dir()]
     real = [version for entry in shims for version in sorted(entry.parent.glob("versions/*/bin"))]
-    if not every_python:
-        middle = (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS)[1:-1]
-        real = [version for version in real if not version.parent.name.startswith(tuple(f"{each}." for each in middle))]
     path = [Path(sys.executable).parent, *(entry for entry in entries if entry not in shims), *real]
     return os.pathsep.join(map(str, path))
 
 
+def oldest_python(path: str) -> str:
+    """Return the oldest installed version of Python that ansible-test supports on hosts or on the controller."""
+    return next(each for each in (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS) if shutil.which(f"python{each}", path=path))
+
+
 def main() -> int:
-    """Run ansible-test sanity with the arguments, and return its exit status."""
+    """Run ansible-test sanity with the arguments, and return its exit status.
+
+    The tests use each installed Python or, with the argument --oldest-python, only the oldest one.
+    """
     copy_collection()
     link_dependencies()
     write_pip_bootstrap()
     write_pip_configuration()
     # ansible-test uses git to distinguish source files from build products.
     subprocess.run(["git", "init", "--quiet"], cwd=COLLECTION, check=True)
-    every_python = "--every-python" in sys.argv
-    arguments = [argument for argument in sys.argv[1:] if argument != "--every-python"]
-    command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--color", "no", "--python", "default", *arguments]
-    environment = {**os.environ, "HOME": str(HOME), "PATH": search_path(every_python)}
+    path = search_path()
+    python = oldest_python(path) if "--oldest-python" in sys.argv else "default"
+    arguments = [argument for argument in sys.argv[1:] if argument != "--oldest-python"]
+    command = [Path(sys.executable).with_name("ansible-test"), "sanity", "--color", "no", "--python", python, *arguments]
+    environment = {**os.environ, "HOME": str(HOME), "PATH": path}
     return subprocess.run(command, cwd=COLLECTION, env=environment, check=False).returncode
 
 
