@@ -622,7 +622,6 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.lifecycle import start, stop
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION, check
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -641,7 +640,14 @@ def main() -> None:
         if state == "checked":
             module.exit_json(changed=False)
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
-        actions = {"prepared": prepare, "queued": queue.install, "submitted": queue.submit}
+        if state == "prepared":
+            # The health checks are imported only if they run, because each host compiles all imported modules in each task.
+            from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import (  # pylint: disable=import-outside-toplevel
+                prepare,
+            )
+
+            module.exit_json(**prepare(module, paths))
+        actions = {"queued": queue.install, "submitted": queue.submit}
         module.exit_json(**actions.get(state, start)(module, paths))
     except (*EXPECTED, QueueError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, queue, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
 from radon.complexity import cc_visit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -66,6 +68,16 @@ def forbidden(importers: tuple[str, ...], imported: tuple[str, ...]) -> dict[str
     }
 
 
+def reached_from(module: str) -> set[str]:
+    """Return the modules that Ansible copies to hosts with a module: all that it imports directly or indirectly, anywhere in the code."""
+    found: set[str] = set()
+    waiting = {module}
+    while waiting:
+        found |= waiting
+        waiting = set().union(*(IMPORTS.get(name, ()) for name in waiting)) - found
+    return found
+
+
 def test_packages_are_imported_by_their_full_names():
     assert [module for module, names in IMPORTS.items() if any(name.startswith(".") for name in names)] == []
 
@@ -81,6 +93,20 @@ def test_what_both_sides_share_needs_no_side():
 
 def test_pure_code_needs_nothing_but_the_standard_library():
     assert forbidden(PURE, (*SDK, "ansible")) == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [
+        ("training_job", systemd.PROGRAM),
+        ("training_job", health_service.REJOIN_MODULES),
+        ("training_job", queue.PROGRAM),
+        ("queued_jobs", queue.PROGRAM),
+        ("training_job_export", unit.PROGRAM),
+    ],
+)
+def test_ansible_copies_to_hosts_what_a_program_consists_of(module, program):
+    assert {f"module_utils.{name}" for name in program} - reached_from(f"modules.{module}") == set()
 
 
 def test_nothing_but_a_module_imports_modules():

@@ -76,6 +76,11 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
         raise
 
 
+def replace_private(path: str, text: str) -> None:
+    """Replace a file atomically with a file that only this user can read, because it may contain secrets."""
+    replace_file(path, text.encode("utf-8"), 0o600)
+
+
 def replace_document(path: str, document: Mapping[str, Any]) -> None:
     """Replace a JSON file atomically, and create its directory. Everyone can read the file."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)

@@ -12,22 +12,20 @@ import json
 import os
 import sys
 import time
-from types import ModuleType
-from typing import Any, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import service
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     host_health,
-    launch,
-    local_code,
-    refusal,
-    rejoin,
     systemd,
     users,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records, schema
+
+if TYPE_CHECKING:
+    # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import rejoin  # noqa: F401
 
 # The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
 UNITS = services.DROP_INS
@@ -41,11 +39,14 @@ UNIT, BOOT, PERIODIC = "deeplearning-health", "deeplearning_health_boot", "deepl
 REBOOT, REJOIN = service.REBOOT_UNIT, "deeplearning_rejoin"
 
 # The packages of the modules that run on hosts, without those that the program does not import.
-COLLECTION = "ansible_collections.deeplearning.cluster.plugins.module_utils."
 OTHERS = ("_aws.", "_hosts.training_job.", "_launchers.", "_queues.")
 
 # The modules of the program that starts jobs after a reboot.
-REJOIN_MODULES = (*systemd.PROGRAM, kept_jobs, launch, local_code, mounts, refusal, rejoin, systemd, users)
+REJOIN_MODULES = (
+    *systemd.PROGRAM,
+    *(f"_hosts.training_job.{name}" for name in ("launch", "local_code", "refusal", "rejoin", "systemd", "users")),
+    *("_hosts.shared_storage.mounts", "_job.kept_jobs"),
+)
 
 # A process that waits for storage or a driver may ignore SIGKILL. systemd must not wait for this process before it starts the next checks.
 SERVICE = """\
@@ -100,11 +101,11 @@ WantedBy=timers.target
 """
 
 
-def program_modules() -> list[ModuleType]:
-    """Return the modules of the program, and other modules that this process has imported."""
-    others = tuple(COLLECTION + package for package in OTHERS)
-    names = sorted(name for name in sys.modules if name.startswith(COLLECTION) and not name.startswith(others))
-    return [sys.modules[name] for name in names if not hasattr(sys.modules[name], "__path__")]
+def program_modules() -> list[str]:
+    """Return the names of the modules of the program, and of other modules that this process has imported."""
+    others = tuple(systemd.PACKAGE + package for package in OTHERS)
+    names = sorted(name for name in sys.modules if name.startswith(systemd.PACKAGE) and not name.startswith(others))
+    return [name[len(systemd.PACKAGE) :] for name in names if not hasattr(sys.modules[name], "__path__")]
 
 
 def unit_files(interval: int, reboot: bool) -> dict[str, str]:
@@ -141,10 +142,10 @@ def desired_files(params: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
     settings = service.Settings(instance_id=params["instance_id"] or "", **{name: params[name] for name in names})
     directory, units = os.path.dirname(exclusions.PATH), unit_files(params["health_interval"], params["reboot"])
     files = {os.path.join(UNITS, name): (content.encode(), 0o644) for name, content in units.items()}
-    files[os.path.join(directory, PROGRAM)] = systemd.program(program_modules(), service), 0o600
+    files[os.path.join(directory, PROGRAM)] = systemd.program(program_modules(), "_hosts.node_health.service"), 0o600
     files[os.path.join(directory, SETTINGS)] = json.dumps(settings._asdict()).encode(), 0o600
     if params["reboot"]:
-        files[os.path.join(directory, REJOIN_PROGRAM)] = systemd.program(REJOIN_MODULES, rejoin), 0o600
+        files[os.path.join(directory, REJOIN_PROGRAM)] = systemd.program(REJOIN_MODULES, "_hosts.training_job.rejoin"), 0o600
     return files
 
 

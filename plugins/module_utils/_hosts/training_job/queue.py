@@ -17,18 +17,13 @@ import shlex
 import shutil
 import sys
 import time
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     checkpoints,
     hold,
     host,
-    launch,
-    lead,
-    local_code,
-    refusal,
     reservation,
     resource_manager,
     systemd,
@@ -37,12 +32,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.supervisor import write_private
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base, registry, sge, slurm, yarn
+from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
     CANCELLED,
     WAITING,
@@ -53,11 +46,17 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
+if TYPE_CHECKING:
+    # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import lead  # noqa: F401
+
 # The modules that run on hosts without Ansible.
 PROGRAM = (
     *systemd.PROGRAM,
-    *(hold, host, kept_jobs, launch, lead, local_code, metadata, mounts, refusal, reservation, resource_manager, systemd, users),
-    *(base, registry, sge, slurm, yarn),
+    *(f"_hosts.training_job.{name}" for name in ("hold", "host", "launch", "lead", "local_code", "refusal", "reservation")),
+    *(f"_hosts.training_job.{name}" for name in ("resource_manager", "systemd", "users")),
+    *("_hosts.shared_storage.mounts", "_hosts.worker_metadata.metadata", "_job.kept_jobs"),
+    *(f"_queues.{name}" for name in ("base", "registry", "sge", "slurm", "yarn")),
 )
 
 # The directories in which packages install the commands of queueing systems.
@@ -179,10 +178,10 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
     records.delete([place])
     os.mkdir(place, 0o700)
     with open(os.path.join(place, "hold.zip"), "wb") as file:
-        file.write(systemd.program(PROGRAM, lead))
+        file.write(systemd.program(PROGRAM, "_hosts.training_job.lead"))
     start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
-    write_private(os.path.join(place, "hold"), start)
-    write_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
+    schema.replace_private(os.path.join(place, "hold"), start)
+    schema.replace_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
 
 
 def host_count(params: Mapping[str, Any]) -> int:

@@ -577,8 +577,8 @@ class Supervisor:
 
     def write_spec(self, spec: ProcessSpec) -> None:
         """Write the spec of an attempt to the files that the unit's other programs read."""
-        write_private(self.path, json.dumps(spec))
-        write_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
+        schema.replace_private(self.path, json.dumps(spec))
+        schema.replace_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process.
@@ -743,11 +743,6 @@ def _touch(path: str) -> None:
         os.utime(path)
     except OSError:
         pass
-
-
-def write_private(path: str, text: str) -> None:
-    """Replace a file of the unit atomically with a file that only this user can read, because it may contain secrets."""
-    schema.replace_file(path, text.encode("utf-8"), 0o600)
 
 
 def delete_old(directory: str, before: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import glob
-import inspect
+import importlib.util
 import io
 import json
 import os
@@ -19,50 +19,10 @@ import shlex
 import shutil
 import time
 import zipfile
-from types import ModuleType
-from typing import Iterator, Mapping, NamedTuple, Sequence, cast
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils import _text
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    attempts,
-    checkpoint_files,
-    connections,
-    efa,
-    goodput,
-    host_health,
-    host_metrics,
-    logs,
-    notices,
-    progress,
-    progress_file,
-    remote,
-    stacks,
-    supervisor,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    specs as job_specs,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    status as job_status,
-)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    checkpoint_layouts,
-    documents,
-    exclusions,
-    hangs,
-    metrics,
-    periodic_findings,
-    records,
-    recovery,
-    schema,
-    states,
-    step_times,
-    tracebacks,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    goodput as job_goodput,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, StartedProcess
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     JOB_NAME,
@@ -75,56 +35,25 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     unit_name,
     write_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import (
-    base,
-    command,
-    deepspeed,
-    horovod,
-    jax,
-    mpi,
-    mxnet,
-    registry,
-    tensorflow,
-    torchrun,
-)
 
-# The modules that run on hosts without Ansible.
+if TYPE_CHECKING:
+    # Ansible copies only modules that are imported to hosts. This process reads the supervisor's source code, and need not run it.
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor  # noqa: F401
+
+# The names of modules below begin with the name of this package.
+PACKAGE = "ansible_collections.deeplearning.cluster.plugins.module_utils."
+SUPERVISOR = "_hosts.training_job.supervisor"
+
+# The modules of the supervisor, which runs on hosts without Ansible.
 PROGRAM = (
-    *(
-        checkpoint_layouts,
-        documents,
-        exclusions,
-        hangs,
-        job_goodput,
-        metrics,
-        periodic_findings,
-        records,
-        recovery,
-        schema,
-        states,
-        step_times,
-        tracebacks,
-        _text,
-    ),
-    *(
-        attempts,
-        checkpoint_files,
-        connections,
-        efa,
-        goodput,
-        host_health,
-        host_metrics,
-        job_specs,
-        job_status,
-        logs,
-        notices,
-        progress,
-        progress_file,
-        remote,
-        stacks,
-        supervisor,
-    ),
-    *(base, command, deepspeed, horovod, jax, mpi, mxnet, registry, tensorflow, torchrun),
+    "_text",
+    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "exclusions", "goodput", "hangs", "metrics", "periodic_findings")),
+    *(f"_job.{name}" for name in ("records", "recovery", "schema", "states", "step_times", "tracebacks")),
+    *(f"_hosts.training_job.{name}" for name in ("attempts", "checkpoint_files", "connections", "efa", "goodput", "host_health")),
+    *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "progress", "progress_file", "remote", "specs")),
+    *(f"_hosts.training_job.{name}" for name in ("stacks", "status", "supervisor")),
+    *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),
+    "_launchers.torchrun",
 )
 
 # Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd sends SIGKILL only if the supervisor hangs.
@@ -387,20 +316,29 @@ def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_
     os.chown(directory, user.pw_uid, user.pw_gid)
 
 
-def program(contents: Sequence[ModuleType] = PROGRAM, main: ModuleType = supervisor) -> bytes:
-    """Return a zip file that contains modules under their own names. Equal modules make equal files.
+def program(contents: Sequence[str] = PROGRAM, main: str = SUPERVISOR) -> bytes:
+    """Return a zip file that contains the modules with these names. Equal modules make equal files.
 
     If Python runs the zip file, Python calls the function `main` of one of these modules.
     """
-    modules = {module.__name__.replace(".", "/") + ".py": inspect.getsource(module) for module in contents}
+    modules = {(PACKAGE + name).replace(".", "/") + ".py": _source(PACKAGE + name) for name in contents}
     for package in sorted({str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}):
         modules[package + "/__init__.py"] = ""
-    modules["__main__.py"] = f"import sys\nfrom {main.__name__} import main\nsys.exit(main(sys.argv[1:]))\n"
+    modules["__main__.py"] = f"import sys\nfrom {PACKAGE}{main} import main\nsys.exit(main(sys.argv[1:]))\n"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in modules.items():
             archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # without the current time
     return content.getvalue()
+
+
+def _source(name: str) -> str:
+    """Return the source code of a module, which can be in a zip file, without running the module. Raises ImportError."""
+    spec = importlib.util.find_spec(name)
+    source: str | None = cast(Any, spec.loader).get_source(name) if spec else None
+    if source is None:
+        raise ImportError(f"the source code of {name} is missing")
+    return source
 
 
 def other_jobs(job: str) -> list[StartedProcess]:

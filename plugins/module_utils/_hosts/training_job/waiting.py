@@ -19,8 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, host, queue, specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.supervisor import write_private
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import WAITING, QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
@@ -140,7 +139,7 @@ def ensure(module: AnsibleModule) -> list[str]:
         if not module.check_mode:
             document = {"queue": params["queue"], "parameters": after}
             if before:
-                write_private(os.path.join(hold.directory(name), hold.PARAMETERS), json.dumps(document))
+                schema.replace_private(os.path.join(hold.directory(name), hold.PARAMETERS), json.dumps(document))
             else:
                 queue.keep(name, document)
     return changed

@@ -13,22 +13,19 @@ import os
 import pwd
 import sys
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, source
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, local_code, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, selection
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    checkpoint_layouts,
-    documents,
-    patterns,
     records,
-    recovery,
-    schema,
-    states,
 )
 
 # The modules that run without Ansible.
-PROGRAM = (checkpoint_files, checkpoint_layouts, documents, exporter, patterns, records, recovery, s3, schema, selection, source, states)
+PROGRAM = (
+    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "patterns", "records", "recovery", "schema", "states")),
+    *("_hosts.dataset.s3", "_hosts.dataset.source", "_hosts.training_job.checkpoint_files"),
+    *("_hosts.training_job_export.exporter", "_hosts.training_job_export.selection"),
+)
 
 PROPERTIES = (
     # At shutdown, the export ends before the shared storage is unmounted.
@@ -96,7 +93,7 @@ def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     records.delete([directory])
     os.mkdir(directory, 0o700)
-    contents = {"exporter.zip": systemd.program(PROGRAM, exporter), "spec.json": json.dumps(spec).encode()}
+    contents = {"exporter.zip": systemd.program(PROGRAM, "_hosts.training_job_export.exporter"), "spec.json": json.dumps(spec).encode()}
     systemd.write_files(directory, contents, user)
     interpreters = (sys.executable, os.path.realpath(sys.executable))
     visible = systemd.Visible(

@@ -117,7 +117,7 @@ def test_the_first_host_is_lost_if_its_last_record_is_old(job, scontrol, first, 
 def test_the_program_runs_without_ansible(tmp_path):
     """If the directory is empty, the program reports that there is no job. The archive contains all modules that the program imports."""
     program = tmp_path / "hold.zip"
-    program.write_bytes(systemd.program(queue.PROGRAM, hold))
+    program.write_bytes(systemd.program(queue.PROGRAM, "_hosts.training_job.hold"))
     command = [sys.executable, "-I", "-S", str(program), "hold", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr) == (1, f"{tmp_path} contains no job\n")
@@ -126,7 +126,7 @@ def test_the_program_runs_without_ansible(tmp_path):
 def test_the_program_contains_the_supervisor(tmp_path):
     """The program starts supervisors, so it must be able to write the supervisors' archive from its own archive."""
     program = tmp_path / "hold.zip"
-    program.write_bytes(systemd.program(queue.PROGRAM, hold))
+    program.write_bytes(systemd.program(queue.PROGRAM, "_hosts.training_job.hold"))
     name = systemd.__name__
     code = f"import sys; sys.path.insert(0, {str(program)!r}); from {name} import program; sys.stdout.buffer.write(program())"
     written = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True).stdout
