@@ -217,14 +217,13 @@ class CloudManager:
             ec2.import_key_pair(KeyName=KEY_NAME, PublicKeyMaterial=self.home.key_file.with_suffix(".pub").read_bytes())
 
     def _launch_server(self) -> None:
-        environment = {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
         with open_private(self.home.log_file, "ab") as log:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=server_environment(),
                 start_new_session=True,
             )
         self._wait_for_answer(self._server)
@@ -238,6 +237,11 @@ class CloudManager:
             if time.monotonic() > deadline:
                 raise CloudError(f"Timed out after {START_TIMEOUT:.0f} s waiting for the server to respond. See {self.home.log_file}.")
             time.sleep(0.05)
+
+
+def server_environment() -> dict[str, str]:
+    """Return the environment variables of a server that this process starts."""
+    return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
 
 
 def select_hosts(home: Home, setup: Setup) -> HostInterface:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import ipaddress
 import json
@@ -28,7 +29,8 @@ from .hosts.address_ranges import overlaps, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
-from .manager import FOREIGN_VARIABLES, CloudManager
+from .manager import FOREIGN_VARIABLES, CloudManager, server_environment
+from .private_files import open_private
 
 # CIDR ranges for the VPCs of tests. Bare hosts and `make train` use different ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
@@ -239,11 +241,34 @@ class Control:
             raise ValueError(json.load(error)["error"]) from None
 
 
+@functools.cache
+def server_template() -> subprocess.Popen[str]:
+    """Start the process that forks into the servers of this process's local clouds. It ends with this process."""
+    command = [sys.executable, "-m", "local_cloud.server_template"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=server_environment())
+
+
+class TestCloudManager(CloudManager):
+    """A manager whose server starts faster."""
+
+    __test__ = False  # pytest must not collect this class
+
+    def _launch_server(self) -> None:
+        with open_private(self.home.log_file, "ab"):
+            pass
+        request = {"home": str(self.home.folder), "log": str(self.home.log_file), "environment": server_environment()}
+        stream = server_template().stdin
+        assert stream
+        stream.write(json.dumps(request) + "\n")
+        stream.flush()
+        self._wait_for_answer()
+
+
 class LocalCloud:
     """A local cloud that a `with` block starts and destroys."""
 
     def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
-        self.cloud = CloudManager(home)
+        self.cloud = TestCloudManager(home)
         self._hosts = hosts
         self._environments = environments
 

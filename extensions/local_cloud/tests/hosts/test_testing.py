@@ -1,14 +1,26 @@
-"""Address ranges for tests that run concurrently on one machine."""
+"""Local clouds of tests, and address ranges for tests that run concurrently on one machine."""
 
 from __future__ import annotations
 
 import subprocess
 from contextlib import ExitStack
+from pathlib import Path
 
 from local_cloud.hosts.podman import as_root
-from local_cloud.testing import unused_range
+from local_cloud.testing import LocalCloud, unused_range
 
 NETWORK = "local-cloud-test-ranges"
+
+
+def test_local_clouds_whose_servers_come_from_one_process_share_nothing(tmp_path: Path) -> None:
+    with LocalCloud(tmp_path / "one", hosts=False) as one, LocalCloud(tmp_path / "two", hosts=False) as two:
+        assert one.cloud.home.server_pid() != two.cloud.home.server_pid()
+        one.client("ec2").create_key_pair(KeyName="key")
+        assert [pair["KeyName"] for pair in one.client("ec2").describe_key_pairs()["KeyPairs"]] == ["local-cloud", "key"]
+        assert [pair["KeyName"] for pair in two.client("ec2").describe_key_pairs()["KeyPairs"]] == ["local-cloud"]
+        one.restart()
+        for cloud in (one, two):
+            assert f"Serving on port {cloud.cloud.setup.port}\n" in cloud.cloud.home.log_file.read_text()
 
 
 def test_no_range_is_claimed_twice() -> None:
