@@ -58,7 +58,7 @@ def train(arguments: argparse.Namespace) -> None:
     torch.manual_seed(rank)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
+    engine = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)[0]
 
     directory = os.environ.get("DEEPLEARNING_CHECKPOINT_DIRECTORY", "checkpoints")
     path, state = engine.load_checkpoint(directory) if os.path.exists(os.path.join(directory, "latest")) else (None, {})

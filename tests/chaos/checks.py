@@ -43,9 +43,9 @@ def run(cluster, module, parameters=()):
     return done.stdout, done.stderr
 
 
-def check(cluster, parameters=health.PARAMETERS):
-    """Run the module node_health over SSH with these parameters, and return the findings on each host."""
-    text, error = run(cluster, "deeplearning.cluster.node_health", parameters)
+def check(cluster, parameters=None):
+    """Run the module node_health over SSH with these or default parameters, and return the findings on each host."""
+    text, error = run(cluster, "deeplearning.cluster.node_health", parameters or health.PARAMETERS)
     found = {}
     for number in range(1, len(cluster.hosts) + 1):
         start = text.find(f"{CLUSTER}-worker{number} | ")

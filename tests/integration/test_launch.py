@@ -154,7 +154,8 @@ def test_a_new_cluster_is_in_a_placement_group_and_an_existing_one_keeps_its_pla
 
     predicted = run("cluster", **definition, check=True)
     applied = run("cluster", **definition)
-    assert ("create", "placement_group main") in steps(applied) == steps(predicted)
+    assert steps(applied) == steps(predicted)
+    assert ("create", "placement_group main") in steps(applied)
     assert placement_groups_of(cloud, name) == {name}
     run("cluster", **{**definition, "worker_count": 0})
     zones = ["us-east-1a", "us-east-1b"]

@@ -147,7 +147,7 @@ def test_processes_that_only_draw_are_no_processes_of_jobs():
 def test_a_gpu_with_fewer_links_than_others(text, broken):
     found = gpu.decide_links(gpu.LinkStatus(text), P5)
     assert set(severities(found)) <= {"reboot"}
-    assert [message.split(":")[0] for _severity, message in found] == [f"GPU {index}" for index in broken]
+    assert [message.partition(":")[0] for _severity, message in found] == [f"GPU {index}" for index in broken]
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,11 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
     commands("answer", REBOOT, works=False)
     assert (answers[-1]["reboots"], left(folder)) == ("", [])
 
+    def full(_old, _new):
+        raise OSError("the disk is full")
+
     with monkeypatch.context() as changes:
-        changes.setattr(kept_jobs.os, "replace", lambda _old, _new: (_ for _ in ()).throw(OSError("the disk is full")))
+        changes.setattr(kept_jobs.os, "replace", full)
         assert (kept_jobs.keep(), left(folder)) == ("", [])
 
     assert kept_jobs.keep() == "digits"
