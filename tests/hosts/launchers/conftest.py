@@ -48,9 +48,10 @@ def kill_controller(cluster: Cluster, name: str, job: Endless) -> None:
 
 
 def kill_launcher(cluster: Cluster, name: str, job: Endless) -> None:
+    """Kill a launcher or a supervisor. If the other processes do not fail before the heartbeat of the supervisor is too old, it is lost."""
     _begin(cluster, name, job)
     cluster.hosts[job.victim].ssh(f"sudo pkill -KILL -f '{_pattern(job.launcher)}'")
-    wait_until(lambda: cluster.info(name)["state"] == "failed")
+    wait_until(lambda: cluster.info(name)["state"] in ("lost", "failed"))
 
 
 def kill_rank(cluster: Cluster, name: str, job: Endless) -> None:
