@@ -98,7 +98,7 @@ class ProcessRecord(_Record, Outcome, total=False):
     `still_connected` is the name of a host to which this process still had open connections after all processes there had ended. It is only
     recorded if the attempt ended because connections between processes were closed.
 
-    `notice` is in the record of the process in a verdict, if the attempt ends because AWS will terminate the process's host.
+    If an attempt ends because AWS is about to terminate a process's host, the verdict's record for that process contains `notice`.
     """
 
     tagged: bool

@@ -45,7 +45,7 @@ def aws(access: Access, *arguments: str) -> list[str]:
     program = shutil.which("aws", path=os.pathsep.join((os.environ.get("PATH", ""), *PATHS)))
     if program is None:
         raise DataError(
-            "AWS CLI: is not installed on this host, but is needed to access S3. Use an image that contains the AWS CLI, such as a Deep "
+            "The AWS CLI is not installed on this host, but is needed to access S3. Use an image that contains the AWS CLI, such as a Deep "
             "Learning AMI, or install the AWS CLI: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
         )
     options = [*(["--region", access.region] if access.region else []), *(["--no-sign-request"] if access.anonymous else [])]

@@ -78,7 +78,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     try:
         process = start(command, stdin=subprocess.PIPE)
     except FileNotFoundError as error:
-        raise DataError("curl: is not installed on this host, but is needed to download from URLs. Install the package curl.") from error
+        raise DataError("curl is not installed on this host, but is needed to download from URLs. Install the package curl.") from error
     over = threading.Event()
 
     def watch() -> None:

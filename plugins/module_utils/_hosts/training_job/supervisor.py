@@ -594,7 +594,7 @@ class Supervisor:
         self.notice = self.watch.notice = notice
 
     def heed_notice(self) -> None:
-        """Stop the process, and take no part in later attempts, if AWS will terminate this host."""
+        """If AWS is about to terminate this host, stop the process and take no part in later attempts."""
         if self.notice and not self.leaving:
             self.leave(End(FAILED, notices.reason(self.notice), self.notice["kind"]))
 

@@ -24,7 +24,7 @@ def configuration(backend: Any) -> dict[str, Any]:
 
 
 def open_group(backend: Any, ec2: EC2Backend, groups: Iterable[str]) -> str | None:
-    """Return the first security group that allows all addresses on ports that the configuration does not permit, or None."""
+    """Return the first security group that allows traffic from any address to a port that the configuration does not permit, or None."""
     settings = configuration(backend)
     permitted = [(each["min_range"], each["max_range"]) for each in settings["permitted_public_security_group_rule_ranges"]]
     for group in groups if settings["block_public_security_group_rules"] else ():

@@ -180,7 +180,7 @@ def test_a_host_that_left_an_elastic_job_is_idle_in_older_attempts_too(job):
 
 
 def test_hosts_that_a_decision_only_plans_with_are_hosts_of_the_job_once_they_have_a_process(job):
-    """A job with the launcher `command` may run on its first host only, and later continue on a different host."""
+    """A job with the launcher `command` may run on only the first of its hosts, and a later attempt may run on a different host."""
     failure = job.record("a", "lost", heartbeat=30)
     job.add(1, job.record("a", heartbeat=30))
     job.decide(1, failure, 40, hosts="bc", missing=["a"])
