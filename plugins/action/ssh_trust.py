@@ -58,7 +58,6 @@ class ActionModule(NodeAction, module="ssh_trust"):
         """Run the module, sign the certificates that the host needs, and run the module again with these certificates."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
-        refuse_revoked(arguments, (task_vars or {}).get("inventory_hostname", ""))
         private_key = arguments.pop("authority_private_key", None)
         right = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
         if right:
@@ -82,18 +81,6 @@ class ActionModule(NodeAction, module="ssh_trust"):
         return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
 
 
-def refuse_revoked(arguments: Mapping[str, Any], name: str) -> None:
-    """Raise AnsibleActionFail if the host with this name is revoked. The controller must not connect to such a host."""
-    principals = arguments.get("principals")
-    host = principals[0] if isinstance(principals, list) and principals else None
-    if host in (arguments.get("revoked") or ()):
-        raise AnsibleActionFail(
-            f"{name}: instance {host} is revoked, because the option revoked (ssh_trust_revoked) contains it. Other hosts refuse its"
-            " connections. Terminate the instance so that its group launches a new one: aws autoscaling"
-            f" terminate-instance-in-auto-scaling-group --no-should-decrement-desired-capacity --instance-id {host}"
-        )
-
-
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:
     """Return the module options that contain the certificates for a host.
 
@@ -102,6 +89,10 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     """
     authority = load_authority(private_key, arguments["authority"])
     host, user = arguments["principals"][0], arguments["user"]
+    if host in arguments.get("revoked", ()):
+        raise AnsibleActionFail(
+            f"{host}: this instance's certificates have been revoked, and the instance does not receive new ones. Terminate the instance."
+        )
     days, sources = int(arguments.get("validity_days", 10)), arguments.get("source_addresses", [])
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}

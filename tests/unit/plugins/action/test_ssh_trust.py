@@ -74,7 +74,6 @@ def test_an_answer_of_another_shape_is_refused(unsigned):
         ssh_trust.certificates(unsigned, ARGUMENTS, AUTHORITY)
 
 
-def test_a_revoked_host_is_refused():
-    with pytest.raises(AnsibleActionFail, match=f"demo-worker2: instance {NAMES[0]} is revoked"):
-        ssh_trust.refuse_revoked({**ARGUMENTS, "revoked": [NAMES[0]]}, "demo-worker2")
-    ssh_trust.refuse_revoked({**ARGUMENTS, "revoked": ["i-other"]}, "demo-worker2")
+def test_a_revoked_host_gets_no_certificate():
+    with pytest.raises(AnsibleActionFail, match="i-1: this instance's certificates have been revoked"):
+        signed("host", revoked=["i-1"])
