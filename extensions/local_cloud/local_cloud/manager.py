@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import boto3
 
@@ -34,13 +34,21 @@ Progress = Callable[[str], None]
 FOREIGN_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE")
 
 
+class Server(Protocol):
+    """The process of a server."""
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+
 class CloudManager:
     """The local cloud in a home folder, whether it is running or not."""
 
     def __init__(self, folder: Path, progress: Progress = print) -> None:
         self.home = Home(folder)
         self._progress = progress
-        self._server: subprocess.Popen[bytes] | None = None
+        self._server: Server | None = None
 
     @property
     def setup(self) -> Setup:
@@ -218,17 +226,21 @@ class CloudManager:
 
     def _launch_server(self) -> None:
         with open_private(self.home.log_file, "ab") as log:
-            self._server = subprocess.Popen(
+            self._server = self._start_process(log.name)
+        self._wait_for_answer(self._server)
+
+    def _start_process(self, log: str) -> Server:
+        with open(log, "ab") as output:
+            return subprocess.Popen(
                 [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 env=server_environment(),
                 start_new_session=True,
             )
-        self._wait_for_answer(self._server)
 
-    def _wait_for_answer(self, server: subprocess.Popen[bytes] | None = None) -> None:
+    def _wait_for_answer(self, server: Server | None = None) -> None:
         deadline = time.monotonic() + START_TIMEOUT
         while not (self.is_running and _answers(self.endpoint)):
             if server and server.poll() is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import functools
 import hashlib
 import ipaddress
 import json
@@ -19,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .aws.capacity import Limits
 from .home import REGION
@@ -29,8 +28,10 @@ from .hosts.address_ranges import overlaps, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
-from .manager import FOREIGN_VARIABLES, CloudManager, server_environment
-from .private_files import open_private
+from .manager import FOREIGN_VARIABLES, CloudManager, Server, server_environment
+
+if TYPE_CHECKING:
+    from .server_template import Request
 
 # CIDR ranges for the VPCs of tests. Bare hosts and `make train` use different ranges.
 RANGES = tuple(f"10.{number}.0.0/16" for number in range(100, 200))
@@ -241,34 +242,55 @@ class Control:
             raise ValueError(json.load(error)["error"]) from None
 
 
-@functools.cache
+class ForkedServer:
+    """A server that was forked from the process in `server_template`, with the methods of `subprocess.Popen` that a manager needs."""
+
+    def __init__(self, request: Request) -> None:
+        template = server_template()
+        assert template.stdin
+        assert template.stdout
+        template.stdin.write(json.dumps(request) + "\n")
+        template.stdin.flush()
+        self._process = Path("/proc") / template.stdout.readline().strip()
+
+    def poll(self) -> int | None:
+        """Return None while the server runs."""
+        return None if self._process.exists() else 0
+
+    def wait(self, timeout: float) -> int:
+        """Wait until the server has ended. Raises `TimeoutError`."""
+        wait_until(lambda: self.poll() is not None, timeout)
+        return 0
+
+
+_templates: list[subprocess.Popen[str]] = []
+
+
 def server_template() -> subprocess.Popen[str]:
-    """Start the process that forks into the servers of this process's local clouds. It ends with this process."""
-    command = [sys.executable, "-m", "local_cloud.server_template"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=server_environment())
+    """Return the process that forks into the servers of this process's local clouds. It ends with this process."""
+    if not _templates or _templates[-1].poll() is not None:
+        command = [sys.executable, "-m", "local_cloud.server_template"]
+        pipe = subprocess.PIPE
+        _templates.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=server_environment(), start_new_session=True))
+    return _templates[-1]
 
 
-class TestCloudManager(CloudManager):
+class ForkedCloudManager(CloudManager):
     """A manager whose server starts faster."""
 
-    __test__ = False  # pytest must not collect this class
-
-    def _launch_server(self) -> None:
-        with open_private(self.home.log_file, "ab"):
-            pass
-        request = {"home": str(self.home.folder), "log": str(self.home.log_file), "environment": server_environment()}
-        stream = server_template().stdin
-        assert stream
-        stream.write(json.dumps(request) + "\n")
-        stream.flush()
-        self._wait_for_answer()
+    def _start_process(self, log: str) -> Server:
+        umask = os.umask(0)
+        os.umask(umask)
+        return ForkedServer(
+            {"home": str(self.home.folder), "log": log, "environment": server_environment(), "umask": umask, "directory": os.getcwd()}
+        )
 
 
 class LocalCloud:
     """A local cloud that a `with` block starts and destroys."""
 
     def __init__(self, home: Path, hosts: bool = True, environments: Collection[str] = ()) -> None:
-        self.cloud = TestCloudManager(home)
+        self.cloud = ForkedCloudManager(home)
         self._hosts = hosts
         self._environments = environments
 

@@ -6,7 +6,9 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from local_cloud.hosts.podman import as_root
+from local_cloud.private_files import CloudError
 from local_cloud.testing import LocalCloud, unused_range
 
 NETWORK = "local-cloud-test-ranges"
@@ -18,9 +20,20 @@ def test_local_clouds_whose_servers_come_from_one_process_share_nothing(tmp_path
         one.client("ec2").create_key_pair(KeyName="key")
         assert [pair["KeyName"] for pair in one.client("ec2").describe_key_pairs()["KeyPairs"]] == ["local-cloud", "key"]
         assert [pair["KeyName"] for pair in two.client("ec2").describe_key_pairs()["KeyPairs"]] == ["local-cloud"]
+        first, second = ({subnet["SubnetId"] for subnet in cloud.client("ec2").describe_subnets()["Subnets"]} for cloud in (one, two))
+        assert len(first) > 1
+        assert first.isdisjoint(second)
         one.restart()
         for cloud in (one, two):
             assert f"Serving on port {cloud.cloud.setup.port}\n" in cloud.cloud.home.log_file.read_text()
+
+
+def test_a_server_that_does_not_start_is_noticed_at_once(tmp_path: Path) -> None:
+    with LocalCloud(tmp_path / "home", hosts=False) as cloud:
+        cloud.cloud.stop()
+        cloud.cloud.home.state_file.write_bytes(b"no state")
+        with pytest.raises(CloudError, match="The server failed to start"):
+            cloud.cloud.start()
 
 
 def test_no_range_is_claimed_twice() -> None:
