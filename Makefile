@@ -106,7 +106,7 @@ lint-docs: test-setup
 	antsibull-changelog lint
 
 .PHONY: sanity
-sanity: test-setup ## Run ansible-test sanity without an ignore file. Only `make pythons` runs pylint, and imports files with all Python versions
+sanity: test-setup ## Run ansible-test sanity without an ignore file. Only `make pythons` runs pylint, and imports plugins with all Python versions
 	python tools/sanity.py --skip-test pylint --skip-test import
 	python tools/sanity.py --test import --oldest-python
 

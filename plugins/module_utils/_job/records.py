@@ -17,7 +17,7 @@ import signal
 import socket
 import subprocess
 import time
-from typing import IO, Any, Mapping, NamedTuple, Sequence, TypeVar, cast
+from typing import IO, Any, Iterator, Mapping, NamedTuple, Sequence, TypeVar, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
@@ -287,11 +287,12 @@ def runtime_directory(job: str, process: str) -> str:
     return f"/run/deeplearning/jobs/{job}-{process}"
 
 
-def open_lock(path: str = "") -> IO[str]:
+@contextlib.contextmanager
+def open_lock(path: str = "") -> Iterator[IO[str]]:
     """Open a lock file, by default `LOCK`. Only root can open the file, because each user who can open it can block all others."""
-    descriptor = os.open(path or LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return open(descriptor, "w", encoding="utf-8")
+    with open(path or LOCK, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600)) as lock:
+        os.fchmod(lock.fileno(), 0o600)
+        yield lock
 
 
 def running_jobs() -> list[str]:

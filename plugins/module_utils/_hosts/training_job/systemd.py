@@ -157,7 +157,7 @@ def exclusive(path: str = "") -> Iterator[None]:
 
     Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
-    path, end = path or records.LOCK, time.monotonic() + PATIENCE
+    end = time.monotonic() + PATIENCE
     with records.open_lock(path) as lock:
         while True:
             try:
@@ -166,7 +166,7 @@ def exclusive(path: str = "") -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise UnitError(
-                        f"another playbook run has held {path} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
+                        f"another playbook run has held {lock.name} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
                     ) from None
                 time.sleep(0.1)
         yield
@@ -335,10 +335,10 @@ def program(contents: Sequence[str] = PROGRAM, main: str = SUPERVISOR) -> bytes:
 def _source(name: str) -> str:
     """Return the source code of a module, which can be in a zip file, without running the module. Raises ImportError."""
     spec = importlib.util.find_spec(name)
-    source: str | None = cast(Any, spec.loader).get_source(name) if spec else None
+    source: str | bytes | None = cast(Any, spec.loader).get_source(name) if spec else None
     if source is None:
         raise ImportError(f"the source code of {name} is missing")
-    return source
+    return source.decode("utf-8") if isinstance(source, bytes) else source  # Ansible's loader on the controller returns bytes
 
 
 def other_jobs(job: str) -> list[StartedProcess]:

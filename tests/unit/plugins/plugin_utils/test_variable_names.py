@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 
 # Names of programs and files, not of variables
 OF_GRID_ENGINE = {"sge_qmaster", "sge_execd", "sge_conf"}
-USED_IN = ("roles/**/*.*", "playbooks/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
+USED_IN = ("roles/**/*.*", "playbooks/**/*.yml", "inventory/**/*.yml", "examples/definitions/*.yml", "docs/*.md", "README.md")
 
 
 def used(pattern):
