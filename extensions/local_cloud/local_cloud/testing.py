@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
 import ipaddress
@@ -272,6 +273,7 @@ def server_template() -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "local_cloud.server_template"]
         pipe = subprocess.PIPE
         _templates.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=server_environment(), start_new_session=True))
+        atexit.register(_templates[-1].communicate)  # closes standard input, and waits
     return _templates[-1]
 
 

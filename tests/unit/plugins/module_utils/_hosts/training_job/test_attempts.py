@@ -599,8 +599,7 @@ def test_an_error_of_an_application_restarts_only_its_own_job(job, tmp_path):
         time.sleep(600 if attempt == 1 else 0)
     """
     running = job(trains(script), hosts=2)
-    wait_until(lambda: "process" in running.log("rank1"))
-    pid = int(re.search(r"process (\d+)", running.log("rank1"))[1])
+    pid = int(wait_until(lambda: re.search(r"process (\d+)\n", running.log("rank1")))[1])
     other = {**XID, "severity": "restart", "message": "Xid 31. pid=1", "pid": os.getpid()}
     report(tmp_path, "rank0", other)
     report(tmp_path, "rank1", other, {**XID, "severity": "restart", "message": f"Xid 13. pid={pid}", "pid": pid})
