@@ -30,6 +30,7 @@ from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
 from .manager import FOREIGN_VARIABLES, CloudManager, Server, server_environment
+from .private_files import CloudError
 
 if TYPE_CHECKING:
     from .server_template import Request
@@ -252,7 +253,10 @@ class ForkedServer:
         assert template.stdout
         template.stdin.write(json.dumps(request) + "\n")
         template.stdin.flush()
-        self._process = Path("/proc") / template.stdout.readline().strip()
+        pid = template.stdout.readline().strip()
+        if not pid:
+            raise CloudError("The process that forks servers has ended.")
+        self._process = Path("/proc") / pid
 
     def poll(self) -> int | None:
         """Return None while the server runs."""
