@@ -12,7 +12,7 @@ from pathlib import Path
 from .home import default_home
 from .hosts.podman import PodmanError
 from .image.builder import environment_names
-from .manager import FOREIGN_VARIABLES, CloudError, CloudManager
+from .manager import FOREIGN_VARIABLES, CloudError, CloudManager, own_environment
 from .status import table
 
 BASHRC = Path(__file__).with_name("bashrc")
@@ -81,7 +81,7 @@ def shell(cloud: CloudManager, _options: argparse.Namespace) -> int:
     """
     if not cloud.is_running:
         raise CloudError("The local cloud is not running. Run `local-cloud start`.")
-    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES} | cloud.environment
+    environment = own_environment() | cloud.environment
     program = os.environ.get("SHELL") or "bash"
     if Path(program).name != "bash":
         print(f"local-cloud: This shell uses the local cloud in {cloud.home.folder}. Leave the shell with exit.", flush=True)

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import boto3
 
@@ -226,19 +226,18 @@ class CloudManager:
 
     def _launch_server(self) -> None:
         with open_private(self.home.log_file, "ab") as log:
-            self._server = self._start_process(log.name)
+            self._server = self._start_process(log)
         self._wait_for_answer(self._server)
 
-    def _start_process(self, log: str) -> Server:
-        with open(log, "ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=server_environment(),
-                start_new_session=True,
-            )
+    def _start_process(self, log: IO[bytes]) -> Server:
+        return subprocess.Popen(
+            [sys.executable, "-m", "local_cloud.server", str(self.home.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=own_environment(),
+            start_new_session=True,
+        )
 
     def _wait_for_answer(self, server: Server | None = None) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -251,8 +250,8 @@ class CloudManager:
             time.sleep(0.05)
 
 
-def server_environment() -> dict[str, str]:
-    """Return the environment variables of a server that this process starts."""
+def own_environment() -> dict[str, str]:
+    """Return this process's environment variables, without those that point AWS tools to other endpoints or accounts."""
     return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES}
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from .aws.capacity import Limits
 from .home import REGION
@@ -29,7 +29,7 @@ from .hosts.address_ranges import overlaps, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
 from .image.builder import environment, node_image
-from .manager import FOREIGN_VARIABLES, CloudManager, Server, server_environment
+from .manager import CloudManager, Server, own_environment
 from .private_files import CloudError
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def server_template() -> subprocess.Popen[str]:
     if not _templates or _templates[-1].poll() is not None:
         command = [sys.executable, "-m", "local_cloud.server_template"]
         pipe = subprocess.PIPE
-        _templates.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=server_environment(), start_new_session=True))
+        _templates.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=own_environment(), start_new_session=True))
         atexit.register(_templates[-1].communicate)  # closes standard input, and waits
     return _templates[-1]
 
@@ -284,11 +284,11 @@ def server_template() -> subprocess.Popen[str]:
 class ForkedCloudManager(CloudManager):
     """A manager whose server starts faster."""
 
-    def _start_process(self, log: str) -> Server:
+    def _start_process(self, log: IO[bytes]) -> Server:
         umask = os.umask(0)
         os.umask(umask)
         return ForkedServer(
-            {"home": str(self.home.folder), "log": log, "environment": server_environment(), "umask": umask, "directory": os.getcwd()}
+            {"home": str(self.home.folder), "log": log.name, "environment": own_environment(), "umask": umask, "directory": os.getcwd()}
         )
 
 
@@ -315,7 +315,7 @@ class LocalCloud:
     @property
     def environment(self) -> dict[str, str]:
         """Return this process's environment variables and the variables that point AWS tools to this local cloud."""
-        return {key: value for key, value in os.environ.items() if key not in FOREIGN_VARIABLES} | self.cloud.environment
+        return own_environment() | self.cloud.environment
 
     @property
     def control(self) -> Control:
