@@ -265,7 +265,8 @@ def _repeats(situation: Situation) -> bool:
 
 def _named(hosts: Sequence[str]) -> str:
     """Return the names of the first five hosts and the number of other hosts, because decisions have a limited length."""
-    return ", ".join(hosts[:5]) + (f" and {len(hosts) - 5} others" if len(hosts) > 5 else "")
+    more = len(hosts) - 5
+    return ", ".join(hosts[:5]) + (f" and {more} {'other' if more == 1 else 'others'}" if more > 0 else "")
 
 
 def _missing(situation: Situation) -> list[str]:

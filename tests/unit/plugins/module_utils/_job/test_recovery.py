@@ -422,6 +422,7 @@ def test_host_and_checkpoint_are_suspect_only_together(last, changes, rule):
 def test_a_sentence_names_a_few_of_many_hosts():
     assert recovery._named([f"worker{number}" for number in range(300)]) == "worker0, worker1, worker2, worker3, worker4 and 295 others"
     assert recovery._named([f"worker{number}" for number in range(5)]) == "worker0, worker1, worker2, worker3, worker4"
+    assert recovery._named([f"worker{number}" for number in range(6)]).endswith(", worker4 and 1 other")
 
 
 SPOT = Cause(recovery.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
