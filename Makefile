@@ -73,7 +73,7 @@ distclean: clean ## Also remove the virtual environments and all caches
 # Most of these targets wait for hosts and for the simulated AWS, so five targets in parallel keep two cores busy. The longest ones start
 # first.
 TESTS := hosts integration security end-to-end local-cloud chaos-short units sanity lint
-LONGER := pythons exhaustive mutation newest frameworks molecule galaxy docs
+LONGER := pythons exhaustive mutation newest frameworks chaos molecule galaxy docs
 
 .PHONY: test
 test: test-setup ## Run, in parallel, all checks that must pass before a change is merged, and show the output of each check in one piece
@@ -154,7 +154,7 @@ gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jo
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
-	time pytest -m exhaustive $(PYTEST_ARGS) tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
+	time pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
 
 .PHONY: mutation
 mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
@@ -168,11 +168,12 @@ newest: test-setup ## Run tests, on hosts too, with the newest ansible-core, 2.2
 			exec $(MAKE) VENV=$(NEWEST_VENV) PYTHON="$$python" units integration local-cloud security hosts end-to-end
 		fi
 	done
-	echo "SKIPPED: the newest ansible-core needs Python 3.12 or newer, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12"
+	echo "NEWEST_PYTHON: the newest ansible-core needs Python 3.12 or newer with the module ensurepip, but none of these is installed: $(NEWEST_PYTHON). Specify one: make newest NEWEST_PYTHON=/path/to/python3.12" >&2
+	exit 1
 
 .PHONY: frameworks
 frameworks: test-setup ## Test every launcher with its real framework, including failures of its jobs
-	time pytest -m frameworks $(PYTEST_ARGS) tests/hosts tests/end_to_end
+	time pytest -m frameworks $(PYTEST_ARGS) --timeout 3600 tests/hosts tests/end_to_end
 
 .PHONY: molecule
 molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify

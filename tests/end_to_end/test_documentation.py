@@ -42,7 +42,7 @@ ELSEWHERE = {
     "fi_info": "it needs Elastic Fabric Adapters",
     "cifar10_mxnet": "it needs MXNet: tests/hosts/launchers/test_mxnet.py",
     "pytest": "it is about a launcher that does not exist: tests/unit/plugins/module_utils/_launchers/test_registry.py adds it",
-    "sudo": "it runs on hosts: tests/hosts/launchers/test_tensorflow.py",
+    "sudo runuser": "its process waits for those of the other hosts: tests/hosts/test_training_job.py starts all",
 }
 # Commands after which the rest of their block is typed in another place, each with the test that types it.
 SESSIONS = {
@@ -55,6 +55,8 @@ REFUSED = {
     "# bert-1 has lost a host": "job bert-1 has already run",
     "cleanup.yml -e training_job_name=bert-1": "contains the checkpoints of bert-2",
 }
+# The beginning of commands that are typed on a host.
+ON_HOST = re.compile(r"^(units=.*\n.*)?sudo ", re.MULTILINE)
 # Pages that define their own project.
 WITH_PROJECT = ("README.md", "docs/first-day.md")
 # What docs/data.md adds to a definition.
@@ -122,6 +124,9 @@ class Project:
     environment: dict[str, str]
 
     def run(self, commands: str, refused: str = "") -> None:
+        if ON_HOST.match(commands):
+            (self.folder / "typed.sh").write_text(f"#!/bin/bash\nset -eu\n{commands}")
+            commands = "ansible master -m ansible.builtin.script -a typed.sh"
         leaving = self.folder / "leaving"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", f"trap 'pwd >{leaving}' EXIT\n{commands}"],

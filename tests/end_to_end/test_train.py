@@ -185,6 +185,15 @@ def test_aws_tools_see_the_same_cluster(first_run, cloud, network):
     assert (file_system["Encrypted"], file_system["NumberOfMountTargets"]) == (True, 1)
 
 
+def test_a_node_lists_the_nodes_with_its_own_role(first_run, on_master):
+    groups = on_master("aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName' --output text")
+    assert {"demo-master", "demo-workers"} <= set(groups.split())
+    named = "'Reservations[].Instances[].PrivateIpAddress'"
+    addresses = on_master(f"aws ec2 describe-instances --query {named} --output text").split()
+    own = on_master("hostname -I").split()
+    assert set(own) & set(addresses)
+
+
 @pytest.mark.exhaustive
 def test_a_failing_rank_ends_the_job_with_its_last_words(first_run, playbook, tmp_path):
     (tmp_path / "fails.py").write_text(FAILS_ON_RANK_1)

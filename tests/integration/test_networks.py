@@ -395,6 +395,10 @@ def test_the_range_holds_the_nodes(run, definition):
     with pytest.raises(ModuleFailed, match=r"192.168.0.0/26 have room for 11 .* but 41 are needed. Specify a prefix length of /23"):
         run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/26", check=True)
     run("cluster", **{**definition, "worker_count": 40}, network_cidr="192.168.0.0/23", check=True)
+    # 11 addresses: 10 workers and a mount target
+    run("cluster", **{**definition, "worker_count": 10}, network_cidr="192.168.0.0/26", check=True)
+    with pytest.raises(ModuleFailed, match=r"192.168.0.0/26 have room for 11 .* but 12 are needed."):
+        run("cluster", **{**definition, "worker_count": 11}, network_cidr="192.168.0.0/26", check=True)
 
 
 def _cidrs(cloud, result):

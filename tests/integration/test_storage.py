@@ -234,6 +234,7 @@ def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definit
 def test_modes_of_efs_change_in_place(cloud, run, definition):
     options = {**definition, "throughput_mode": "elastic"}
     made = run("cluster", **options)["resources"]["file_system"]["main"]
+    assert cloud.client("efs").describe_file_systems(FileSystemId=made)["FileSystems"][0]["PerformanceMode"] == "generalPurpose"
     for change in (
         {"throughput_mode": "provisioned", "provisioned_throughput": 64},
         {"throughput_mode": "provisioned", "provisioned_throughput": 128.5},
@@ -244,11 +245,13 @@ def test_modes_of_efs_change_in_place(cloud, run, definition):
         assert described["ProvisionedThroughputInMibps"] == change["provisioned_throughput"]
 
 
-def test_the_key_is_chosen_once(cloud, run, definition):
+def test_the_key_and_the_performance_mode_are_chosen_once(cloud, run, definition):
     keys = [cloud.client("kms").create_key()["KeyMetadata"] for _number in range(2)]
+    definition["performance_mode"] = "maxIO"
     made = run("cluster", **definition, kms_key_id=keys[0]["KeyId"])["resources"]["file_system"]["main"]
     described = cloud.client("efs").describe_file_systems(FileSystemId=made)["FileSystems"][0]
     assert described["KmsKeyId"].endswith(keys[0]["KeyId"])
+    assert described["PerformanceMode"] == "maxIO"
     for same_key in (keys[0]["KeyId"], keys[0]["Arn"], None):
         assert not run("cluster", **definition, kms_key_id=same_key)["changed"]
     with pytest.raises(ModuleFailed, match=r"file_system main: kms_key is .* and cannot be changed to"):

@@ -70,7 +70,8 @@ HOSTILE = """
         "change the unit": lambda: runs("systemctl", "set-property", "--runtime", "ssh.service", "CPUWeight=1"),
         "start a unit": lambda: runs("systemd-run", "true"),
         "speak NFS to a mount target": lambda: bool(socket.create_connection(("deeplearning-worker2", 2049), 5)),
-        "speak NFS to this host's tunnel": lambda: bool(socket.create_connection(("127.0.0.1", 20049), 5)),
+        "speak NFS to this host's first tunnel": lambda: bool(socket.create_connection(("127.0.0.1", 20049), 5)),
+        "speak NFS to this host's last tunnel": lambda: bool(socket.create_connection(("127.0.0.1", 20449), 5)),
         "reach another port": lambda: bool(socket.create_connection(("127.0.0.1", 20048), 5)),
         "reach the system's bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket") is None,
         "reach MUNGE": lambda: socket.socket(socket.AF_UNIX).connect("/run/munge/munge.socket.2") is None,
@@ -145,10 +146,10 @@ def cluster(tmp_path_factory):
 
 def test_a_script_can_do_its_work_and_nothing_else(cluster):
     for host in cluster.hosts:
-        for port in (2049, 20048, 20049):
+        for port in (2049, 20048, 20049, 20449):
             host.ssh(f"sudo systemd-run --quiet --unit=listener-{port} python3 -m http.server {port}")
     for host in cluster.hosts:
-        for port in (2049, 20049):  # other users can use these ports
+        for port in (2049, 20049, 20449):  # other users can use these ports
             host.ssh(f"for i in $(seq 50); do curl -sf http://deeplearning-worker2:{port} >/dev/null && exit; sleep 0.2; done; exit 1")
         host.ssh("sudo install -d -m 755 /run/munge /run/deeplearning /run/deeplearning/health")
         host.ssh(f"sudo systemd-run --quiet --unit=munge-listener python3 -c {shlex.quote(MUNGE)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import urllib.error
@@ -81,9 +82,13 @@ def test_latency(account: Account, control: Control) -> None:
     assert time.monotonic() - start >= 0.3
 
 
-def test_probability(account: Account, control: Control) -> None:
-    control("PUT", "faults", [{"code": "Throttling", "probability": 0}])
-    account.ec2.describe_vpcs()
+@pytest.mark.parametrize(("probability", "hits"), [(0, range(1)), (0.5, range(1, 40)), (1, range(40, 41))])
+def test_probability(account: Account, control: Control, probability: float, hits: range) -> None:
+    control("PUT", "faults", [{"code": "UnauthorizedOperation", "status": 403, "probability": probability}])
+    for _call in range(40):
+        with contextlib.suppress(ClientError):
+            account.ec2.describe_vpcs()
+    assert control("GET", "faults")[0]["hits"] in hits
 
 
 def test_capacity(account: Account, control: Control) -> None:

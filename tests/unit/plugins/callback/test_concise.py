@@ -331,7 +331,7 @@ def test_warnings_are_shown_once(project):
     lines = project.run(play("Work", task("Warn", warns="{{ inventory_hostname }} has no swap"), task("Warn", warns="all is slow")))
     assert len(lines) == 2
     assert re.fullmatch(r"\[WARNING\]: (h\d) has no swap \(also on h\d, h\d\)", lines[0])
-    assert lines[1] == "[WARNING]: all is slow (also on h2, h3)" or lines[1].startswith("[WARNING]: all is slow (also on ")
+    assert re.fullmatch(r"\[WARNING\]: all is slow \(also on h\d, h\d\)", lines[1])
 
 
 @pytest.mark.parametrize(("arguments", "is_shown"), [((), False), (("-v",), True)])

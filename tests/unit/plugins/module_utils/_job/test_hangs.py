@@ -77,13 +77,14 @@ def test_steps_between_two_polls_share_the_time():
     assert not activity.describe_hang(140 + 11.9)
 
 
-def test_the_median_is_that_of_the_last_steps():
+@pytest.mark.parametrize(("slow", "median"), [(50, 1), (51, 100)])
+def test_the_median_is_that_of_the_last_101_steps(slow, median):
     activity, last = stepping(1.0, 200)
-    for step in range(60):
+    for step in range(slow):
         last += 100
         activity.add([entry(200 + step)], last)
-    assert not activity.describe_hang(last + 305)
-    assert activity.describe_hang(last + 307)
+    assert not activity.describe_hang(last + 3 * median + 5)
+    assert activity.describe_hang(last + 3 * median + 7)
 
 
 @pytest.mark.parametrize(

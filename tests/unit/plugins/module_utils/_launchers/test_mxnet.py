@@ -42,6 +42,14 @@ def test_servers_take_turns_on_the_hosts_and_workers_go_on_from_there(gpus, chan
     assert places(processes, "scheduler") == [1]
 
 
+def test_the_options_of_the_former_script_reach_it_unchanged():
+    options = ["--gpus", "0,1", "--network", "resnet", "--num-layers", "50", "--kv-store", "dist_device_sync"]
+    processes = plan([Host("deeplearning-worker1", "10.0.0.1", 1, (0, 1), "ens5")], arguments=options, processes_per_host=1)
+    assert {tuple(process.argv[-len(options) :]) for process in processes} == {tuple(options)}
+    (worker,) = [process for process in processes if process.name == "worker0"]
+    assert worker.environment["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
 def test_every_process_knows_its_role_and_the_scheduler():
     hosts = [make_hosts(1, 2)[0], Host("deeplearning-worker2", "10.0.0.2", 2, (4, 6), "eth1")]
     processes = plan(hosts, servers=1, arguments=["--epochs", "two words"])

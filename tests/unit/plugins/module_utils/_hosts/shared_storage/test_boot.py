@@ -99,6 +99,20 @@ def test_boot_tries_again_until_the_client_is_there_and_the_storage_is_mounted(h
     assert (host.folder / "fstab").read_text().startswith(SOURCE)
 
 
+def test_boot_gives_up_after_15_minutes(host):
+    """A stub advances the clock by a minute at each pause."""
+    host.tool("mount.nfs4", "")
+    host.tool("mount", "exit 1")
+    clock = host.folder / "clock"
+    clock.write_text("0")
+    (host.tools / "date").unlink()
+    host.tool("date", f"cat {clock}")
+    host.tool("sleep", f"read -r now <{clock}; echo $((now + 60)) >{clock}")
+    done, calls = host.boot(PLAIN)
+    assert (done.returncode, calls) == (1, ["mount /efs"] * 16)
+    assert "Timed out after 900 s waiting for all shared storage to be mounted." in done.stderr
+
+
 def test_boot_goes_on_without_a_client_that_the_distribution_lacks(host):
     """The script mounts the remaining storage, and does not spend 15 minutes on retries of the installation."""
     host.tool("apt-get", "")

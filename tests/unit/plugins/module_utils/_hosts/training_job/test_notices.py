@@ -63,26 +63,21 @@ def test_other_instances_are_not_polled(service, life_cycle):
     assert (found, len(service.requests)) == ([], 2)
 
 
-def test_a_host_without_the_service_is_polled_only_a_few_times(monkeypatch):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "does not answer"])
+def test_a_host_without_the_service_is_polled_three_times(monkeypatch, is_silent):
+    polls = []
+    poll = notices.Notices.poll
+    monkeypatch.setattr(notices.Notices, "poll", lambda self: polls.append(poll(self)))
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))
+        if is_silent:
+            port.listen()
         monkeypatch.setattr(notices, "ADDRESS", "127.0.0.1")
-        monkeypatch.setattr(notices, "PORT", unused.getsockname()[1])
-        monkeypatch.setattr(notices, "INTERVAL", 0.01)
-        began = time.monotonic()
-        notices.Notices(lambda notice: None, 0)._run()
-    assert time.monotonic() - began < 5
-
-
-def test_a_service_that_does_not_answer_is_given_up_after_seconds(monkeypatch):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        monkeypatch.setattr(notices, "ADDRESS", "127.0.0.1")
-        monkeypatch.setattr(notices, "PORT", silent.getsockname()[1])
+        monkeypatch.setattr(notices, "PORT", port.getsockname()[1])
         monkeypatch.setattr(notices, "INTERVAL", 0.01)
         monkeypatch.setattr(notices, "TIMEOUT", 0.1)
         notices.Notices(lambda notice: None, 0)._run()
+    assert polls == [None] * 3
 
 
 def test_a_spot_instance_is_still_polled_after_errors(service, watched, monkeypatch):

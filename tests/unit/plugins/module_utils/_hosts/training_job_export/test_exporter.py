@@ -342,7 +342,6 @@ def write_export(job, state, age=0.0):
 @pytest.fixture
 def standby(monkeypatch, quick):
     monkeypatch.setattr(exporter, "HEARTBEAT_INTERVAL", 0.01)
-    monkeypatch.setattr(exporter, "STANDBY_SECONDS", 20)
 
 
 @pytest.mark.usefixtures("standby")
@@ -361,6 +360,15 @@ def test_another_host_continues_the_export_of_a_lost_host(job, bucket):
     assert bucket.objects["logs/rank0.log"] == b"step 2"
     assert job.state()["state"] == "succeeded"
     assert len([names for names in bucket.uploads if "logs/rank0.log" in names]) == 2, "only one of the hosts has continued"
+
+
+@pytest.mark.usefixtures("standby")
+@pytest.mark.parametrize(("number", "seconds"), [(1, 70), (2, 80)])
+def test_each_host_on_standby_waits_10_s_longer(job, bucket, monkeypatch, number, seconds):
+    patience = []
+    monkeypatch.setattr(exporter, "read_export", lambda _paths, limit: patience.append(limit) or {"state": "lost"})
+    job.exporter(standby=number).run()
+    assert patience == [seconds]
 
 
 @pytest.mark.usefixtures("standby")
