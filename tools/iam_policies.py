@@ -217,9 +217,17 @@ EMR_CHANGES = (
     "elasticmapreduce:TerminateJobFlows",
 )
 INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-# Resources to which a launch template refers, and resources that the Auto Scaling group adds or AWS creates
-NAMED = ("capacity-reservation", "key-pair", "placement-group", "security-group")
-MADE = ("instance", "network-interface", "spot-instances-request", "subnet", "volume")
+# The resources of a launch, except images and security groups
+LAUNCHED = (
+    "capacity-reservation",
+    "instance",
+    "key-pair",
+    "network-interface",
+    "placement-group",
+    "spot-instances-request",
+    "subnet",
+    "volume",
+)
 DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
 
@@ -235,6 +243,7 @@ AUTHORITY_ACTIONS = tuple(
 def scopes(account: Account) -> tuple[Scope, ...]:
     """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
+    from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
     names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
@@ -322,19 +331,16 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope("GroupsOfLustre", ("ec2:ModifyNetworkInterfaceAttribute",), account.arns("ec2:security-group/*"), account.own),
         Scope("LaunchOwnTemplate", (run,), own_template, account.own),
-        # The Auto Scaling group sets the subnets. The values in the template cannot be overridden
+        # AWS's own policies for services that create Auto Scaling groups, such as AWSElasticBeanstalkService, rely on this key alone.
+        # Whether ec2:IsLaunchTemplateResource is true for interfaces that Auto Scaling completes with a subnet is not documented
         Scope(
             "LaunchFromTemplate",
             (run,),
-            account.arns(*(f"ec2:{kind}/*" for kind in MADE)),
-            {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}},
+            (*account.arns(*(f"ec2:{kind}/*" for kind in LAUNCHED)), account.public("ec2:image/*")),
+            from_template,
         ),
-        Scope(
-            "LaunchWhatTemplateNames",
-            (run,),
-            (*account.arns(*(f"ec2:{kind}/*" for kind in NAMED)), account.public("ec2:image/*")),
-            {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}, "Bool": {"ec2:IsLaunchTemplateResource": "true"}},
-        ),
+        Scope("LaunchInGroups", (run,), account.arns("ec2:security-group/*"), account.own | from_template),
+        Scope("LaunchInAdoptedGroups", (run,), account.own_or_adopted("ec2"), from_template),
         # IAM cannot determine the path of a role that does not exist. An existing instance profile may have any name
         Scope(
             "ReadNodesRole",
@@ -618,7 +624,11 @@ def main() -> None:
         "--permissions-boundary", default="", metavar="ARN", help="policy that all node roles must have as their permissions boundary"
     )
     parser.add_argument(
-        "--adopt", action="append", default=[], metavar="ARN", help="ARN of a file system, role, bucket or parameter in the definitions"
+        "--adopt",
+        action="append",
+        default=[],
+        metavar="ARN",
+        help="ARN of a file system, security group, role, bucket or parameter in the definitions",
     )
     parser.add_argument("--region", default="", help="allow only this region")
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder for the files (default: docs/policies)")

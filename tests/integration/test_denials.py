@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import permissions
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 
 from .conftest import ModuleFailed
 
@@ -58,3 +60,21 @@ def test_a_new_key_is_denied_for_a_while_and_another_is_not(cloud, run, name):
     with pytest.raises(ModuleFailed, match="AccessDenied"):
         run("ssh_authority", cluster=name, create_kms_key=True, rotate=True)
     assert [call["action"] for call in cloud.control.calls()].count("PutParameter") == 1
+
+
+def test_nodes_are_launched_in_security_groups_of_others_that_the_policies_name(cloud, run, definition, landlord, monkeypatch):
+    owner = landlord()
+    group = owner.group("database-clients")
+    options = {**definition, **owner.options(), "additional_security_group_ids": [group], "capacity_timeout": 30}
+
+    def be(*adopted):
+        for name, value in permissions.operator(cloud, "provision", f"{definition['cluster']}*", adopted).items():
+            if name.startswith("AWS_"):
+                monkeypatch.setenv(name, value)
+
+    be()
+    monkeypatch.setattr(client, "DENIED_TIMEOUT", 0)
+    with pytest.raises(ModuleFailed, match=r"You are not authorized to use launch template: lt-\w+\. Auto Scaling checks ec2:RunInstances"):
+        run("cluster", **options)
+    be(f"arn:aws:ec2:us-east-1:123456789012:security-group/{group}")
+    assert run("cluster", **options)["changed"]

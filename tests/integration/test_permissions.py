@@ -227,12 +227,17 @@ def test_addresses_go_to_nodes_alone(tool):
     assert statement["Condition"] == tool.Account().own
 
 
-def test_what_a_template_names_cannot_be_overridden(tool):
-    launched = statements(tool, "provision", "ec2:RunInstances")
-    named = launched["LaunchWhatTemplateNames"]
-    assert named["Condition"]["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
-    kinds = {each.split(":")[-1].removesuffix("/*") for each in named["Resource"]}
-    assert kinds == {"capacity-reservation", "image", "key-pair", "placement-group", "security-group"}
+def test_nodes_are_launched_from_templates_of_the_cluster_and_in_its_security_groups(tool):
+    ours = "arn:aws:ec2:us-east-1:123456789012:security-group/sg-0123"
+    template = {"ArnLike": {"ec2:LaunchTemplate": "arn:aws:ec2:*:*:launch-template/*"}}
+    launched = statements(tool, "provision", "ec2:RunInstances", tool.Account(adopted=(ours,)))
+    assert launched["LaunchOwnTemplate"]["Condition"] == tool.Account().own
+    assert launched["LaunchFromTemplate"]["Condition"] == template
+    assert launched["LaunchInGroups"]["Condition"] == tool.Account().own | template
+    assert launched["LaunchInAdoptedGroups"]["Resource"] == ours
+    kinds = {each.split(":")[-1].removesuffix("/*") for each in launched["LaunchFromTemplate"]["Resource"]}
+    assert "security-group" not in kinds
+    assert kinds >= {"capacity-reservation", "image", "key-pair", "placement-group", "subnet"}
 
 
 def test_buckets_of_other_accounts_are_out_of_reach(tool):

@@ -281,11 +281,6 @@ ATTACKS = {
         "run_instances",
         lambda mine, *_: launched(mine.template, SubnetId=mine.subnet, IamInstanceProfile={"Name": "administrators"}),
     ),
-    "an instance from another image": (
-        "ec2",
-        "run_instances",
-        lambda mine, *_: launched(mine.template, SubnetId=mine.subnet, ImageId=mine.image),
-    ),
     "an instance in another security group": (
         "ec2",
         "run_instances",

@@ -471,7 +471,24 @@ def denial(error: Any) -> str:
     told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
     if "is not authorized to perform" not in told:
         told = f"These credentials may not call {error.operation_name} ({': '.join(filter(None, (error_code(error), told)))})"
-    return f"{told}. Attach the policies from docs/permissions.md to this identity, or use other credentials."
+    return f"{told}.{denial_advice(error)}"
+
+
+def denial_advice(error: BaseException) -> str:
+    """Return what to do about a denied API call, or an empty string for any other error.
+
+    If Auto Scaling may not launch instances on behalf of the caller, AWS tells neither the action nor the resource.
+    """
+    if error_code(error) not in DENIED:
+        return ""
+    checked = (
+        " Auto Scaling checks ec2:RunInstances for the template and for each resource in it, ec2:CreateTags and iam:PassRole. If the "
+        "template refers to security groups or a role of yours, the policies must allow their ARNs (--adopt)."
+    )
+    return (
+        f"{checked if 'to use launch template' in str(error) else ''} Attach the policies from docs/permissions.md to this identity, "
+        "or use other credentials."
+    )
 
 
 def connection_advice(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -97,6 +98,15 @@ class Account:
     def name(self, kind: str = "test") -> str:
         """Return a name that no other test uses."""
         return f"{kind}-{next(NUMBERS)}"
+
+    def user(self, *statements: dict[str, Any]) -> Account:
+        """Return the clients of a new user with a policy that has these statements."""
+        iam, name = self.client("iam"), self.name("user")
+        iam.create_user(UserName=name)
+        policy = {"Version": "2012-10-17", "Statement": list(statements)}
+        iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=json.dumps(policy))
+        made = iam.create_access_key(UserName=name)["AccessKey"]
+        return Account(self.url, self.region, Credentials(made["AccessKeyId"], made["SecretAccessKey"]))
 
     def vpc(self) -> str:
         identifier: str = self.ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]

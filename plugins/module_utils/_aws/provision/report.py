@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, fail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, denial_advice, fail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name, node_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -71,10 +71,11 @@ def succeed(
 
 
 def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: str = "") -> NoReturn:
-    """Fail the module with a message that contains the failed change, the text in `more`, and the applied changes."""
+    """Fail the module with a message that contains the failed change, advice, the text in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
-    message = ClusterError(f"{str(error).rstrip('.')}.{more} {_describe_applied(applied)}{_costs(run, applied)}")
+    advice = denial_advice(error.cause)
+    message = ClusterError(f"{str(error).rstrip('.')}.{advice}{more} {_describe_applied(applied)}{_costs(run, applied)}")
     fail(run.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
 
 

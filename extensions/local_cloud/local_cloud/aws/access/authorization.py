@@ -79,11 +79,18 @@ def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iter
         if decision.effect is not Effect.ALLOWED:
             because = BECAUSE[decision.effect].format(action=permission.action)
             text = f"User: {identity.arn} is not authorized to perform: {permission.action} on resource: {permission.resource} {because}"
-            return _denied(environ, call, text)
+            return _denied(environ, call, _about_template(permission) or text)
         if permission.action == "iam:CreateServiceLinkedRole":
             new_service_roles.add(str(permission.context["iam:awsservicename"]))
     CLOUD.service_roles |= new_service_roles
     return None
+
+
+def _about_template(permission: Permission) -> str | None:
+    """Return the message of Auto Scaling about a launch that it tested. The message names neither the action nor the resource."""
+    template = str(permission.context.get("ec2:launchtemplate", ""))
+    tested = "aws:calledvia" in permission.context and template
+    return f"You are not authorized to use launch template: {template.rpartition('/')[2]}" if tested else None
 
 
 def _common_context(call: Call, identity: Identity) -> dict[str, Any]:

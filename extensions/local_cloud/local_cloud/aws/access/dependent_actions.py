@@ -75,13 +75,22 @@ def for_launch(
         base["ec2:launchtemplate"] = resource
         yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2"))
     for kind, (identifiers, parameter) in _named_resources(data).items():
-        from_template = {"ec2:islaunchtemplateresource": "true" if template and parameter not in given else "false"}
         for identifier in dict.fromkeys(filter(None, identifiers)):
             resource, tags = resources.ec2(region, identifier, kind)
-            yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2") | from_template)
-    from_template = {"ec2:islaunchtemplateresource": "true" if template and not given.keys() - {"SubnetId"} else "false"}
-    yield from _create_with_instances(region, data, base | from_template)
+            for from_template in _from_template(bool(template) and parameter not in given, base):
+                yield Permission("ec2:RunInstances", resource, base | resource_tags(tags, "ec2") | from_template)
+    for from_template in _from_template(bool(template) and not given.keys() - {"SubnetId"}, base):
+        yield from _create_with_instances(region, data, base | from_template)
     yield from pass_role(data.get("IamInstanceProfile") or {})
+
+
+def _from_template(known: bool, base: Context) -> list[Context]:
+    """Return the contexts in which a policy must allow the launch: whether the launch template specifies a resource.
+
+    AWS does not document how EC2 sets this key when Auto Scaling tests a launch. Policies must therefore allow the launch with both values.
+    """
+    values = ("true", "false") if "aws:calledvia" in base else (str(known).lower(),)
+    return [{"ec2:islaunchtemplateresource": value} for value in values]
 
 
 def _named_resources(data: Mapping[str, Any]) -> dict[str, tuple[list[Any], str]]:
@@ -130,9 +139,11 @@ def for_group(call: Any, parameters: Mapping[str, Any]) -> Iterator[Permission]:
         yield from create_service_role("autoscaling")
     template = parameters.get("LaunchTemplate")
     if template:
-        subnets = (parameters.get("VPCZoneIdentifier") or "").split(",")
-        for subnet in subnets:
-            yield from for_launch(call.region, template, {"SubnetId": subnet} if subnet else {}, calling_service("autoscaling"))
+        interfaces = find_version(ec2_backends[ACCOUNT][call.region], dict(template)).data.get("NetworkInterfaces")
+        for subnet in (parameters.get("VPCZoneIdentifier") or "").split(","):
+            # A request that specifies interfaces must specify the subnet in the interfaces, so Auto Scaling replaces those of the template
+            placed = {"NetworkInterfaces": [{**each, "SubnetId": subnet} for each in interfaces]} if interfaces else {"SubnetId": subnet}
+            yield from for_launch(call.region, template, placed if subnet else {}, calling_service("autoscaling"))
 
 
 def file_system_of(region: str, mount_target: str) -> str | None:

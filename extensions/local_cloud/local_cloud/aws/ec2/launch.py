@@ -34,9 +34,9 @@ PROVISIONED_IOPS = ("io1", "io2")
 @override(EC2Response)
 def run_instances(self: EC2Response) -> ActionResult:
     request: Data = copy.deepcopy(dict(self._get_params()))
-    if request.get("SubnetId") and request.get("NetworkInterfaces"):
-        raise _combination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
     data = with_template(self.ec2_backend, request)
+    if data.get("SubnetId") and data.get("NetworkInterfaces"):
+        raise _combination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
     check(self.ec2_backend, data)
     self.error_on_dryrun()
     subnet = choose_subnet(self.ec2_backend, data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from local_cloud.aws.app import AwsApi
 from local_cloud.aws.context import CLOUD
 from local_cloud.aws.emr import api
 from local_cloud.aws.emr.node_tasks import NodeTasks
-from local_cloud.credentials import Credentials
 from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
@@ -472,7 +470,6 @@ def test_core_nodes_stay_as_long_as_blocks_need_them(emr: Emr) -> None:
 
 
 def test_permissions_depend_on_tags_and_roles(account: Account, emr: Emr) -> None:
-    iam, name = account.client("iam"), account.name("user")
     own = {"StringEquals": {"aws:ResourceTag/team": "speech"}}
     new = {"StringEquals": {"aws:RequestTag/team": "speech"}}
     statements = [
@@ -485,11 +482,7 @@ def test_permissions_depend_on_tags_and_roles(account: Account, emr: Emr) -> Non
         {"Effect": "Allow", "Action": "iam:PassRole", "Resource": f"arn:aws:iam::*:role/{PROFILE}"}
         | {"Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}},
     ]
-    iam.create_user(UserName=name)
-    policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
-    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=policy)
-    made = iam.create_access_key(UserName=name)["AccessKey"]
-    operator = Emr(Account(account.url, keys=Credentials(made["AccessKeyId"], made["SecretAccessKey"])))
+    operator = Emr(account.user(*statements))
     tags = [{"Key": "team", "Value": "speech"}]
     theirs, own_cluster = emr.waiting(), operator.run(Tags=tags)
     emr.reached(own_cluster, "WAITING")

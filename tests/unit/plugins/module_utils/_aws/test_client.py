@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     AnsibleAWSModule,
     connection_advice,
     denial,
+    denial_advice,
     outcome_is_unknown,
     rejection,
 )
@@ -77,6 +78,17 @@ def test_rejected_credentials_are_named(monkeypatch):
 def test_a_denied_call_is_told_once_with_what_to_do(message, told):
     error = ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": message}}, "DescribeVpcs")
     assert denial(error) == f"{told}. Attach the policies from docs/permissions.md to this identity, or use other credentials."
+
+
+def test_a_launch_that_auto_scaling_may_not_make_is_told_with_what_aws_checks():
+    message = "You are not authorized to use launch template: lt-0123456789abcdef0"
+    told = denial(ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, "CreateAutoScalingGroup"))
+    assert told.startswith(f"These credentials may not call CreateAutoScalingGroup (AccessDenied: {message}). Auto Scaling checks ec2:RunI")
+    assert told.endswith(
+        "iam:PassRole. If the template refers to security groups or a role of yours, the policies must allow their ARNs "
+        "(--adopt). Attach the policies from docs/permissions.md to this identity, or use other credentials."
+    )
+    assert denial_advice(ClientError({"Error": {"Code": "Throttling", "Message": message}}, "CreateAutoScalingGroup")) == ""
 
 
 @pytest.mark.parametrize(
