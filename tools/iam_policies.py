@@ -249,7 +249,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     created = [action.split(":")[1] for action in (*CREATES, run)]
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
     not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
-    via = [f"{service}.*.amazonaws.com*" for service in ("elasticfilesystem", "fsx", "ssm")]
+    via = [f"{service}.*.amazonaws.*" for service in ("elasticfilesystem", "fsx", "ssm")]
     roles = {action for action in _all(COMPONENT_ACTIONS) if action.startswith("iam:")}
     return (
         Scope(
@@ -518,7 +518,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         Scope(
             "KeysOfBuckets",
             ("kms:Decrypt", "kms:GenerateDataKey"),
-            condition={"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}},
+            condition={"StringLike": {"kms:ViaService": "s3.*.amazonaws.*"}},
             because=UPLOADS,
         ),
     )
@@ -619,7 +619,7 @@ def text(policy: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cluster", help="name of the cluster, or a pattern with * (needs --output)")
-    parser.add_argument("--partition", default="aws", choices=["aws", "aws-cn", "aws-us-gov"])
+    parser.add_argument("--partition", default="aws", choices=["aws", "aws-cn", "aws-eusc", "aws-us-gov"])
     parser.add_argument(
         "--permissions-boundary", default="", metavar="ARN", help="policy that all node roles must have as their permissions boundary"
     )

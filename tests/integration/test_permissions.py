@@ -151,10 +151,11 @@ def test_only_reading_is_allowed_everywhere(tool):
                 assert [each for each in statement["Action"] if not re.search(r":(Describe|Get|List)", each)] == [], name
 
 
-def test_policies_are_for_the_clusters_that_are_named(tool):
-    text = json.dumps(list(tool.policies(tool.Account("bert-*", "aws-cn")).values()))
+@pytest.mark.parametrize("partition", ["aws-cn", "aws-eusc"])
+def test_policies_are_for_the_clusters_that_are_named(tool, partition):
+    text = json.dumps(list(tool.policies(tool.Account("bert-*", partition)).values()))
     assert '"aws:ResourceTag/deeplearning:cluster": "bert-*"' in text
-    assert "arn:aws-cn:iam::*:role/deeplearning/bert-*-nodes-*" in text
+    assert f"arn:{partition}:iam::*:role/deeplearning/bert-*-nodes-*" in text
     assert "arn:aws:" not in text
     assert "example" not in text
 
@@ -291,4 +292,4 @@ def test_policies_may_be_for_one_region(tool):
 def test_uploads_may_be_encrypted_with_a_key(tool):
     for action in ("kms:GenerateDataKey", "kms:Decrypt"):
         statement = statements(tool, "dataset", action)["KeysOfBuckets"]
-        assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}}
+        assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.*.amazonaws.*"}}

@@ -38,12 +38,26 @@ ALWAYS_ENABLED = (
 )
 
 
+UNIVERSAL = "amazonaws.com"
+
+
 @dataclass(frozen=True)
 class Partition:
     """A group of regions with its own ARN prefix and DNS suffix, such as `aws-cn` with `amazonaws.com.cn`."""
 
     name: str
     dns_suffix: str
+
+    def principals(self, service: str) -> list[str]:
+        """Return the names of a service in trust policies. They do not follow the DNS suffix, and IAM rejects unknown names.
+
+        Only China also has names with its own suffix. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+        """
+        return [f"{service}.{suffix}" for suffix in (UNIVERSAL, *((self.dns_suffix,) if self.name == "aws-cn" else ()))]
+
+    def via(self, service: str, region: str) -> list[str]:
+        """Return the possible values of `kms:ViaService` for calls that a service makes. AWS documents only those with `amazonaws.com`."""
+        return [f"{service}.{region}.{suffix}" for suffix in dict.fromkeys((UNIVERSAL, self.dns_suffix))]
 
     def arn(self, service: str, resource: str, region: str = "", account: str = "") -> str:
         return f"arn:{self.name}:{service}:{region}:{account}:{resource}"

@@ -117,7 +117,7 @@ def _wanted_role(address: Address, region: str) -> Wanted:
 
 def trust_policy(service: str, region: str) -> dict[str, Any]:
     """Return the trust policy that allows a service to assume a role."""
-    principal = {"Service": f"{service}.{partition_of(region).dns_suffix}"}
+    principal = {"Service": partition_of(region).principals(service)}
     statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 

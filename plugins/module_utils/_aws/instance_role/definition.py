@@ -43,14 +43,9 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return the trust policy, which allows EC2 instances to assume the role. In China, EC2 has a second service principal."""
-    partition = partition_of(region)
-    names = [f"ec2.{partition.dns_suffix}"]
-    services: str | list[str] = ["ec2.amazonaws.com", *names] if partition.name == "aws-cn" else names[0]
-    return {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Principal": {"Service": services}, "Action": "sts:AssumeRole"}],
-    }
+    """Return the trust policy, which allows EC2 instances to assume the role."""
+    principal = {"Service": partition_of(region).principals("ec2")}
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}]}
 
 
 def name(cluster: str, region: str) -> str:

@@ -39,8 +39,14 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if options["vpc_id"]:
         return definition.access(zone_names, _server_rules(request, found, subnet_cidrs(found)), ssh_cidrs, endpoints, tags)
     cidr, cidrs = addresses.normal_cidr(options["network_cidr"]), own_subnets(request, found)
-    own = definition.own_network(cidr, cidrs, request.cloud.region, tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
+    own = definition.own_network(cidr, cidrs, _s3_service(request, found), tags, nat=options["nat"], nat_subnet=_nat_subnet(found))
     return [*own, *definition.access(zone_names, _server_rules(request, found, cidrs), ssh_cidrs, endpoints, tags)]
+
+
+def _s3_service(request: Request, found: Sequence[Found]) -> str:
+    """Return the name of S3 as an endpoint service, which depends on the partition."""
+    existing = (item.properties["service"] for item in found if item.address == definition.S3_ENDPOINT)
+    return next(existing, None) or endpoint_services.gateway(request.cloud, "s3")
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.SecurityRule]:

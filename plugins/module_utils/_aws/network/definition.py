@@ -42,12 +42,13 @@ def subnet(side: str, zone: str) -> Address:
 
 
 def own_network(
-    cidr: str, subnet_cidrs: Mapping[str, str], region: str, tags: ResourceTags, *, nat: str = SINGLE, nat_subnet: str | None = None
+    cidr: str, subnet_cidrs: Mapping[str, str], s3_service: str, tags: ResourceTags, *, nat: str = SINGLE, nat_subnet: str | None = None
 ) -> list[Wanted]:
     """Return a VPC with its subnets, gateways and routes.
 
-    `subnet_cidrs` maps subnet keys (`public-ZONE`, `private-ZONE`) to CIDR blocks. Without public subnets, there is no route to the
-    internet. A single NAT gateway is in `nat_subnet` if the VPC has that subnet, and otherwise in the first public subnet.
+    `subnet_cidrs` maps subnet keys (`public-ZONE`, `private-ZONE`) to CIDR blocks. `s3_service` is the name of S3 as an endpoint service.
+    Without public subnets, there is no route to the internet. A single NAT gateway is in `nat_subnet` if the VPC has that subnet, and
+    otherwise in the first public subnet.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
     zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
@@ -72,7 +73,7 @@ def own_network(
         default = _default(NAT_GATEWAY) if nat == SINGLE else frozenset()
         result.append(item(PRIVATE_ROUTES, vpc=vpc, routes=default, subnets=_subnets("private", zones["private"])))
     tables = frozenset(Ref(each.address) for each in result if each.address.kind == PRIVATE_ROUTES.kind)
-    return [*result, item(S3_ENDPOINT, type="Gateway", vpc=vpc, service=f"com.amazonaws.{region}.s3", route_tables=tables)]
+    return [*result, item(S3_ENDPOINT, type="Gateway", vpc=vpc, service=s3_service, route_tables=tables)]
 
 
 def access(

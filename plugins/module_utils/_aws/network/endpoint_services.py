@@ -1,23 +1,35 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The services that a region offers through interface endpoints."""
+"""The services that a region offers through endpoints."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
 
 
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
-    """Return the descriptions of the services, keyed by short name.
+    """Return the descriptions of the services with interface endpoints, keyed by short name.
 
     For example, the short name is `ssm` for both `com.amazonaws.us-east-1.ssm` and `cn.com.amazonaws.cn-north-1.ssm`.
     """
+    return _with(cloud, "Interface")
+
+
+def gateway(cloud: AwsClient, name: str) -> str:
+    """Return the full name of a service with gateway endpoints. Raises ClusterError if the region does not offer the service."""
+    found = _with(cloud, "Gateway").get(name)
+    if not found:
+        raise ClusterError(f"vpc_id: {cloud.region} offers no gateway endpoint for {name}. Use an existing VPC (vpc_id).")
+    return str(found["ServiceName"])
+
+
+def _with(cloud: AwsClient, endpoint_type: str) -> dict[str, dict[str, Any]]:
     services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
-    interfaces = [item for item in services if any(kind["ServiceType"] == "Interface" for kind in item["ServiceType"])]
-    return {short_name(item["ServiceName"], cloud.region): item for item in interfaces}
+    offering = [item for item in services if any(kind["ServiceType"] == endpoint_type for kind in item["ServiceType"])]
+    return {short_name(item["ServiceName"], cloud.region): item for item in offering}
 
 
 def short_name(service: str, region: str) -> str:

@@ -82,7 +82,7 @@ def policy(cluster: str, region: str, caller: str) -> dict[str, Any]:
     partition, account = partition_of(region), caller.split(":")[4]
     everybody = {"AWS": partition.arn("iam", "root", account=account)}
     parameter = partition.arn("ssm", f"parameter{parameter_name(cluster)}", region, account)
-    only = {"kms:ViaService": f"ssm.{region}.{partition.dns_suffix}", "kms:EncryptionContext:PARAMETER_ARN": parameter}
+    only = {"kms:ViaService": partition.via("ssm", region), "kms:EncryptionContext:PARAMETER_ARN": parameter}
     return {
         "Version": "2012-10-17",
         "Statement": [

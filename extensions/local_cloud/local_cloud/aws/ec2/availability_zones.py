@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.loaders import Loader
 from moto.core.responses import ActionResult
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
@@ -16,6 +17,16 @@ DALLAS = Zone(name="us-east-1-dfw-2a", region_name="us-east-1", zone_id="use1-df
 
 moto_describe_zones = RegionsAndZonesBackend.describe_availability_zones
 RegionsAndZonesBackend.zones["us-east-1"].append(DALLAS)
+# The regions of all partitions, some of which moto lacks
+REGIONS = [
+    region
+    for partition in Loader().load_data("partitions")["partitions"]
+    for region in partition["regions"]
+    if not region.endswith("-global")
+]
+for _region in REGIONS:
+    _zones = [Zone(f"{_region}{letter}", _region, f"{_region}-az{number}") for number, letter in enumerate("abc", 1)]
+    RegionsAndZonesBackend.zones.setdefault(_region, _zones)
 
 
 def is_availability_zone(zone: Zone) -> bool:

@@ -9,6 +9,14 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 
 from ..capacity import MESSAGES
 from ..context import CLOUD, instances
+from .availability_zones import REGIONS
+
+# moto lacks the offerings of some partitions. Their regions offer what us-east-1 offers, in each zone of the same letter.
+KNOWN = "us-east-1"
+for _kind, _regions in INSTANCE_TYPE_OFFERINGS.items():
+    for _region in REGIONS:
+        if _region not in _regions:
+            _regions[_region] = [{**each, "Location": each["Location"].replace(KNOWN, _region)} for each in _regions[KNOWN]]
 
 
 def offered(region: str, zone: str) -> frozenset[str]:

@@ -15,6 +15,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES, VPCBackend, VPCEndPoint
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import random_resource_id, random_vpc_ep_id
+from moto.utilities.utils import get_partition
 
 from ..context import CLOUD
 from ..override import override
@@ -22,6 +23,11 @@ from .availability_zones import is_availability_zone
 
 # Services that also have endpoints of type Gateway.
 WITH_GATEWAY = ("s3", "dynamodb")
+
+# The prefixes of service names. In China, only gateways have the common prefix. In the European Sovereign Cloud, some services have its own
+# prefix (aws-cdk #36471), and the local cloud assumes this prefix for all services.
+COMMON, IN_CHINA = "com.amazonaws", "cn.com.amazonaws"
+PREFIXES = {"aws-cn": IN_CHINA, "aws-eusc": "eu.amazonaws"}
 
 moto_filter_services = VPCBackend._filter_endpoint_services
 
@@ -38,9 +44,9 @@ class Endpoint(VPCEndPoint):
         """Network interface IDs by subnet ID."""
         self.destination_prefix_list_id = None
         if kind == "Gateway":
-            self.destination_prefix_list_id = next(
-                each.id for each in backend.managed_prefix_lists.values() if each.prefix_list_name == self.service_name
-            )
+            own_part = self.service_name[self.service_name.index(f".{backend.region_name}.") :]
+            lists = backend.managed_prefix_lists.values()
+            self.destination_prefix_list_id = next(each.id for each in lists if each.prefix_list_name.endswith(own_part))
         else:
             self._name = f"{self.id}-{random_resource_id(8)}.{service['BaseEndpointDnsNames'][0]}"
             self.dns_entries = [{"dns_name": self._name}]
@@ -232,13 +238,16 @@ def _filter_endpoint_services(names: list[str], filters: list[dict[str, Any]], s
 def _collect_default_endpoint_services(_account: str, region: str) -> list[dict[str, Any]]:
     """Return the endpoint services of AWS. moto's own method would load backends that require additional packages."""
     zones = [zone.name for zone in RegionsAndZonesBackend.zones[region] if is_availability_zone(zone)]
-    services = []
+    services, own = [], PREFIXES.get(get_partition(region), COMMON)
     for name in dict.fromkeys(AWS_ENDPOINT_SERVICES):
         for kind in ("Interface", "Gateway") if name in WITH_GATEWAY else ("Interface",):
             service = BaseBackend.default_vpc_endpoint_service_factory(region, zones, name, kind, private_dns_names=False)[0]
             # The DNS name has the parts of a service name in reverse order: api.ecr for ecr.api.
             dns_name = f"{'.'.join(reversed(name.split('.')))}.{region}.amazonaws.com"
-            services.append({**service, "PrivateDnsName": dns_name, "PrivateDnsNames": [{"PrivateDnsName": dns_name}]})
+            full_name = f"{COMMON if kind == 'Gateway' and own == IN_CHINA else own}.{region}.{name}"
+            services.append(
+                {**service, "ServiceName": full_name, "PrivateDnsName": dns_name, "PrivateDnsNames": [{"PrivateDnsName": dns_name}]}
+            )
     return services
 
 

@@ -151,7 +151,7 @@ def test_only_default_roles_that_the_cluster_uses_are_created():
     service, nodes, _profile = definition.wanted_roles(DEFAULTS, "cn-north-1")
     assert service.properties["policy"] == "arn:aws-cn:iam::aws:policy/service-role/AmazonElasticMapReduceRole"
     assert definition.trusts(service.parameters["trust"], "elasticmapreduce")
-    assert nodes.parameters["trust"]["Statement"][0]["Principal"] == {"Service": "ec2.amazonaws.com.cn"}
+    assert nodes.parameters["trust"]["Statement"][0]["Principal"] == {"Service": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}
 
 
 @pytest.mark.parametrize(

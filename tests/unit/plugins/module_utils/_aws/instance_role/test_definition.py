@@ -60,7 +60,11 @@ def test_own_statements_come_before_those_that_protect_the_authority():
 
 @pytest.mark.parametrize(
     ("region", "services"),
-    [("us-east-1", "ec2.amazonaws.com"), ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"])],
+    [
+        ("us-east-1", ["ec2.amazonaws.com"]),
+        ("eusc-de-east-1", ["ec2.amazonaws.com"]),
+        ("cn-north-1", ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]),
+    ],
 )
 def test_who_may_have_the_role(region, services):
     (statement,) = definition.trust_policy(region)["Statement"]

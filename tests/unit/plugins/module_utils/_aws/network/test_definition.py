@@ -22,7 +22,9 @@ def tags(address):
 
 
 def own_network(subnets=None, **more):
-    return {item.address: item for item in definition.own_network("10.0.0.0/16", subnets or SUBNETS, "us-east-1", tags, **more)}
+    return {
+        item.address: item for item in definition.own_network("10.0.0.0/16", subnets or SUBNETS, "com.amazonaws.us-east-1.s3", tags, **more)
+    }
 
 
 def access(endpoints=None, server_rules=()):
