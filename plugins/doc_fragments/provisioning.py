@@ -601,9 +601,9 @@ options:
     type: str
   image_framework:
     description:
-      - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
-        and the architecture of the instance type.
+      - Framework of a Deep Learning AMI, such as V(pytorch) or V(pytorch-2.7), or V(base) for drivers only. Without
+        a version, the run uses and reports the newest version that is available for O(image_os) and the architecture
+        of the instance type.
       - Later runs keep the image that the first run looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
@@ -1531,9 +1531,9 @@ options:
     type: str
   image_framework:
     description:
-      - Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for
-        drivers only. Without a version, the run uses and reports the newest version that is available for O(image_os)
-        and the architecture of the instance type.
+      - Framework of a Deep Learning AMI, such as V(pytorch) or V(pytorch-2.7), or V(base) for drivers only. Without
+        a version, the run uses and reports the newest version that is available for O(image_os) and the architecture
+        of the instance type.
       - Later runs keep the image that the first run looked up.
       - The default is V(pytorch) if neither O(image_id) nor O(image_parameter) is set.
       - Changing this option replaces the nodes, which requires O(replace_nodes).

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
@@ -202,7 +204,7 @@ def test_an_image_is_looked_up_once(cloud, run, definition, name):
         ("c5.large", "pytorch", "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
         ("c5.large", None, "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
         ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
-        ("c5.large", "tensorflow", "x86_64/oss-nvidia-driver-gpu-tensorflow-2.18-ubuntu-22.04"),
+        ("p6-b300.48xlarge", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
         ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04"),
     ],
 )
@@ -216,6 +218,41 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
     start = f"Newest Deep Learning AMI for {framework or 'pytorch'}: "
     (line,) = [line for line in told.read_text().splitlines() if line.startswith(start)]
     assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "framework", "validator", "message"),
+    [
+        ("p5.48xlarge", "pytorch", None, None),
+        ("p6-b300.48xlarge", "base", None, None),
+        ("c5.large", "pytorch", None, None),
+        (
+            "p6-b300.48xlarge",
+            "pytorch",
+            "image_families",
+            r"instance_type: AWS does not list p6-b300 for the image ami-\w+ \(Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2\.9 .*\), "
+            r"whose driver may not support NVIDIA B300\. Choose another image, such as image_framework: base with your own Python",
+        ),
+        (
+            "p3dn.24xlarge",
+            None,
+            "image_accelerators",
+            r"instance_type: p3dn\.24xlarge has NVIDIA V100 accelerators, for which ami-\w+ \(.*\) has no driver\. Choose another instance "
+            r"type, or set image_id or image_parameter to an image for p3dn\.",
+        ),
+        ("trn1.32xlarge", "base", "image_accelerators", "AWS Trainium accelerators, for which"),
+        ("inf2.xlarge", None, "image_accelerators", "AWS Inferentia2 accelerators, for which"),
+    ],
+)
+def test_the_image_has_a_driver_for_the_accelerators(run, definition, instance_type, framework, validator, message):
+    options = {**definition, "instance_type": instance_type, "worker_count": 1, "image_parameter": None, "image_framework": framework}
+    try:
+        found = run("cluster_validation", **options)["findings"]
+    except ModuleFailed as error:
+        found = error.result["findings"]
+    told = {item["validator"]: item["message"] for item in found if item["validator"].startswith("image")}
+    assert set(told) == {validator} - {None}
+    assert not validator or re.search(message, told[validator])
 
 
 @pytest.mark.parametrize("file", ["horovod_pytorch", "horovod_tensorflow"])

@@ -22,13 +22,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 OPTIONS = ("image_id", "image_parameter", "image_framework")  # mutually exclusive
 DEFAULT_FRAMEWORK = "pytorch"
+BASE = "base"  # images with drivers, but without a framework
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
 DEEP_LEARNING_IMAGES = "/aws/service/deeplearning/ami"
 # Amazon Linux 2 has reached its end of life, and lacks dnf, a Python version that Ansible supports, and an SSH server that reads
 # /etc/ssh/sshd_config.d.
 OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
-PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>amazon-linux-\d{{4}}|(?!linux-)[a-z]+-[\d.]+)/latest/ami-id")
-UBUNTU = "ubuntu-"
+SYSTEM = r"amazon-linux-\d{4}|(?!linux-|pro-)[a-z]+(-pro)?-[\d.]+"
+PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>{SYSTEM})/latest/ami-id")
+UBUNTU = re.compile(r"ubuntu-[\d.]+")
+# AWS lists the instance families with GPUs in the descriptions of Deep Learning AMIs: "Supported EC2 instances: G4dn, P5. Release notes:
+# ...". Some descriptions contain the name of a generation in place of its families.
+FAMILIES = re.compile(r"Supported EC2 instances: ([^.]+)")
+GENERATIONS = ("p4", "p6")
+# NVIDIA's open-source driver supports GPUs from the Turing generation on, and newer drivers support no older GPUs. Source:
+# https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/
+OLD_GPUS = ("NVIDIA K80", "NVIDIA M60", "NVIDIA V100")
 USUAL_DRIVER = re.compile(r"-?oss-nvidia-driver(-gpu)?-?")
 
 
@@ -71,7 +80,7 @@ def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str)
     words = (source or "").split(" ")
     if len(words) != 3 or (words[0], words[2]) != (options["image_framework"], architecture):
         return False
-    return words[1] == options["image_os"] if options["image_os"] else words[1].startswith(UBUNTU)
+    return words[1] == options["image_os"] if options["image_os"] else bool(UBUNTU.fullmatch(words[1]))
 
 
 def _look_up(cloud: AwsClient, options: Mapping[str, Any], architecture: str) -> tuple[str, str]:
@@ -115,7 +124,7 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     versions = {
         (name, os): (version, _numbers(os))
         for name, os in images
-        if (os == system if system else os.startswith(UBUNTU)) and (version := _version(name, framework)) is not None
+        if (os == system if system else UBUNTU.fullmatch(os)) and (version := _version(name, framework)) is not None
     }
     if versions:
         name, os = max(versions, key=lambda item: versions[item])
@@ -171,6 +180,18 @@ def unsupported_system(image: Mapping[str, Any]) -> str | None:
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
+
+
+def is_listed(image: Mapping[str, Any], family: str) -> bool:
+    """Return whether AWS lists an instance family for an image, or lists no families for it."""
+    match = FAMILIES.match(image.get("Description", ""))
+    listed = re.split(r",\s*|\s+and\s+", match[1].lower()) if match else [family]
+    return any(each == family or (each in GENERATIONS and family.startswith(each)) for each in listed)
+
+
+def without_driver(accelerators: Iterable[str]) -> list[str]:
+    """Return those accelerators that the drivers of Deep Learning AMIs for GPUs do not support."""
+    return [each for each in dict.fromkeys(accelerators) if each in OLD_GPUS or not each.startswith("NVIDIA ")]
 
 
 def root_volume_size(image: Mapping[str, Any]) -> int:

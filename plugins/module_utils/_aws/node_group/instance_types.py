@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, PLAIN, Interface
 
 
@@ -24,6 +25,14 @@ class NetworkCard(NamedTuple):
     types: frozenset[str]
 
 
+# The lists of accelerators in a DescribeInstanceTypes response. Entries of NeuronInfo have no manufacturer.
+ACCELERATORS = {
+    "GpuInfo": "Gpus",
+    "NeuronInfo": "NeuronDevices",
+    "InferenceAcceleratorInfo": "Accelerators",
+    "FpgaInfo": "Fpgas",
+    "MediaAcceleratorInfo": "Accelerators",
+}
 ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 
 
@@ -31,7 +40,8 @@ ONE_INTERFACE: tuple[Interface, ...] = ((0, 0, PLAIN),)
 class InstanceType:
     """The properties of an instance type that determine how nodes are launched.
 
-    `most_adapters` is the maximum number of EFA adapters, or 0 without EFA support.
+    `most_adapters` is the maximum number of EFA adapters, or 0 without EFA support. `accelerators` contains the manufacturers and names of
+    GPUs and other accelerators, such as `NVIDIA H100`.
     """
 
     name: str
@@ -40,6 +50,11 @@ class InstanceType:
     ebs_optimized: bool
     most_adapters: int
     network_cards: tuple[NetworkCard, ...]
+    accelerators: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
 
     @property
     def architecture(self) -> str:
@@ -63,6 +78,11 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
             NetworkCard(card["NetworkCardIndex"], card["MaximumNetworkInterfaces"], frozenset(card.get("InterfaceTypes") or only))
             for card in sorted(network["NetworkCards"], key=lambda card: int(card["NetworkCardIndex"]))
         ),
+        accelerators=tuple(
+            f"{device.get('Manufacturer', 'AWS')} {device['Name']}"
+            for info, devices in ACCELERATORS.items()
+            for device in description.get(info, {}).get(devices, [])
+        ),
     )
 
 
@@ -70,6 +90,12 @@ def find(cloud: AwsClient, name: str) -> InstanceType | None:
     """Return the instance type named `name`, or None if it is not offered in the region."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
+
+
+def in_definition(request: Request) -> list[InstanceType]:
+    """Return the instance types in the definition that exist in the region."""
+    named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
+    return [found for name in dict.fromkeys(named) if name and (found := find(request.cloud, name))]
 
 
 def with_efa(cloud: AwsClient, name: str) -> list[str]:

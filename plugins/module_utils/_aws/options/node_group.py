@@ -212,7 +212,7 @@ OPTIONS = (
         (NODE_GROUP,),
         REPLACES_NODES,
         (
-            "Framework of a Deep Learning AMI, such as V(pytorch), V(pytorch-2.7) or V(tensorflow-2.18), or V(base) for drivers only."
+            "Framework of a Deep Learning AMI, such as V(pytorch) or V(pytorch-2.7), or V(base) for drivers only."
             " Without a version, the run uses and reports the newest version that is available for O(image_os) and the architecture of"
             " the instance type.",
             "Later runs keep the image that the first run looked up.",

@@ -12,13 +12,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, name_advice, offering, zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types, private_key, volumes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types, private_key, volumes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     PLACEMENT_GROUP,
     clustered,
     desired_workers,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -103,57 +102,6 @@ class InstanceTypeOffered(Validator):
             yield f"instance_type: {instance_type} is not offered in {', '.join(missing)}. It is offered in {', '.join(sorted(offered))}."
 
 
-class ImageFits(Validator):
-    """Checks that the image matches the instance type. Another validator checks whether the instance type exists."""
-
-    name = "image"
-    for_launches = True
-    components = frozenset({NODES_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        # All instance types with the same architecture use the same image
-        for instance_type in {item.architecture: item for item in _instance_types(request)}.values():
-            yield from self._check(request, found, instance_type)
-
-    def _check(self, request: Request, found: Sequence[Found], instance_type: InstanceType) -> Iterator[str]:
-        options = request.options
-        try:
-            chosen = images.choose(request, found, instance_type.architecture)
-        except ClusterError as error:
-            yield str(error)
-            return
-        image = images.find(request.cloud, chosen.image_id)
-        if image is None:
-            yield (
-                images.missing(request.cloud, chosen.image_id)
-                if options["image_id"]
-                else f"image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
-                "To get a new image, set image_update: true."
-            )
-            return
-        if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
-            yield (
-                f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, but {instance_type.name} is "
-                f"{instance_type.architecture}. Choose an image and an instance type with the same architecture."
-            )
-        system = images.unsupported_system(image)
-        if system:
-            yield (
-                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) runs {system}, which Ansible and the storage clients "
-                "do not support. Choose an Ubuntu, Debian or Amazon Linux 2023 image."
-            )
-        smallest = images.root_volume_size(image)
-        if options["root_volume_size"] < smallest:
-            yield (
-                f"root_volume_size: {options['root_volume_size']} GiB is too small for {image['ImageId']}, which needs {smallest} GiB. "
-                "Specify at least that size."
-            )
-
-
-def _image_option(options: Mapping[str, Any]) -> str:
-    return next(name for name in images.OPTIONS if options[name])
-
-
 class RootVolumeSize(Validator):
     name = "root_volume"
     components = frozenset({NODES_COMPONENT})
@@ -191,7 +139,7 @@ class Efa(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not request.options["efa"]:
             return
-        for instance_type in _instance_types(request):
+        for instance_type in instance_types.in_definition(request):
             if not instance_type.most_adapters:
                 relatives = instance_types.with_efa(request.cloud, instance_type.name)
                 advice = (
@@ -217,7 +165,7 @@ class EfaUnused(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if request.options["efa"] or desired_workers(request.options) < 1:
             return
-        for instance_type in _instance_types(request):
+        for instance_type in instance_types.in_definition(request):
             if instance_type.most_adapters:
                 yield (
                     f"efa: {instance_type.name} supports EFA at no extra cost, but the nodes do not use it. "
@@ -252,7 +200,7 @@ class Placement(Validator):
             return
         if not clustered(options):
             return
-        for instance_type in _instance_types(request):
+        for instance_type in instance_types.in_definition(request):
             if STRATEGY not in instance_type.placement_strategies:
                 yield (
                     f"placement: {instance_type.name} does not support placement groups with the strategy {STRATEGY}. "
@@ -313,9 +261,3 @@ def _groups_per_interface(request: Request) -> int:
     """Return the quota for security groups per network interface, or the default quota if Service Quotas cannot be read."""
     known = quotas(request.cloud, "vpc") or []
     return next((int(quota.value) for quota in known if quota.name == GROUPS_PER_INTERFACE), DEFAULT_GROUPS_PER_INTERFACE)
-
-
-def _instance_types(request: Request) -> list[InstanceType]:
-    """Return the instance types in the definition that exist in the region."""
-    named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
-    return [found for name in dict.fromkeys(named) if name and (found := instance_types.find(request.cloud, name))]

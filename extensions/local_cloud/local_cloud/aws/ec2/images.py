@@ -26,13 +26,17 @@ FRAMEWORKS = (
     ("pytorch-2.7", "PyTorch 2.7", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("pytorch-2.8", "PyTorch 2.8", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
     ("pytorch-2.9", "PyTorch 2.9", ("ubuntu-24.04", "amazon-linux-2023"), ("x86_64", "arm64")),
-    ("tensorflow-2.18", "TensorFlow 2.18", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64",)),
 )
 # The prefixes of image names, by architecture: for images without and with a framework.
 WORDS = {
     "x86_64": ("Deep Learning Base OSS Nvidia Driver GPU AMI", "Deep Learning OSS Nvidia Driver AMI GPU"),
     "arm64": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI", "Deep Learning ARM64 AMI OSS Nvidia Driver GPU"),
 }
+# The instance families with GPUs, as AWS lists them for PyTorch 2.11 and Base images of September and October 2026.
+RELEASE_NOTES = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
+ARM64_FAMILIES = "G5g, P6e-GB200"
+FRAMEWORK_FAMILIES = "G4dn, G5, G6, Gr6, Gr6f, G6e, G6f, P4d, P4de, P5, P5e, P5en, P6-B200"
+BASE_FAMILIES = f"{FRAMEWORK_FAMILIES}, P6-B300, G7, G7e"
 # A kind of image: its part of the parameter name, and its architecture.
 Kind = tuple[str, str]
 # Kinds of images, by image name without the date at the end.
@@ -65,7 +69,7 @@ class Release(Ami):
             backend,
             f"ami-{digest[:17]}",
             name=f"{name} {date}",
-            description=f"{name} {date}",
+            description=f"Supported EC2 instances: {_families(part, architecture)}. Release notes: {RELEASE_NOTES}",
             owner_id=AMAZON,
             owner_alias="amazon",
             public=True,
@@ -112,6 +116,12 @@ def copy_image(self: EC2Backend, source_image_id: str, source_region: str, name:
     source = ec2_backends[self.account_id][source_region].amis[source_image_id]
     copy.root_device_type, copy.root_device_name = source.root_device_type, source.root_device_name
     return copy
+
+
+def _families(part: str, architecture: str) -> str:
+    if architecture == "arm64":
+        return ARM64_FAMILIES
+    return BASE_FAMILIES if part.startswith("base-") else FRAMEWORK_FAMILIES
 
 
 def _accounts(region: str) -> list[Any]:

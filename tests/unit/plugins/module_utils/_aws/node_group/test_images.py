@@ -15,6 +15,7 @@ def test_images_by_framework_and_system():
         "oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04": ("pytorch-2.7", "ubuntu-22.04"),
         "oss-nvidia-driver-gpu-tensorflow-2.18-amazon-linux-2023": ("tensorflow-2.18", "amazon-linux-2023"),
         "base-with-single-cuda-ubuntu-24.04": ("base-with-single-cuda", "ubuntu-24.04"),
+        "base-oss-nvidia-driver-gpu-ubuntu-pro-22.04": ("base", "ubuntu-pro-22.04"),
     }
     of_amazon_linux_2 = "oss-nvidia-driver-gpu-pytorch-1.13-amazon-linux-2"
     parameters = [{"Name": f"/aws/service/deeplearning/ami/x86_64/{name}/latest/ami-id", "Value": name} for name in names]
@@ -47,3 +48,48 @@ def test_the_default_framework(selected, framework):
 )
 def test_systems_that_nodes_cannot_have(image, system):
     assert images.unsupported_system(image) == system
+
+
+@pytest.mark.parametrize(
+    ("system", "meant"), [("ubuntu-22.04", True), ("ubuntu-pro-22.04", False), ("debian-12", False), ("amazon-linux-2023", False)]
+)
+def test_the_default_system_is_plain_ubuntu(system, meant):
+    options = {"image_framework": "base", "image_os": None}
+    assert images._is_meant(f"base {system} x86_64", options, "x86_64") is meant
+
+
+NOTES = ". Release notes: https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
+
+
+@pytest.mark.parametrize(
+    ("description", "family", "listed"),
+    [
+        ("G4dn, G5, G6, Gr6, G6e, P4d, P4de, P5, P5e, P5en", "p5en", True),
+        ("G4dn, G5, G6, Gr6, G6e, P4d, P4de, P5, P5e, P5en", "p6-b200", False),
+        ("G4dn, G5, G6, Gr6, P4, P4de, P5", "p4d", True),
+        ("G4dn, G5, G6, Gr6, P4, P4de, P5", "g6e", False),
+        ("G5g and P6e-GB200", "p6e-gb200", True),
+        ("Inf1, Inf2, Trn1, Trn1n", "trn1", True),
+    ],
+)
+def test_families_in_the_description_of_an_image(description, family, listed):
+    assert images.is_listed({"Description": f"Supported EC2 instances: {description}{NOTES}"}, family) is listed
+
+
+@pytest.mark.parametrize("image", [{}, {"Description": "Our own image, for P5"}])
+def test_an_image_without_a_list_of_families_is_for_all(image):
+    assert images.is_listed(image, "p99")
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "without"),
+    [
+        (("NVIDIA H100",), []),
+        ((), []),
+        (("NVIDIA V100",), ["NVIDIA V100"]),
+        (("AWS Trainium", "AWS Trainium"), ["AWS Trainium"]),
+        (("AMD Radeon Pro V520",), ["AMD Radeon Pro V520"]),
+    ],
+)
+def test_accelerators_without_a_driver(accelerators, without):
+    assert images.without_driver(accelerators) == without
