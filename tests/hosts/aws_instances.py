@@ -8,6 +8,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from local_cloud.testing import wait_until
 
 REGION = "us-east-1"
+# An image whose hosts have all clients of storage
+IMAGE = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
 
 
 def launch(cloud, key, network, policy, count=1, **options):
@@ -21,7 +23,7 @@ def launch(cloud, key, network, policy, count=1, **options):
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone=f"{REGION}a")["Subnet"]["SubnetId"]
     ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
     launched = ec2.run_instances(
-        ImageId=ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        ImageId=cloud.client("ssm").get_parameter(Name=IMAGE)["Parameter"]["Value"],
         InstanceType="m5.large",
         KeyName="test",
         SubnetId=subnet,

@@ -29,7 +29,7 @@ from .landlord import Landlord, make_landlord
 
 REGION = "us-east-1"
 KEY_NAME = "tests"
-IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id"
+IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-amazon-linux-2023/latest/ami-id"
 MODULES = "ansible_collections.deeplearning.cluster.plugins.modules"
 FAST = {"nat_gateway": 0.2, "file_system": 0.1, "mount_target": 0.1, "launch_retry": 0.5}
 

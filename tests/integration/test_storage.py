@@ -750,3 +750,30 @@ def test_a_zone_without_efs_is_named(cloud, run, definition, name):
     cloud.control.set_faults([{"service": "efs", "action": "CreateMountTarget", "code": "UnsupportedAvailabilityZone", "status": 400}])
     with pytest.raises(ModuleFailed, match=r"EFS is not available in us-east-1b, the zone of subnet-\w+\. Specify other .*efs: false"):
         run("cluster", **definition, zones=["us-east-1b"])
+
+
+UBUNTU = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
+
+
+@pytest.mark.parametrize(
+    ("change", "option", "client"),
+    [
+        ({"lustre": True}, "lustre_mount_point: nodes cannot mount /fsx", "mount.lustre"),
+        ({"bucket_mount": "s3://{bucket}"}, "bucket_mount_point: nodes cannot mount /bucket", "mount.mount-s3"),
+    ],
+)
+def test_an_image_without_the_client_of_the_storage_is_refused(cloud, run, definition, name, change, option, client):
+    bucket = f"{name}-sets"
+    cloud.client("s3").create_bucket(Bucket=bucket)
+    change = {key: value.format(bucket=bucket) if isinstance(value, str) else value for key, value in change.items()}
+    image = cloud.client("ssm").get_parameter(Name=UBUNTU)["Parameter"]["Value"]
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **{**definition, **change, "image_parameter": UBUNTU})
+    (message,) = (item["message"] for item in failure.value.result["findings"])
+    assert message.startswith(f"{option}, because neither the image {image} (Deep Learning Base")
+    assert message.endswith(f"{client}. Set image_os: amazon-linux-2023, or set image_id to your own image with this client.")
+    assert all(call["read_only"] for call in cloud.control.calls())
+    own = cloud.client("ec2").copy_image(SourceImageId=image, SourceRegion="us-east-1", Name=f"{name} on Ubuntu")["ImageId"]
+    for suits in ({}, {"image_parameter": None, "image_id": own}):
+        assert run("cluster_validation", **{**definition, **change, **suits})["valid"]

@@ -32,6 +32,8 @@ class HostSpec:
     instance_type: str
     zone: str
     region: str
+    # Programs in /usr/local/sbin that the image lacks.
+    lacks: tuple[str, ...] = ()
 
 
 class HostInterface(Protocol):

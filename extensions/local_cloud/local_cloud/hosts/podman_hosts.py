@@ -245,6 +245,7 @@ class PodmanHosts:
             f"{sockets}:{SOCKETS}:ro",
             f"{self._file_systems.folder}:{FileSystems.MOUNTED_AT}",
         ]
+        volumes += [f"{self._empty_file()}:/usr/local/sbin/{name}:ro" for name in spec.lacks]
         volumes += [f"{place}:/opt/{name}:ro" for name, place in self._environments.items()]
         self._podman(
             *("create", "--tty", "--systemd=always", "--no-hosts", "--shm-size=1g"),
@@ -260,6 +261,12 @@ class PodmanHosts:
             *(f"--volume={volume}" for volume in volumes),
             self._image,
         )
+
+    def _empty_file(self) -> Path:
+        """Return the path of an empty file that is not executable. Such a file in place of a program hides the program."""
+        path = self._folder / "empty"
+        path.touch(mode=0o644)
+        return path
 
     def _write_seed(self, spec: HostSpec) -> Path:
         """Write the NoCloud seed of cloud-init: user data, and the same metadata as on EC2. Return the folder that contains the seed."""

@@ -31,6 +31,9 @@ OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 SYSTEM = r"amazon-linux-\d{4}|(?!linux-|pro-)[a-z]+(-pro)?-[\d.]+"
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>{SYSTEM})/latest/ami-id")
 UBUNTU = re.compile(r"ubuntu-[\d.]+")
+# The owners of public images with Ubuntu and Debian: Amazon (Deep Learning AMIs), Canonical and Debian.
+PUBLIC_OWNERS = ("amazon", "099720109477", "136693071363")
+DEBIAN_FAMILY = re.compile(r"ubuntu|debian", re.IGNORECASE)
 # AWS lists the instance families with GPUs in the descriptions of Deep Learning AMIs: "Supported EC2 instances: G4dn, P5. Release notes:
 # ...". Some descriptions contain the name of a generation in place of its families.
 FAMILIES = re.compile(r"Supported EC2 instances: ([^.]+)")
@@ -180,6 +183,12 @@ def unsupported_system(image: Mapping[str, Any]) -> str | None:
     if image.get("Platform") == "windows":
         return "Windows"
     return "Amazon Linux 2 or older" if OLD_AMAZON_LINUX.search(image.get("Name", "")) else None
+
+
+def is_plain_debian(image: Mapping[str, Any]) -> bool:
+    """Return whether an image is a public image with Ubuntu or Debian. Users' own images may contain additional programs."""
+    owners = (image.get("ImageOwnerAlias"), image.get("OwnerId"))
+    return bool(DEBIAN_FAMILY.search(image.get("Name", ""))) and any(owner in PUBLIC_OWNERS for owner in owners)
 
 
 def is_listed(image: Mapping[str, Any], family: str) -> bool:

@@ -13,8 +13,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import REQUIRED_TYPES, TYPES
 
 
 class ImageFits(Validator):
@@ -105,6 +107,26 @@ class ImageFamilies(Validator):
                     f"instance_type: AWS does not list {instance_type.family} for the image {image['ImageId']} ({image['Name']}), whose "
                     f"driver may not support {', '.join(instance_type.accelerators)}. Choose another image{advice}, or another instance "
                     "type."
+                )
+
+
+class StorageClients(Validator):
+    """Checks that nodes can mount the storage: that the image, or a package of its distribution, contains the client."""
+
+    name = "storage_clients"
+    for_launches = True
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        chosen = [chosen_image(request, found, item) for item in instance_types.in_definition(request)]
+        plain = {image["ImageId"]: image["Name"] for image in chosen if image and images.is_plain_debian(image)}
+        for mount in registry.mounts(request, found):
+            client = TYPES[REQUIRED_TYPES[mount.kind]]
+            if plain and not client.packages.get("Debian"):
+                listed = ", ".join(f"{identifier} ({name})" for identifier, name in plain.items())
+                yield (
+                    f"{mount.option}: nodes cannot mount {mount.mount_point}, because neither the image {listed} nor its distribution "
+                    f"contains {client.helper}. Set image_os: amazon-linux-2023, or set image_id to your own image with this client."
                 )
 
 

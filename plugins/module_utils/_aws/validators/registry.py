@@ -50,6 +50,7 @@ VALIDATORS: tuple[Validator, ...] = (
     images.ImageFits(),
     images.ImageAccelerators(),
     images.ImageFamilies(),
+    images.StorageClients(),
     nodes.RootVolumeSize(),
     nodes.RootVolumeKey(),
     nodes.Efa(),

@@ -303,6 +303,8 @@ def _bucket(source: str, params: Mapping[str, Any]) -> FstabMount:
 
 # For each kind of storage, the function that creates a mount from a source and from the parameters of the `shared_storage` module.
 KINDS: dict[str, Callable[[str, Mapping[str, Any]], FstabMount]] = {"efs": _efs, "lustre": _lustre, "bucket": _bucket}
+# For each kind of storage, the file system type whose client all hosts need.
+REQUIRED_TYPES = {"efs": "nfs4", "lustre": "lustre", "bucket": "mount-s3"}
 # Module options that specify both the kind of storage and its source.
 SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 

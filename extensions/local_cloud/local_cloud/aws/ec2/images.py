@@ -36,7 +36,7 @@ WORDS = {
 RELEASE_NOTES = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
 ARM64_FAMILIES = "G5g, P6e-GB200"
 FRAMEWORK_FAMILIES = "G4dn, G5, G6, Gr6, Gr6f, G6e, G6f, P4d, P4de, P5, P5e, P5en, P6-B200"
-BASE_FAMILIES = f"{FRAMEWORK_FAMILIES}, P6-B300, G7, G7e"
+BASE_FAMILIES = "G4dn, G5, G6, Gr6, G6e, G7, G7e, P4d, P4de, P5, P5e, P5en, P6-B200, P6-B300"
 # A kind of image: its part of the parameter name, and its architecture.
 Kind = tuple[str, str]
 # Kinds of images, by image name without the date at the end.
@@ -116,6 +116,11 @@ def copy_image(self: EC2Backend, source_image_id: str, source_region: str, name:
     source = ec2_backends[self.account_id][source_region].amis[source_image_id]
     copy.root_device_type, copy.root_device_name = source.root_device_type, source.root_device_name
     return copy
+
+
+def missing_programs(image: Any) -> tuple[str, ...]:
+    """Return the clients of storage that an image lacks and that its distribution does not provide."""
+    return ("mount.lustre", "mount.mount-s3") if isinstance(image, Release) and "ubuntu" in image.kind[0] else ()
 
 
 def _families(part: str, architecture: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...host_interface import HostSpec
 from ..context import CLOUD, instances
+from .images import missing_programs
 
 LOG = logging.getLogger(__name__)
 WORKERS = 16
@@ -180,4 +181,5 @@ def host_spec(instance: Any) -> HostSpec:
         instance_type=instance.instance_type,
         zone=instance.availability_zone,
         region=instance.region_name,
+        lacks=missing_programs(backend.amis.get(instance.image_id)),
     )

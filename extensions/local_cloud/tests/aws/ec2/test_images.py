@@ -7,8 +7,9 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
-from ..conftest import AMI_PARAMETERS, Account
+from ..conftest import AMI_PARAMETERS, Account, Hosts
 
 
 def client_of(account: Account, other: str, service: str) -> Any:
@@ -58,3 +59,15 @@ def test_images_by_name(account: Account) -> None:
     filters = [{"Name": "name", "Values": ["Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"]}]
     found = account.ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
     assert [each["Architecture"] for each in found] == ["x86_64"]
+
+
+@pytest.mark.parametrize(
+    ("system", "lacks"),
+    [("ubuntu-24.04", ("mount.lustre", "mount.mount-s3")), ("ubuntu-22.04", ("mount.lustre", "mount.mount-s3")), ("amazon-linux-2023", ())],
+)
+def test_hosts_of_ubuntu_lack_clients_of_storage(account: Account, hosts: Hosts, system: str, lacks: tuple[str, ...]) -> None:
+    parameter = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-{system}/latest/ami-id"
+    image = account.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+    (instance,) = account.run(account.subnets("a")[0], ImageId=image)
+    wait_until(lambda: account.state(instance["InstanceId"]) == "running")
+    assert hosts.specs[instance["InstanceId"]].lacks == lacks

@@ -93,3 +93,21 @@ def test_an_image_without_a_list_of_families_is_for_all(image):
 )
 def test_accelerators_without_a_driver(accelerators, without):
     assert images.without_driver(accelerators) == without
+
+
+DEEP_LEARNING = {"Name": "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20260915", "ImageOwnerAlias": "amazon"}
+
+
+@pytest.mark.parametrize(
+    ("image", "plain"),
+    [
+        (DEEP_LEARNING, True),
+        ({**DEEP_LEARNING, "Name": "Deep Learning Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023) 20260915"}, False),
+        ({**DEEP_LEARNING, "ImageOwnerAlias": "self", "OwnerId": "123456789012"}, False),
+        ({"Name": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260901", "OwnerId": "099720109477"}, True),
+        ({"Name": "debian-12-amd64-20260901-2222", "OwnerId": "136693071363"}, True),
+        ({}, False),
+    ],
+)
+def test_public_images_with_ubuntu_or_debian(image, plain):
+    assert images.is_plain_debian(image) is plain
