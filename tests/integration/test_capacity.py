@@ -339,9 +339,49 @@ def test_a_reservation_and_nothing_else(cloud, run, definition, name, types):
     run("cluster", **{**definition, "capacity_timeout": PATIENCE})
     assert types() == [(P4D, "us-east-1b", "on-demand")] * 5
     assert not run("cluster", **definition)["changed"]
-    with pytest.raises(ModuleFailed, match=r"ReservationCapacityExceeded|exceeded"):
+    cloud.control.forget_calls()
+    told = rf"^capacity_reservation_id: {reservation} has 0 of 5 instances available for this cluster, but 1 node is needed"
+    with pytest.raises(ModuleFailed, match=told):
         run("cluster", **{**definition, "worker_count": 5})
+    assert all(call["read_only"] for call in cloud.control.calls())
+    with pytest.raises(ModuleFailed, match=r"ReservationCapacityExceeded|exceeded"):
+        run("cluster", **{**definition, "worker_count": 5, "suppress_validators": ["reserved_instances"]})
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]
+
+
+def test_a_capacity_block_that_is_too_small(cloud, run, definition, types):
+    block = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 4)
+    definition |= {"market": "capacity-block", "capacity_reservation_id": block}
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **definition)
+    (message,) = [item["message"] for item in failure.value.result["findings"] if item["level"] == "error"]
+    assert message.startswith(f"capacity_reservation_id: {block} has 4 of 4 instances available for this cluster, but 5 nodes are needed.")
+    assert all(call["read_only"] for call in cloud.control.calls())
+    run("cluster", **definition, worker_minimum=3)
+    assert types() == [(P4D, "us-east-1a", "capacity-block")] * 4
+
+
+def test_reserved_capacity_that_others_or_own_nodes_use(cloud, run, definition, name, types):
+    """Without an ID, nodes use all open reservations. Own nodes that may be replaced count as available."""
+    for count in (2, 3):
+        cloud.client("ec2").create_capacity_reservation(
+            InstanceType=P4D, InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1a", InstanceCount=count
+        )
+    cloud.control.set_capacity({P4D: {"us-east-1a": 0}})
+    definition |= {"market": "capacity-reservation", "zones": ["us-east-1a"]}
+    told = (
+        "^capacity_reservation_id: open reservations for p4d.24xlarge in us-east-1a have 5 of 5 instances available for this cluster, but"
+    )
+    with pytest.raises(ModuleFailed, match=told):
+        run("cluster", **{**definition, "worker_count": 5})
+    assert run("cluster_validation", **definition, alternatives=[{"market": "on-demand"}])["valid"]
+    run("cluster", **definition)
+    assert types() == [(P4D, "us-east-1a", "on-demand")] * 5
+    replaced = {**definition, "root_volume_size": 200, "replace_nodes": True}
+    assert run("cluster_validation", **replaced)["valid"]
+    with pytest.raises(ModuleFailed, match="have 0 of 5 instances available for this cluster, but 5 nodes are needed"):
+        run("cluster_validation", **{**definition, "cluster": f"{name}-other"})
 
 
 def test_what_only_new_nodes_need_does_not_stop_a_run_that_launches_none(cloud, run, definition, name, types):

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import (
     available,
     described_reservation,
@@ -18,8 +19,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.
     offering,
     zones,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import (
+    BLOCK,
+    RESERVATION,
+    SPOT,
+    alternatives,
+    choices,
+    least_workers,
+    managed_groups,
+    may_replace_nodes,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered, numbers
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
@@ -115,6 +126,75 @@ class CapacityReservation(Validator):
                 yield f"{name} is in {_other_zone(request.cloud, described['AvailabilityZone'])}"
             else:
                 yield from (f"{name} {problem}" for problem in _mismatch(described, alternative, request.options["placement_group"]))
+
+
+class ReservedInstances(Validator):
+    """Checks that the reserved capacity of at least one alternative is sufficient.
+
+    The nodes of this cluster that a run may replace count as available. Other validators check whether a reservation matches the nodes.
+    """
+
+    name = "reserved_instances"
+    for_launches = True
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["instance_type"] or request.options["worker_count"] is None:
+            return
+        messages = [_shortfall(request, found, alternative) for alternative in choices(request, found)]
+        if all(messages):
+            yield from dict.fromkeys(message for message in messages if message)
+
+
+def _shortfall(request: Request, found: Sequence[Found], alternative: Alternative) -> str | None:
+    """Return a message if the reserved capacity is too small, or None if it is sufficient, unknown or not used."""
+    reservations = [item for item in _reservations(request.cloud, alternative) if item["State"] == "active"]
+    if alternative.market not in (RESERVATION, BLOCK) or (alternative.capacity_reservation and not reservations):
+        return None
+    available = sum(item["AvailableInstanceCount"] for item in reservations)
+    needed = _needed_reserved(request)
+    if may_replace_nodes(request, found):
+        available += _own_instances(request.cloud, {item["CapacityReservationId"] for item in reservations})
+    else:
+        needed -= sum(len(item.properties["numbers"]) for item in found if item.address.kind == "nodes")
+    if needed <= available:
+        return None
+    total = sum(item["TotalInstanceCount"] for item in reservations)
+    where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
+    return (
+        f"capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
+        f"{available} of {total} instances available for this cluster, but {needed} {'node is' if needed == 1 else 'nodes are'} needed. Launch fewer nodes (worker_count or "
+        "worker_minimum), or use a larger reservation."
+    )
+
+
+def _reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[str, Any]]:
+    """Return the reservations that an alternative uses: the specified one, or all open ones that match."""
+    if alternative.capacity_reservation:
+        described = described_reservation(cloud, alternative.capacity_reservation)
+        return [described] if described else []
+    described_all = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations")
+    return [
+        item
+        for item in described_all
+        if item.get("InstanceMatchCriteria") == "open"
+        and item["InstanceType"] == alternative.instance_type
+        and item["AvailabilityZone"] in alternative.zones
+    ]
+
+
+def _needed_reserved(request: Request) -> int:
+    """Return the minimum number of nodes in reserved capacity. With `master_market`, the master is not one of them."""
+    in_market = [group for group in managed_groups(request) if group != MASTER or not request.options["master_market"]]
+    return sum(len(numbers(group, least_workers(request))) for group in in_market)
+
+
+def _own_instances(cloud: AwsClient, reservations: Collection[str]) -> int:
+    """Return the number of this cluster's instances in the reservations."""
+    states = {"Name": "instance-state-name", "Values": list(ALIVE)}
+    described = cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states])
+    instances = [instance for item in described for instance in item["Instances"]]
+    return sum(item.get("CapacityReservationId") in reservations and group_of(cloud.cluster, item) is not None for item in instances)
 
 
 def _other_zone(cloud: AwsClient, zone: str) -> str:

@@ -63,6 +63,7 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.AlternativesOffered(),
     capacity.Market(),
     capacity.CapacityReservation(),
+    capacity.ReservedInstances(),
     capacity.BlockEnd(),
     *storage.VALIDATORS,
     *STORAGE_VALIDATORS,
