@@ -299,6 +299,14 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.own,
         ),
         Scope("Change", CHANGES, condition=account.own),
+        # The endpoint and the security group of GuardDuty prevent the deletion of a VPC
+        Scope(
+            "DeleteOfGuardDuty",
+            ("ec2:DeleteSecurityGroup", "ec2:DeleteVpcEndpoints"),
+            account.arns("ec2:security-group/*", "ec2:vpc-endpoint/*"),
+            {"StringEquals": {"aws:ResourceTag/GuardDutyManaged": "true"}},
+            because=("ec2:DeleteVpc",),
+        ),
         # A resource with another cluster's tag would be treated as a part of that cluster
         Scope(
             "ChangeTags",

@@ -180,6 +180,10 @@ class Control:
         """Suspend a process of an Auto Scaling group as AWS does after a day of failed launches."""
         self._ask("POST", "suspend", {"group": group, "process": process})
 
+    def enable_guardduty(self) -> None:
+        """Let GuardDuty Runtime Monitoring add an endpoint and a security group to the VPC of each new instance."""
+        self._ask("PUT", "guardduty", True)
+
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
         """Create a Capacity Block and return its ID.
 

@@ -90,13 +90,14 @@ class AwsApi:
         self._calls.clear()
 
     def restore(self) -> None:
-        """Clear recorded calls, faults, limits, prices, quotas, and changed delays, and resume held calls. Resources are kept."""
+        """Clear recorded calls, faults, limits, prices, quotas and changed delays, and resume held calls. Resources are kept."""
         self.forget_calls()
         self.faults.set([])
         self.held_calls.resume()
         with CLOUD.lock:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
+            CLOUD.monitored_by_guardduty = False
             for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches):
                 settings.clear()
             retry_all()

@@ -38,6 +38,7 @@ class CloudState:
         self.spot_prices: dict[str, float] = {}
         self.quotas: dict[str, float] = {}
         self.failing_launches: Counter[str] = Counter()
+        self.monitored_by_guardduty = False
         self.clock = Clock()
         self.latest_public = 0
         self.service_roles: set[str] = set()

@@ -22,8 +22,9 @@ POST   interrupt {"instance": id, "notice": seconds}       interrupt a Spot Inst
 POST   suspend   {"group": name, "process": name}          suspend a process as AWS does after a day of failed launches
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
+PUT    guardduty true                    let GuardDuty add an endpoint and a security group to the VPCs of new instances; false: no longer
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
-POST   reset                             clear calls, faults, limits, prices, quotas, and changed delays; resources are kept
+POST   reset                             clear calls, faults, limits, prices, quotas, GuardDuty, and changed delays; resources are kept
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"], data.get("notice", 0)),
         ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
+        ("PUT", "guardduty"): lambda: _do(_monitor, data),
         ("GET", "delays"): lambda: asdict(CLOUD.delays),
         ("PUT", "delays"): lambda: _do(_set_delays, data),
         ("DELETE", "delays"): lambda: _do(_forget_delays),
@@ -169,6 +171,10 @@ def _suspend(name: str, process: str) -> None:
     if group is None:
         raise ValueError(f"Unknown Auto Scaling group {name!r}.")
     group.suspension_reasons[process] = "Administrative suspension: launches have failed for more than 24 hours"
+
+
+def _monitor(enabled: bool) -> None:
+    CLOUD.monitored_by_guardduty = enabled
 
 
 def _interrupt(identifier: str, notice: float) -> None:

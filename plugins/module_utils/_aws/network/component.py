@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
     adopted,
     definition,
     endpoint_services,
+    guardduty,
     resources,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
@@ -26,8 +27,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
     own = resources.read(request.cloud)
     known = {item.address for item in own}
-    if definition.VPC in known:
-        return own
+    vpc = next((item for item in own if item.address == definition.VPC), None)
+    if vpc:
+        return own if request.present else [*own, *guardduty.read(request.cloud, vpc.id)]
     return own + [item for item in adopted.read(request, own) if item.address not in known]
 
 

@@ -15,6 +15,7 @@ REMOVALS = (
     "ec2:DeleteSecurityGroup",
     "ec2:DeleteSubnet",
     "ec2:DeleteVpcEndpoints",
+    "ec2:DescribeNetworkInterfaces",
     "ec2:DetachInternetGateway",
     "ec2:DisassociateRouteTable",
     "ec2:ReleaseAddress",
@@ -64,7 +65,6 @@ IAM_ACTIONS = IamActions(
     ),
     absent=(
         "ec2:DeleteVpc",
-        "ec2:DescribeNetworkInterfaces",
         "ec2:DescribeVolumes",
         *REMOVALS,
     ),

@@ -8,46 +8,114 @@ These are resources that do not belong to the cluster, and resources that AWS ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_dict
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    AwsClient,
+    ClientError,
+    ClusterError,
+    error_code,
+    tag_dict,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
+
+
+def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], **arguments: Any) -> None:
+    """Delete a VPC, subnet or security group, and retry while it is in use. `place` is the EC2 filter for network interfaces that use it.
+
+    Raises ClusterError at once if resources that do not belong to the cluster use it, because AWS does not remove such resources.
+    """
+
+    def attempt(**arguments: Any) -> Any:
+        try:
+            return call(**arguments)
+        except ClientError as error:
+            others = _of_others(cloud, place) if error_code(error) == "DependencyViolation" else []
+            if not others:
+                raise
+            raise ClusterError(
+                f"{place[1]} contains resources that do not belong to the cluster: {'; '.join(others)}. Delete these resources, then run "
+                "again"
+            ) from error
+
+    cloud.once_unused(attempt, **arguments)
+
+
+def _of_others(cloud: AwsClient, place: tuple[str, str]) -> list[str]:
+    """Return the names of resources without the cluster's tag.
+
+    Network interfaces without an instance are omitted. They may belong to a service that will remove them, such as EFS.
+    """
+
+    def removed_later(item: Mapping[str, Any]) -> bool:
+        return "NetworkInterfaceId" in item and "InstanceId" not in item.get("Attachment", {})
+
+    return [
+        name
+        for item, name in _described(cloud, *place)
+        if tag_dict(item.get("Tags", item.get("TagSet", []))).get(CLUSTER_TAG) != cloud.cluster and not removed_later(item)
+    ]
+
+
+def _described(cloud: AwsClient, filter_name: str, value: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the resources in a VPC, subnet or security group that AWS does not delete with it, and their names for messages."""
+    in_vpc = filter_name == VPC_ID
+    for operation, key, own_filter, named in KINDS if in_vpc else KINDS[:1]:
+        filters = [{"Name": own_filter or filter_name, "Values": [value]}]
+        for item in cloud.retrieve("ec2", operation, key, Filters=filters):
+            name = named(item)
+            if name:
+                yield item, name
+    # EC2 has no filter for the subnets and groups of endpoints
+    for endpoint in () if in_vpc else cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints"):
+        name = _endpoint(endpoint)
+        if name and value in (*endpoint.get("SubnetIds", ()), *(group["GroupId"] for group in endpoint.get("Groups", ()))):
+            yield endpoint, name
+
+
+def _interface(item: Mapping[str, Any]) -> str:
+    instance = item.get("Attachment", {}).get("InstanceId")
+    user = f"of instance {instance}" if instance else item.get("Description") or item.get("InterfaceType", "")
+    return f"network interface {item['NetworkInterfaceId']} ({user}) in {item['SubnetId']}"
+
+
+def _subnet(item: Mapping[str, Any]) -> str:
+    return f"subnet {_named(item, 'SubnetId')}"
+
+
+def _group(item: Mapping[str, Any]) -> str | None:
+    return None if item["GroupName"] == "default" else f"security group {item['GroupName']} ({item['GroupId']})"
+
+
+def _route_table(item: Mapping[str, Any]) -> str | None:
+    return None if any(each.get("Main") for each in item["Associations"]) else f"route table {_named(item, 'RouteTableId')}"
+
+
+def _endpoint(item: Mapping[str, Any]) -> str | None:
+    return None if item["State"].lower() in ("deleted", "deleting") else f"endpoint {item['VpcEndpointId']} of {item['ServiceName']}"
+
+
+def _internet_gateway(item: Mapping[str, Any]) -> str:
+    return f"internet gateway {_named(item, 'InternetGatewayId')}"
+
+
+VPC_ID = "vpc-id"
+# For each kind of resource in a VPC: the API call, the key of its response, the filter for the VPC if it is not `vpc-id`, and the function
+# that returns the name, or None if AWS deletes the resource together with the VPC.
+KINDS: tuple[tuple[str, str, str, Callable[[Mapping[str, Any]], str | None]], ...] = (
+    ("describe_network_interfaces", "NetworkInterfaces", "", _interface),
+    ("describe_subnets", "Subnets", "", _subnet),
+    ("describe_security_groups", "SecurityGroups", "", _group),
+    ("describe_route_tables", "RouteTables", "", _route_table),
+    ("describe_vpc_endpoints", "VpcEndpoints", "", _endpoint),
+    ("describe_internet_gateways", "InternetGateways", "attachment.vpc-id", _internet_gateway),
+)
 
 
 def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
     """Return the names of all resources in a VPC that AWS does not delete together with the VPC."""
-    inside = [{"Name": "vpc-id", "Values": [vpc_id]}]
-
-    def described(operation: str, key: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-        yield from cloud.retrieve("ec2", operation, key, **(arguments or {"Filters": inside}))
-
-    result = []
-    for interface in described("describe_network_interfaces", "NetworkInterfaces"):
-        instance = interface.get("Attachment", {}).get("InstanceId")
-        user = f"of instance {instance}" if instance else interface.get("Description") or interface.get("InterfaceType", "")
-        result.append(f"network interface {interface['NetworkInterfaceId']} ({user}) in {interface['SubnetId']}")
-    result += [f"subnet {_named(item, 'SubnetId')}" for item in described("describe_subnets", "Subnets")]
-    result += [
-        f"security group {item['GroupName']} ({item['GroupId']})"
-        for item in described("describe_security_groups", "SecurityGroups")
-        if item["GroupName"] != "default"
-    ]
-    result += [
-        f"route table {_named(item, 'RouteTableId')}"
-        for item in described("describe_route_tables", "RouteTables")
-        if not any(association.get("Main") for association in item["Associations"])
-    ]
-    result += [
-        f"endpoint {item['VpcEndpointId']} of {item['ServiceName']}"
-        for item in described("describe_vpc_endpoints", "VpcEndpoints")
-        if item["State"] != "deleted"
-    ]
-    attached = [{"Name": "attachment.vpc-id", "Values": [vpc_id]}]
-    result += [
-        f"internet gateway {_named(item, 'InternetGatewayId')}"
-        for item in described("describe_internet_gateways", "InternetGateways", Filters=attached)
-    ]
-    return result
+    return [name for _item, name in _described(cloud, VPC_ID, vpc_id)]
 
 
 def tagged(cloud: AwsClient) -> list[str]:

@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
     elastic_ips,
+    guardduty,
     internet_gateway,
     nat_gateways,
     route_tables,
@@ -24,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
 PARTS = (vpc, internet_gateway, subnets, elastic_ips, nat_gateways, route_tables, security_groups, vpc_endpoints)
-KINDS = tuple(part.KIND for part in PARTS)
+KINDS = (*(part.KIND for part in PARTS), *guardduty.KINDS)
 
 
 def read(cloud: AwsClient) -> list[Found]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, SecurityRule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
@@ -96,14 +97,14 @@ def _change_rules(cloud: AwsClient, operation: str, group_id: str, rules: frozen
         cloud.once_visible(getattr(cloud.ec2, operation), GroupId=group_id, IpPermissions=permissions)
 
 
-def _delete(cloud: AwsClient, found: Found) -> None:
-    cloud.once_unused(cloud.ec2.delete_security_group, GroupId=found.id)
+def delete(cloud: AwsClient, found: Found) -> None:
+    leftovers.delete(cloud, cloud.ec2.delete_security_group, ("group-id", found.id), GroupId=found.id)
 
 
 KIND = network_kind(
     "security_group",
     _create,
-    _delete,
+    delete,
     update=_update,
     updatable=("ingress", "egress"),
     deleted_after=("auto_scaling_group", "vpc_endpoint"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
     described,
@@ -46,12 +47,12 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    cloud.once_unused(cloud.ec2.delete_subnet, SubnetId=found.id)
+    leftovers.delete(cloud, cloud.ec2.delete_subnet, ("subnet-id", found.id), SubnetId=found.id)
 
 
 KIND = network_kind(
     "subnet",
     _create,
     _delete,
-    deleted_after=("auto_scaling_group", "nat_gateway", "vpc_endpoint"),
+    deleted_after=("auto_scaling_group", "nat_gateway", "vpc_endpoint", "guardduty_endpoint"),
 )

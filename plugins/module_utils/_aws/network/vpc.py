@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
     described,
@@ -57,14 +58,15 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    cloud.once_unused(cloud.ec2.delete_vpc, VpcId=found.id)
+    leftovers.delete(cloud, cloud.ec2.delete_vpc, ("vpc-id", found.id), VpcId=found.id)
 
 
+OF_GUARDDUTY = ("guardduty_endpoint", "guardduty_security_group")
 KIND = network_kind(
     "vpc",
     _create,
     _delete,
     update=_update,
     updatable=("dns_support", "dns_hostnames"),
-    deleted_after=("internet_gateway", "subnet", "route_table", "security_group", "vpc_endpoint", "nat_gateway"),
+    deleted_after=("internet_gateway", "subnet", "route_table", "security_group", "vpc_endpoint", "nat_gateway", *OF_GUARDDUTY),
 )

@@ -109,7 +109,7 @@ def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
     return "available" if state == "partial" else str(state)
 
 
-def _delete(cloud: AwsClient, found: Found) -> None:
+def delete(cloud: AwsClient, found: Found) -> None:
     failed = cloud.ec2.delete_vpc_endpoints(VpcEndpointIds=[found.id]).get("Unsuccessful", [])
     errors = [item["Error"] for item in failed if not item["Error"]["Code"].endswith("NotFound")]
     if errors:
@@ -126,7 +126,7 @@ def _delete(cloud: AwsClient, found: Found) -> None:
 KIND = network_kind(
     "vpc_endpoint",
     _create,
-    _delete,
+    delete,
     update=_update,
     settle=_settle,
     updatable=("route_tables", "subnets", "security_groups", "private_dns", "state"),

@@ -163,8 +163,8 @@ def _shortfall(request: Request, found: Sequence[Found], alternative: Alternativ
     where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
     return (
         f"capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
-        f"{available} of {total} instances available for this cluster, but {needed} {'node is' if needed == 1 else 'nodes are'} needed. Launch fewer nodes (worker_count or "
-        "worker_minimum), or use a larger reservation."
+        f"{available} of {total} instances available for this cluster, but {needed} {'node is' if needed == 1 else 'nodes are'} needed. "
+        "Launch fewer nodes (worker_count or worker_minimum), or use a larger reservation."
     )
 
 

@@ -17,6 +17,7 @@ from moto.ec2.responses import EC2Response
 from ..capacity import ON_DEMAND
 from ..context import CLOUD
 from ..override import override
+from . import guardduty
 
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 ENDING = ("shutting-down", "terminated")
@@ -99,6 +100,7 @@ class HostedInstance(Instance):
     def become_running(self) -> None:
         if self.state == "pending":
             self._become("running")
+            guardduty.protect(self)
 
     def become_stopped(self) -> None:
         if self.state == "stopping":

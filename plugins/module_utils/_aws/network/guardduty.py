@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The endpoint and the security group that GuardDuty Runtime Monitoring adds to VPCs, and that prevent the deletion of the cluster's VPC.
+
+GuardDuty does not delete these resources. https://docs.aws.amazon.com/guardduty/latest/ug/runtime-monitoring-agent-resource-clean-up.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import security_groups, vpc_endpoints
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import network_kind
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
+
+TAG = "GuardDutyManaged"
+ENDPOINT, GROUP = "guardduty_endpoint", "guardduty_security_group"
+
+
+def read(cloud: AwsClient, vpc_id: str) -> Iterator[Found]:
+    """Yield the resources of GuardDuty in a VPC."""
+    managed = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "tag-key", "Values": [TAG]}]
+    for endpoint in cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=managed):
+        if not vpc_endpoints.endpoint_is_gone(endpoint):
+            yield Found(Address(ENDPOINT, endpoint["VpcEndpointId"]), endpoint["VpcEndpointId"], {"service": endpoint["ServiceName"]})
+    for group in cloud.retrieve("ec2", "describe_security_groups", "SecurityGroups", Filters=managed):
+        yield Found(Address(GROUP, group["GroupId"]), group["GroupId"], {"name": group["GroupName"]})
+
+
+def _never(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    raise NotImplementedError(f"only GuardDuty creates {address}")
+
+
+KINDS = (
+    network_kind(ENDPOINT, _never, vpc_endpoints.delete, deleted_after=("auto_scaling_group",)),
+    network_kind(GROUP, _never, security_groups.delete, deleted_after=(ENDPOINT,)),
+)
