@@ -81,6 +81,11 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
             r"c5\.large \(on-demand\) need 6 vCPUs.*\n.*c5\.xlarge \(spot\) need 12 vCPUs",
         ),
         ({ADDRESSES: 0}, {}, r"nat: the cluster needs 1 more Elastic IP address, but \d+ of the 0 that the quota 'EC2-VPC Elastic IPs'"),
+        (
+            {"L-FE5A380F": 0},
+            {"zones": ["us-east-1c"]},
+            r"nat: the cluster needs a NAT gateway in us-east-1c, but 0 of the 0 that the quota 'NAT gateways per Availability Zone'",
+        ),
         ({VPCS: 1}, {}, r"vpc_id: the cluster needs a VPC of its own, but \d+ of the 1 that the quota 'VPCs per Region'"),
     ],
 )
@@ -103,6 +108,22 @@ def test_a_quota_that_suffices(cloud, run, definition, quotas, change):
     others = {STANDARD_ON_DEMAND: running_vcpus(cloud, None), STANDARD_SPOT: running_vcpus(cloud, "spot")}
     cloud.control.set_quotas({code: value + others.get(code, 0) for code, value in quotas.items()})
     assert run("cluster_validation", **definition, **change)["valid"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"write_buckets": [f"{'b' * 55}-{number}" for number in range(45)]},
+            r"^write_buckets: the policy of the role would have 1\d{4} characters, but IAM allows 10240",
+        ),
+        ({"ssh_cidrs": [f"203.0.113.{number}/32" for number in range(61)]}, "^ssh_cidrs: 61 IPv4 ranges exceed the limit of 60 rules"),
+    ],
+)
+def test_a_limit_of_aws_is_known_before_anything_is_made(cloud, run, definition, change, message):
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster", **{**definition, **change})
+    assert all(call["read_only"] for call in cloud.control.calls())
 
 
 def running_vcpus(cloud, lifecycle):

@@ -31,6 +31,7 @@ except ImportError:
 ON_DEMAND = "on-demand"
 ADDRESSES = "L-0263D0A3"
 VPCS = "L-F678F1CE"
+NAT_GATEWAYS = "L-FE5A380F"
 # The names of the vCPU quotas. Reservations and Capacity Blocks already count toward these quotas, so their markets are not listed
 VCPU_QUOTAS = {
     ON_DEMAND: re.compile(r"Running On-Demand (.+) instances"),
@@ -250,7 +251,38 @@ class VpcQuota(QuotaValidator):
             )
 
 
-QUOTA_VALIDATORS = (VcpuQuota(), ReplacementQuota(), AddressQuota(), VpcQuota())
+class NatGatewayQuota(QuotaValidator):
+    name = "nat_gateway_quota"
+    components = frozenset({NETWORK_COMPONENT})
+    service = "vpc"
+
+    def _needed(self, request: Request, found: Sequence[Found]) -> int:
+        return len(self._zones(request, found))
+
+    def _zones(self, request: Request, found: Sequence[Found]) -> list[str]:
+        """Return the zones of the NAT gateways that the run creates."""
+        known = {item.address for item in found}
+        gateways = [item for item in NETWORK.wanted(request, found) if item.address.kind == "nat_gateway" and item.address not in known]
+        return [item.properties["subnet"].address.key.partition("-")[2] for item in gateways]
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not self.needed(request, found):
+            return
+        alive = {"Name": "state", "Values": ["pending", "available"]}
+        gateways = request.cloud.retrieve_once("ec2", "describe_nat_gateways", "NatGateways", Filter=[alive])
+        subnets = request.cloud.retrieve_once("ec2", "describe_subnets", "Subnets")
+        zones = {item["SubnetId"]: item["AvailabilityZone"] for item in subnets}
+        used = Counter(zones.get(item["SubnetId"]) for item in gateways)
+        for zone in self._zones(request, found):
+            exceeded = self._exceeded(request.cloud, NAT_GATEWAYS, used[zone], 1)
+            if exceeded:
+                yield (
+                    f"nat: the cluster needs a NAT gateway in {zone}, but {exceeded}. "
+                    "Delete unused NAT gateways, choose other zones, request an increase in Service Quotas, or set nat: none."
+                )
+
+
+QUOTA_VALIDATORS = (VcpuQuota(), ReplacementQuota(), AddressQuota(), VpcQuota(), NatGatewayQuota())
 
 
 class QuotasReadable(Validator):

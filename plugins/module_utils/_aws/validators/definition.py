@@ -31,6 +31,7 @@ TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance
 SMALLEST_ROOT_VOLUME = 1  # GiB. Another validator checks the minimum size, which depends on the image
+MOST_RULES = 60  # default quota for inbound rules of a security group, separately for IPv4 and IPv6
 MOST_HOPS = 64  # EC2's limit for the instance metadata service
 # The largest ranges that a single company owns. Registries assign an IPv6 /32 to providers, and a few companies own an IPv4 /8
 WIDEST_SSH_RANGE = {4: ipaddress.ip_network("0.0.0.0/8"), 6: ipaddress.ip_network("::/32")}
@@ -97,6 +98,13 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
             parsed.append(ipaddress.ip_network(cidr))
         except ValueError:
             yield f"ssh_cidrs: '{cidr}' is not an address range. Specify {_range_of(cidr) or 'a range such as 203.0.113.0/24'}."
+    for version in (4, 6):
+        count = len({item for item in parsed if item.version == version})
+        if count > MOST_RULES:
+            yield (
+                f"ssh_cidrs: {count} IPv{version} ranges exceed the limit of {MOST_RULES} rules for a security group. Specify fewer, larger "
+                "ranges, or use a security group of yours (security_group_ids)."
+            )
     if not allow_anywhere:
         yield from _check_public_ranges(parsed)
 

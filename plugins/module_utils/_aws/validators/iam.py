@@ -33,6 +33,8 @@ OPERATORS = (
     *("Bool", "BinaryEquals", "IpAddress", "NotIpAddress"),
 )
 OPERATOR = re.compile(rf"(?:ForAllValues:|ForAnyValue:)?(?:(?:{'|'.join(OPERATORS)})(?:IfExists)?|Null)")
+# The options that add statements to the policy of the nodes' role.
+STATEMENT_OPTIONS = ("additional_policy_statements", "read_buckets", "write_buckets", "export_destinations")
 LONGEST_POLICY = 10240  # IAM's limit for the inline policies of a role, without white space
 DENIED = ("AccessDenied", "AccessDeniedException")
 SERVICE_KEY = "alias/aws/ssm"
@@ -85,9 +87,10 @@ class PolicyStatements(Validator):
     components = frozenset({INSTANCE_ROLE_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        if request.options["additional_policy_statements"] and not request.options["instance_profile"]:
-            yield from check_statements(request.options["additional_policy_statements"])
-            yield from check_policy(nodes_policy(request, found))
+        options = request.options
+        if not options["instance_profile"]:
+            yield from check_statements(options["additional_policy_statements"])
+            yield from check_policy(nodes_policy(request, found), [name for name in STATEMENT_OPTIONS if options[name]])
 
 
 def check_statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -133,16 +136,19 @@ def _problems_of_condition(condition: Any) -> Iterator[str]:
             yield f"{operator} in Condition is not a dictionary. Specify the keys and their values."
 
 
-def check_policy(policy: Mapping[str, Any]) -> Iterator[str]:
-    """Check that the policy with its additional statements does not exceed IAM's size limit, and that each Sid occurs only once."""
+def check_policy(policy: Mapping[str, Any], options: Sequence[str]) -> Iterator[str]:
+    """Check that the policy does not exceed IAM's size limit, and that each Sid occurs only once.
+
+    `options` contains the names of the options to which the policy owes its statements.
+    """
     sids = [statement["Sid"] for statement in policy["Statement"] if statement.get("Sid")]
     for sid in sorted({sid for sid in sids if sids.count(sid) > 1}):
         yield f"additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another Sid."
     size = len(json.dumps(policy, separators=(",", ":")))
     if size > LONGEST_POLICY:
         yield (
-            f"additional_policy_statements: the policy of the role would have {size} characters, but IAM allows {LONGEST_POLICY}. "
-            "Combine statements, or use your own role with instance_profile."
+            f"{', '.join(options)}: the policy of the role would have {size} characters, but IAM allows {LONGEST_POLICY}. "
+            "Combine statements or buckets, or use your own role with instance_profile."
         )
 
 

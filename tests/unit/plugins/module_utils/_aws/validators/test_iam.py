@@ -68,8 +68,9 @@ def test_every_problem_is_told():
 
 
 def test_a_policy_has_no_sid_twice_and_fits():
-    assert list(iam.check_policy(policy("us-east-1", ["data"], [], [], [GOOD, GOOD, {**GOOD, "Sid": "Own"}]))) == []
-    (found,) = iam.check_policy(policy("us-east-1", ["data"], [], [], [{**GOOD, "Sid": "ReadObjects"}]))
+    assert list(iam.check_policy(policy("us-east-1", ["data"], [], [], [GOOD, GOOD, {**GOOD, "Sid": "Own"}]), [])) == []
+    (found,) = iam.check_policy(policy("us-east-1", ["data"], [], [], [{**GOOD, "Sid": "ReadObjects"}]), [])
     assert found == ("additional_policy_statements: the Sid 'ReadObjects' occurs twice in the policy of the role. Choose another Sid.")
-    (found,) = iam.check_policy(policy("us-east-1", [], [], [], [GOOD] * 100))
-    assert "characters, but IAM allows 10240. Combine statements, or use your own role with instance_profile." in found
+    (found,) = iam.check_policy(policy("us-east-1", [], [], [], [GOOD] * 100), ["additional_policy_statements", "read_buckets"])
+    assert found.startswith("additional_policy_statements, read_buckets: the policy of the role would have ")
+    assert "characters, but IAM allows 10240. Combine statements or buckets, or use your own role with instance_profile." in found
