@@ -102,8 +102,8 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         count = len({item for item in parsed if item.version == version})
         if count > MOST_RULES:
             yield (
-                f"ssh_cidrs: {count} IPv{version} ranges exceed the limit of {MOST_RULES} rules for a security group. Specify fewer, larger "
-                "ranges, or use a security group of yours (security_group_ids)."
+                f"ssh_cidrs: {count} IPv{version} ranges exceed the limit of {MOST_RULES} rules for a security group. Specify fewer, "
+                "larger ranges, or use a security group of yours (security_group_ids)."
             )
     if not allow_anywhere:
         yield from _check_public_ranges(parsed)
