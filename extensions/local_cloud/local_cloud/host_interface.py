@@ -60,8 +60,11 @@ class HostInterface(Protocol):
     def remove(self, instance_id: str) -> None:
         """Remove the host and its disk. An unknown host is ignored."""
 
-    def console_output(self, instance_id: str) -> str:
-        """Return the console output of the host, or '' for an unknown host."""
+    def console_output(self, instance_id: str, *, latest: bool = True) -> str:
+        """Return the console output of the host, or '' for an unknown host.
+
+        If `latest` is false, return only what the host has printed shortly after its last start.
+        """
 
     def socket(self, instance_id: str) -> Path | None:
         """Return the path at which the AWS API creates the host's Unix socket, or None if the host does not exist."""
@@ -103,7 +106,7 @@ class NoHosts:
 
     remove = stop
 
-    def console_output(self, instance_id: str) -> str:
+    def console_output(self, instance_id: str, *, latest: bool = True) -> str:
         return ""
 
     def socket(self, instance_id: str) -> Path | None:

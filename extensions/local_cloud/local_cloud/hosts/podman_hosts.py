@@ -32,8 +32,8 @@ STATE_AGE = 1.0
 BANNER_TIMEOUT = 3.0
 STOP_GRACE = 10
 REMOVALS = 10
-# EC2 keeps 64 KB of console output.
-CONSOLE_SIZE = 64 * 1024
+# Seconds after the start of a host for which its console output is part of the output at boot.
+BOOT_TIME = 300
 # The text that systemd prints before a container ends because of a reboot, and the number of last lines that can contain it.
 REBOOTING, LAST_LINES = "Rebooting.", 3
 # Capabilities in addition to podman's defaults: mount, change the network, debug, raise priorities, and lock memory.
@@ -161,13 +161,20 @@ class PodmanHosts:
         containers = self._podman("ps", "--all", label, "--format={{.Names}}").split()
         return containers, self._podman("network", "ls", label, "--format={{.Name}}").split()
 
-    def console_output(self, instance_id: str) -> str:
-        """Return the console output of the host, or '' for an unknown host."""
+    def console_output(self, instance_id: str, *, latest: bool = True) -> str:
+        """Return the console output of the host, or '' for an unknown host.
+
+        If `latest` is false, return what the host had printed `BOOT_TIME` after its last start. The result is empty until the host has
+        booted.
+        """
+        name = self._name(instance_id)
         try:
-            written = self._podman("logs", self._name(instance_id))
+            if latest:
+                return self._podman("logs", name)
+            started = int(self._podman("inspect", "--format={{.State.StartedAt.Unix}}", name))
+            return self._podman("logs", f"--until={started + BOOT_TIME}", name) if self.is_booted(instance_id) else ""
         except PodmanError:
             return ""
-        return written.replace("\r", "")[-CONSOLE_SIZE:]
 
     def socket(self, instance_id: str) -> Path | None:
         """Return the path of the host's socket, or None if the host does not exist."""

@@ -67,8 +67,8 @@ class Hosts:
 
     remove = stop
 
-    def console_output(self, instance_id: str) -> str:
-        return f"console of {instance_id}\n"
+    def console_output(self, instance_id: str, *, latest: bool = True) -> str:
+        return f"console of {instance_id}\n" + ("a second line of text\nof a job\n" * 4000 if latest else "is booted\n")
 
     def socket(self, instance_id: str) -> Path | None:
         return self.sockets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import json
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_cloud.aws.ec2.console_output import KERNEL_LINE
 from local_cloud.home import FORMER_NETWORK, Setup
 from local_cloud.manager import CloudError, CloudManager, podman_hosts
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
@@ -83,10 +83,10 @@ def test_running_instance_is_a_host_at_its_address(launched: Launched) -> None:
 
 def test_console_output_is_the_host_s(launched: Launched) -> None:
     launched.host.ssh("cloud-init status --wait")
-    output = launched.ec2.get_console_output(InstanceId=launched.host.name)["Output"]
-    if "BEGIN SSH" not in output:
-        output = base64.b64decode(output).decode()
-    assert launched.host.ssh("cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub").stdout.strip() in output
+    key = launched.host.ssh("cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub").stdout.strip()
+    for latest in (True, False):
+        output = launched.ec2.get_console_output(InstanceId=launched.host.name, Latest=latest)["Output"]
+        assert key in output.replace(KERNEL_LINE, "")
 
 
 def test_file_system_can_be_mounted_while_it_has_a_mount_target(launched: Launched) -> None:

@@ -38,7 +38,7 @@ def test_hostname_is_known_to_itself(hosts: Hosts) -> None:
 
 
 def test_console_shows_the_host_keys_that_sshd_presents(hosts: Hosts) -> None:
-    console = hosts.runtime.console_output(hosts.first.name)
+    console = hosts.runtime.console_output(hosts.first.name).replace("\r", "")
     block = console.partition("-----BEGIN SSH HOST KEY KEYS-----\n")[2].partition("-----END SSH HOST KEY KEYS-----")[0]
     shown = {" ".join(line.split()[:2]) for line in block.splitlines()}
     scan = subprocess.run(["ssh-keyscan", hosts.first.private_ip], capture_output=True, text=True, check=True).stdout

@@ -109,7 +109,12 @@ def test_an_instance_that_reboots_itself_keeps_its_state_and_address(account: Ac
 
 def test_console_output_is_the_hosts(account: Account) -> None:
     identifier = account.run(account.subnets()[0])[0]["InstanceId"]
-    assert account.ec2.get_console_output(InstanceId=identifier)["Output"] == f"console of {identifier}\n"
+    kernel = "[   14.203871] nvidia-nvlink: Nvlink Core is being initialized, major device number 236\r\n"
+    boot = account.ec2.get_console_output(InstanceId=identifier)["Output"]
+    assert boot == f"console of {identifier}\r\nis b{kernel}ooted\r\n"
+    latest = account.ec2.get_console_output(InstanceId=identifier, Latest=True)["Output"]
+    assert len(latest) == 64 * 1024
+    assert latest.endswith("a job\r\n")
     with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
         account.ec2.get_console_output(InstanceId="i-00000000000000000")
 
