@@ -64,7 +64,7 @@ def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict
 
     `lacking` and `holders` map the inventory names of hosts to job names. `hosts` contains the descriptions of the hosts.
     """
-    results = {str(host["inventory_hostname"]): host[found] for host in hosts if "host" in host.get(found, {})}
+    results = {str(host["inventory_hostname"]): host[found] for host in hosts if {"host", "jobs"} <= set(host.get(found, {}))}
     # Hosts may contradict each other. No host can hide from the others that a host belongs to a job.
     members: dict[str, set[str]] = {}
     having: dict[str, list[str]] = {}

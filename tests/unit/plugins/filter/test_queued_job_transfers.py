@@ -31,7 +31,9 @@ def test_nothing_is_transferred_if_no_host_lacks_parameters():
 
 
 def test_hosts_without_a_result_are_ignored():
-    hosts = [host(1, ("bert", (1, 2))), {"inventory_hostname": "demo-worker2", "found": {"failed": True}}, {"inventory_hostname": "x"}]
+    incomplete = {"inventory_hostname": "demo-worker3", "found": {"host": {"name": "worker3"}}}
+    failed = {"inventory_hostname": "demo-worker2", "found": {"failed": True}}
+    hosts = [host(1, ("bert", (1, 2))), failed, incomplete, {"inventory_hostname": "x"}]
     assert queued_job_transfers(hosts, "found") == {"lacking": {}, "holders": {}, "hosts": [{"name": "worker1"}]}
 
 
