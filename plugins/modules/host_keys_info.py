@@ -12,8 +12,9 @@ description:
   - Reads the host keys that cloud-init prints to the console at the first boot. The first SSH connection to an instance can then be
     verified through a channel that an attacker on the network does not control.
   - Waits until the consoles show the keys, and reports how many instances have printed their keys.
-  - cloud-init prints the keys only once in the lifetime of an instance. If the console shows conflicting keys, a program other than
-    cloud-init may have printed some of the keys. In that case, the module fails and returns no keys.
+  - cloud-init prints the keys only once in the lifetime of an instance, before any job can run. The module therefore uses only the first
+    keys on the console, and ignores the messages of the kernel.
+  - The module does not fail if the keys of some instances cannot be determined. It returns the reasons in RV(problems).
 options:
   instance_ids:
     description:
@@ -71,6 +72,28 @@ host_keys:
       type: list
       elements: str
       sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI..."]
+problems:
+  description: The instances whose keys cannot be determined, in the order of O(instance_ids).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    instance_id:
+      description: ID of the instance.
+      type: str
+      sample: i-0123456789abcdef1
+    kind:
+      description:
+        - V(conflicting), if the console output at boot and the current output contain different keys. A process on the instance has printed
+          keys, so the instance is not trustworthy.
+        - V(missing), if the instance does not exist.
+        - V(timeout), if the console has shown no keys before the timeout.
+      type: str
+      sample: conflicting
+    msg:
+      description: The problem, and what to do.
+      type: str
+      sample: the console output contains conflicting SSH host keys. Replace the instance.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +106,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     fail,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
+    HostKeyError,
     HostKeyProgress,
     find_host_keys,
     wait_for_host_keys,
@@ -105,17 +129,22 @@ def main() -> None:
         cloud.client("ec2")
         progress = HostKeyProgress(cloud, len(instance_ids))
 
-        def read(instance_id: str) -> list[str]:
-            if module.params["wait"]:
-                return wait_for_host_keys(cloud, instance_id, progress)
-            return find_host_keys(cloud, instance_id)
+        def read(instance_id: str) -> list[str] | HostKeyError:
+            try:
+                return wait_for_host_keys(cloud, instance_id, progress) if module.params["wait"] else find_host_keys(cloud, instance_id)
+            except HostKeyError as error:
+                return error
 
         with ThreadPoolExecutor(16) as pool:
-            keys = list(pool.map(read, instance_ids))
+            found = dict(zip(instance_ids, pool.map(read, instance_ids)))
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    shown = [{"instance_id": name, "keys": found} for name, found in zip(instance_ids, keys) if found]
-    module.exit_json(changed=False, host_keys=shown)
+    problems = {name: problem for name, problem in found.items() if isinstance(problem, HostKeyError)}
+    module.exit_json(
+        changed=False,
+        host_keys=[{"instance_id": name, "keys": keys} for name, keys in found.items() if keys and name not in problems],
+        problems=[{"instance_id": name, "kind": problem.kind, "msg": str(problem)} for name, problem in problems.items()],
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_auth
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.converge import check
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
-from hosts.project import CLUSTER, Project, changes
+from hosts.project import CLUSTER, COLLECTION, Project, changes
 from local_cloud.testing import LocalCloud, bare_hosts
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -156,7 +157,41 @@ class Trust(Project):
         return certificates.parse_certificate(self.hosts[number - 1].ssh(f"cat /etc/ssh/deeplearning/{name}-cert.pub").stdout)
 
 
+CONSOLES = """
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({name: {"type": "raw"} for name in ("region", "instance_ids", "wait_timeout", "wait", "progress_file")})
+asked = module.params["instance_ids"]
+keys, problems = {consoles!r}
+module.exit_json(host_keys=[row for row in keys if row["instance_id"] in asked],
+                 problems=[row for row in problems if row["instance_id"] in asked])
+"""
+
+
+@contextlib.contextmanager
+def consoles(folder: Path, keys: dict[str, list[str]], problems: dict[str, str]) -> Iterator[None]:
+    """Use a copy of the collection whose module `host_keys_info` returns these keys, and these kinds of problems, by instance ID."""
+    copy = folder / "ansible_collections" / "deeplearning" / "cluster"
+    (copy / "plugins" / "modules").mkdir(parents=True)
+    for place in (Path(), Path("plugins"), Path("plugins", "modules")):
+        for path in (COLLECTION / place).iterdir():
+            if not (copy / place / path.name).exists():
+                (copy / place / path.name).symlink_to(path)
+    module = copy / "plugins" / "modules" / "host_keys_info.py"
+    module.unlink()
+    rows = [{"instance_id": name, "keys": value} for name, value in keys.items()]
+    shown = [{"instance_id": name, "kind": kind, "msg": f"the keys are {kind}"} for name, kind in problems.items()]
+    module.write_text(CONSOLES.replace("{consoles!r}", repr((rows, shown))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANSIBLE_COLLECTIONS_PATH", str(folder))
+        yield
+
+
 FRESH = ("-e", "ansible_ssh_args=-C")  # do not reuse a connection from an earlier run
+
+
+def recap(done: subprocess.CompletedProcess[str], name: str) -> str:
+    """Return the line of a host in the recap of a run."""
+    return next(line for line in done.stdout.split("PLAY RECAP", 1)[1].splitlines() if line.startswith(name))
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +307,40 @@ def test_an_expelled_node_is_trusted_by_nobody(trust: Trust) -> None:
     assert trust.reaches(1, 2)
     assert trust.reaches(2, 1)
     assert set(changes(trust.configure()).values()) == {0}
+
+
+def test_one_host_without_keys_does_not_stop_the_others(trust: Trust, tmp_path: Path) -> None:
+    """This controller has no files of the cluster, and the hosts do not answer it."""
+    first, second = (host.name for host in trust.hosts)
+    shutil.rmtree(trust.directory)
+    with consoles(tmp_path, {first: trust.consoles[first]}, {second: "timeout"}):
+        done = trust.configure(*FRESH, "-e", '{"__ssh_trust_ask": false}', check=False, ssh_trust_host_keys=[])
+    assert f"{trust.name(2)}: the keys are timeout" in done.stdout, done.stdout
+    assert "failed=0" in recap(done, trust.name(1)), done.stdout
+    assert "failed=1" in recap(done, trust.name(2)), done.stdout
+    assert f"\n{first} ssh-ed25519 " in trust.known_hosts()
+    trust.configure()
+
+
+def test_a_host_with_forged_keys_does_not_stop_the_rotation(trust: Trust, tmp_path: Path) -> None:
+    old = public_key(trust.authority_in_aws(), "").split()[1]
+    first, second = (host.name for host in trust.hosts)
+    trust.write(2, ssh_trust_authority_public_key="", ssh_trust_authority_private_key="", ssh_trust_host_keys=[])
+    with consoles(tmp_path, {first: trust.consoles[first]}, {second: "conflicting"}):
+        done = trust.run("deeplearning.cluster.rotate_authority", FRESH, check=False)
+    assert f"instance {second} is revoked, because the keys are conflicting" in " ".join(done.stdout.split())
+    assert "failed=0" in recap(done, trust.name(1)), done.stdout
+    assert "failed=1" in recap(done, trust.name(2)), done.stdout
+    new = public_key(trust.authority_in_aws(), "").split()[1]
+    assert new != old
+    assert new in trust.hosts[0].ssh("cat /etc/ssh/deeplearning/authority.pub").stdout
+    assert old in trust.hosts[1].ssh("cat /etc/ssh/deeplearning/authority.pub").stdout
+    assert not trust.reaches(1, 2)
+    assert not trust.reaches(2, 1)
+    assert trust.by_config(trust.name(1)).returncode == 0
+    assert trust.by_config(trust.name(2)).returncode == 255
+    trust.configure(*FRESH)
+    assert trust.reaches(2, 1)
 
 
 def test_the_authority_is_rotated(trust: Trust) -> None:

@@ -16,11 +16,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     error_code,
     is_missing,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import BLOCK, host_keys
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
 
 QUIET_SECONDS = 2
 PAUSE = 1  # seconds between the first two reads of an instance's console
 KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
+
+
+# The kinds of problems.
+CONFLICTING, MISSING, TIMEOUT = "conflicting", "missing", "timeout"
+
+
+class HostKeyError(ClusterError):
+    """The host keys of one instance cannot be determined."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
@@ -32,33 +44,33 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:
         if is_missing(error):
-            raise ClusterError(
-                f"instance_ids: there is no instance {instance_id} in {cloud.region}. Check the ID and the region."
-            ) from error
+            raise HostKeyError(MISSING, f"there is no instance {instance_id} in {cloud.region}. Check the ID and the region.") from error
         if error_code(error) != "UnsupportedOperation":
             raise
         return ""
 
 
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
-    """Return the SSH host keys from the console output at boot and the current console output. Both outputs must contain the same keys.
+    """Return the SSH host keys from the console output at boot or, if it contains none, from the current console output.
 
-    EC2 keeps only 64 KB of each output, so one output may lack the keys.
+    Raises HostKeyError if both outputs contain keys and these keys differ.
+
+    EC2 keeps only the last 64 KB of each output. If the beginning of the current output is missing, the first keys in it may not be the
+    keys that cloud-init printed.
     """
     latest = console_output(cloud, instance_id, latest=True)
-    if latest and not BLOCK.search(latest) and len(latest.encode()) < KEPT:
+    is_whole = 0 < len(latest.encode()) < KEPT
+    now = host_keys(latest) if is_whole else []
+    if is_whole and not now:
         return []  # the instance is still booting, so the output at boot contains no keys either
-    boot = console_output(cloud, instance_id, latest=False)
-    try:
-        shown = [keys for keys in map(host_keys, (latest, boot)) if keys]
-        if any(keys != shown[0] for keys in shown):
-            raise ValueError("the console output contains conflicting SSH host keys")
-    except ValueError as error:
-        raise ClusterError(
-            f"{instance_id}: {error}. A process on the instance has printed keys that differ from the keys of the first boot. "
-            "Replace the instance, or specify its host keys in ssh_trust_host_keys."
-        ) from error
-    return shown[0] if shown else []
+    boot = host_keys(console_output(cloud, instance_id, latest=False))
+    if boot and now and boot != now:
+        raise HostKeyError(
+            CONFLICTING,
+            "the console output contains conflicting SSH host keys, so a process on the instance has printed keys after the first boot. "
+            "Replace the instance, or specify its host keys in ssh_trust_host_keys.",
+        )
+    return boot or now
 
 
 class HostKeyProgress:
@@ -81,7 +93,7 @@ class HostKeyProgress:
 
 
 def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: HostKeyProgress) -> list[str]:
-    """Return the instance's host keys. Raises ClusterError if the console output does not contain the keys before the timeout."""
+    """Return the instance's host keys. Raises HostKeyError if the console output does not contain the keys before the timeout."""
 
     def probe() -> list[str]:
         keys = find_host_keys(cloud, instance_id)
@@ -94,9 +106,10 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: HostKeyProg
     try:
         return cloud.wait_until(f"the console output of {instance_id}", probe, pause=PAUSE)
     except WaitTimeout as error:
-        raise ClusterError(
+        raise HostKeyError(
+            TIMEOUT,
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. "
             f"Check whether the instance boots: aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image must run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "If EC2 no longer keeps the part of the console output with the keys, specify the keys in ssh_trust_host_keys."
+            "If EC2 no longer keeps the part of the console output with the keys, specify the keys in ssh_trust_host_keys.",
         ) from error
