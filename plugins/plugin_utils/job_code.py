@@ -63,6 +63,10 @@ FILES_LIMIT = 10000
 SIMILAR = 0.7
 
 
+# The maximum size in bytes of a job's code, and the maximum number of its files and directories.
+SIZE_LIMIT, ENTRIES_LIMIT = 20 << 30, 1_000_000
+
+
 class SelectedCode(NamedTuple):
     """The code directory `root`, and the `names` of the entries to send.
 
@@ -206,12 +210,25 @@ def kept(root: str, exclude: Iterable[str]) -> list[str]:
 
 
 def write_archive(path: str, code: SelectedCode, exclude: Sequence[str]) -> None:
-    """Write a tar file of the code. The file contains neither user IDs nor excluded files."""
+    """Write a tar file of the code. The file contains neither user IDs nor excluded files.
+
+    Raises AnsibleActionFail if the code exceeds the limits.
+    """
+    size = count = 0
 
     def entry(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        nonlocal size, count
         info.uid = info.gid = 0
         info.uname = info.gname = ""
-        return None if matches(info.name, exclude) else info
+        if matches(info.name, exclude):
+            return None
+        size, count = size + info.size, count + 1
+        if size > SIZE_LIMIT or count > ENTRIES_LIMIT:
+            raise AnsibleActionFail(
+                f"source: {code.root} has more than {SIZE_LIMIT >> 30} GiB, or more than {ENTRIES_LIMIT} files. Exclude files with "
+                "training_job_exclude, and copy data with the role dataset."
+            )
+        return info
 
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name in code.names:

@@ -169,7 +169,10 @@ def examine(spec: DatasetSpec) -> Plan:
         raise DataError(
             f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
         )
-    return plan._replace(current=bool(marker) and marker["version"] == plan.version)
+    current = bool(marker) and marker["version"] == plan.version
+    if plan.source.kind == PATH and not current and not spec["destination"].startswith("s3://"):
+        _require_space(spec, plan, _missing(plan, places(spec, plan)))  # the controller copies the files after this check
+    return plan._replace(current=current)
 
 
 def _examine_several(spec: DatasetSpec) -> Plan:
@@ -344,7 +347,10 @@ def _missing(plan: Plan, where: DatasetPaths) -> int:
 
 
 def _require_space(spec: DatasetSpec, plan: Plan, needed: int) -> None:
-    free = shutil.disk_usage(spec["directory"]).free
+    existing = spec["directory"]
+    while not os.path.exists(existing):
+        existing = os.path.dirname(existing)
+    free = shutil.disk_usage(existing).free
     if needed > free:
         raise DataError(
             f"{spec['directory']}: fetching {plan.source.shown} requires {human(needed)}, but the free space is only {human(free)}. "
@@ -547,17 +553,24 @@ def upload_facts(path: str) -> dict[str, Any]:
 
 
 def check_links(folder: str) -> None:
-    """Raise DataError if a symbolic link in the folder leads out of the folder, because the upload would copy other files from the
-    controller.
+    """Raise DataError if a symbolic link in the folder leads out of the folder, or to a folder.
+
+    The upload follows links. It would copy other files from the controller, or a few links to folders would multiply the files.
     """
     root = os.path.realpath(folder)
     for parent, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            path = os.path.join(parent, name)
-            if os.path.islink(path) and os.path.commonpath([root, os.path.realpath(path)]) != root:
+        for path in (os.path.join(parent, name) for name in (*folders, *names)):
+            if not os.path.islink(path):
+                continue
+            target = os.path.realpath(path)
+            if os.path.commonpath([root, target]) != root:
                 raise DataError(
-                    f"dataset_source: {path} is a symbolic link to {os.path.realpath(path)}, which is outside of the data set. Replace the "
-                    "link with a copy of the file."
+                    f"dataset_source: {path} is a symbolic link to {target}, which is outside of the data set. Replace the link with a copy "
+                    "of the file."
+                )
+            if os.path.isdir(target):
+                raise DataError(
+                    f"dataset_source: {path} is a symbolic link to a folder, {target}. Remove the link, or replace it with the folder."
                 )
 
 

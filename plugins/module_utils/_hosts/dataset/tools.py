@@ -13,18 +13,27 @@ import subprocess
 import threading
 import zipfile
 import zlib
+from collections import deque
 from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import unpacked
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.s3 import Report, start
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source, human
 
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
 RETRIES = 5
 CURL_CANNOT_RESUME = (33, 36)
 RANGE_NOT_SATISFIABLE = "416"
+
+# A small archive can contain petabytes of zeros. An archive may have contents of this many bytes, or of this many times its own size.
+ALWAYS_UNPACKED, RATIO = 4 << 30, 200
+# The fraction of a file system's space and of its files that unpacking leaves to others.
+RESERVE = 0.02
+# tar reports its progress after this many records, and at the start of the line.
+RECORDS, RECORD, CHECKPOINT = 1000, 10240, "tar: deeplearning checkpoint "
+ENTRY = 512  # the size of an entry without content in a tar archive
 
 ADVICE = "Check that the file is a complete archive, or set dataset_unpack: false."
 
@@ -129,19 +138,48 @@ def _delete(folder: str) -> None:
 
 
 def _unpack(archive: str, folder: str, shown: str) -> None:
+    _check_size(0, archive, folder, shown)
     if archive.lower().endswith(".zip"):
         try:
             with zipfile.ZipFile(archive) as file:
+                # zipfile reads no more than the size that the archive states.
+                _check_size(sum(max(entry.file_size, ENTRY) for entry in file.infolist()), archive, folder, shown)
                 file.extractall(folder)
         except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
+    command += [f"--checkpoint={RECORDS}", f"--checkpoint-action=echo={CHECKPOINT.partition(' ')[2]}%u"]
+    errors: deque[str] = deque(maxlen=1)
     with start(command) as process:
-        _output, errors = process.communicate()
+        try:
+            for line in process.stderr or ():
+                if line.startswith(CHECKPOINT):
+                    _check_size(int(line[len(CHECKPOINT) :]) * RECORD, archive, folder, shown)
+                elif "Exiting" not in line:
+                    errors.append(line.strip())
+        except BaseException:
+            process.kill()
+            raise
     if process.returncode:
-        lines = [line for line in errors.splitlines() if "Exiting" not in line] or [f"tar ended with exit status {process.returncode}"]
-        raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {lines[-1].rstrip('.')}. {ADVICE}")
+        reason = errors[0] if errors else f"tar ended with exit status {process.returncode}"
+        raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {reason.rstrip('.')}. {ADVICE}")
+
+
+def _check_size(size: int, archive: str, folder: str, shown: str) -> None:
+    """Raise DataError if contents of this size are out of proportion to the archive, or if the file system is almost full."""
+    limit = max(ALWAYS_UNPACKED, RATIO * os.stat(archive).st_size)
+    if size > limit:
+        raise DataError(
+            f"dataset_unpack: {shown} contains more than {human(limit)}, which is more than {RATIO} times its size. If this is correct, "
+            "unpack the archive yourself, and set dataset_unpack: false."
+        )
+    disk = os.statvfs(folder)
+    if disk.f_bavail < RESERVE * disk.f_blocks or disk.f_favail < RESERVE * disk.f_files:
+        raise DataError(
+            f"dataset_unpack: {shown} cannot be unpacked: the file system of {folder} is almost full. Free some space or files, or choose "
+            "another directory."
+        )
 
 
 def _size(path: str) -> int:

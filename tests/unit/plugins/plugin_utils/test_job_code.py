@@ -146,6 +146,17 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
         assert {(member.uid, member.uname) for member in tar} == {(0, "")}
 
 
+@pytest.mark.parametrize("limit", ["SIZE_LIMIT", "ENTRIES_LIMIT"])
+def test_code_that_would_fill_disks_is_refused(project, monkeypatch, limit):
+    """A sparse file, or a folder with many files, costs its author nothing."""
+    monkeypatch.setattr(job_code, limit, 3)
+    with (
+        job_code.job_code({"script": "train.py", "source": "project"}, [str(project)]) as code,
+        pytest.raises(AnsibleActionFail, match=r"source: .*/project has more than .*training_job_exclude"),
+    ):
+        job_code.write_archive(str(project / "code.tar.gz"), code, ())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -320,6 +320,26 @@ def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_pat
         stager.upload_facts(str(tmp_path))
 
 
+@pytest.mark.parametrize("target", [".", "../source", "deep"])
+def test_links_to_folders_are_not_followed(tmp_path, target):
+    """With two links to its own folder, a copy of one file that follows links has 2^40 files."""
+    source = tmp_path / "source"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep/a.txt").write_text("a")
+    (source / "loop").symlink_to(target)
+    with pytest.raises(stager.DataError, match=rf"^dataset_source: {source}/loop is a symbolic link to a folder"):
+        stager.upload_facts(str(source))
+
+
+def test_an_upload_needs_free_space_before_it_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
+    spec: dict[str, object] = dict.fromkeys(("name", "checksum", "unpack", "sources"))
+    spec.update(source="/home/me/data", destination="local", directory=str(tmp_path / "datasets"))
+    spec["upload"] = {"version": "a", "size": 100, "single": False}
+    with pytest.raises(DataError, match="fetching /home/me/data requires 100 bytes, but the free space is only 10 bytes"):
+        stager.examine(spec)
+
+
 @pytest.mark.parametrize("place", ["labels.txt", "deep/folder"])
 def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
     """If such links were followed, the upload would copy the controller's own files to the cluster."""

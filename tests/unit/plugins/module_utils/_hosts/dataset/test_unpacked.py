@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, stager, unpacked
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, stager, tools, unpacked
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 KEY = b"ssh-ed25519 AAAA attacker"
@@ -236,3 +236,52 @@ def test_an_upload_follows_no_links_and_lacks_no_file(prepared, monkeypatch):
 )
 def test_links_that_stay_inside(name, target, inside):
     assert unpacked.stays_inside(name, target) is inside
+
+
+def bomb(path, size):
+    """Write an archive of one file of this many zeros."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("zeros", bytes(size))
+        return
+    info = tarfile.TarInfo("zeros")
+    info.size = size
+    with tarfile.open(path, "w:gz") as archive:
+        archive.addfile(info, io.BytesIO(bytes(size)))
+
+
+@pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
+def test_an_archive_that_grows_out_of_proportion_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(tools, "ALWAYS_UNPACKED", 1 << 24)
+    bomb(tmp_path / name, 1 << 27)
+    with pytest.raises(DataError, match=rf"^dataset_unpack: {name} contains more than 2\d\.\d MiB, which is more than 200 times its size"):
+        tools.unpack(str(tmp_path / name), str(tmp_path / "folder"), name)
+    assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("name", ["zeros.zip", "zeros.tar.gz"])
+def test_other_archives_with_zeros_are_unpacked(tmp_path, name):
+    bomb(tmp_path / name, 1 << 25)
+    tools.unpack(str(tmp_path / name), str(tmp_path / "folder"), name)
+    assert (tmp_path / "folder/zeros").stat().st_size == 1 << 25
+
+
+def test_many_empty_files_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "ALWAYS_UNPACKED", 1 << 16)
+    monkeypatch.setattr(tools, "RATIO", 1)
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for number in range(1000):
+            archive.writestr(str(number), b"")
+    with pytest.raises(DataError, match="contains more than"):
+        tools.unpack(str(tmp_path / "many.zip"), str(tmp_path / "folder"), "many.zip")
+
+
+@pytest.mark.parametrize("name", ["set.zip", "set.tar.gz"])
+@pytest.mark.parametrize("scarce", ["f_bavail", "f_favail"])
+def test_unpacking_leaves_free_space_to_others(tmp_path, monkeypatch, name, scarce):
+    bomb(tmp_path / name, 1 << 25)
+    disk = {"f_frsize": 4096, "f_blocks": 1 << 30, "f_bavail": 1 << 29, "f_files": 1 << 20, "f_favail": 1 << 19, scarce: 1 << 10}
+    monkeypatch.setattr(tools.os, "statvfs", lambda _path: SimpleNamespace(**disk))
+    with pytest.raises(DataError, match=rf"^dataset_unpack: {name} cannot be unpacked: the file system of .* is almost full"):
+        tools.unpack(str(tmp_path / name), str(tmp_path / "folder"), name)
+    assert not (tmp_path / "folder").exists()
