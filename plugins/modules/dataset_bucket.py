@@ -11,6 +11,7 @@ short_description: Manages an S3 bucket for data sets
 description:
   - Creates a bucket that blocks public access, encrypts its objects, and rejects requests without TLS.
   - If the tag C(deeplearning:cluster) of an existing bucket is not set to this cluster's name, the bucket is used but not changed.
+  - A bucket of another AWS account is refused, because anyone can create a bucket with the name and the tags that a cluster will use.
   - Buckets are never deleted.
 options:
   bucket:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from botocore.exceptions import ClientError
@@ -95,6 +96,40 @@ def test_somebody_else_s_bucket_is_used_as_it_is(cloud, run, s3, options):
     result = run("dataset_bucket", **options)
     assert (result["changed"], result["adopted"]) == (False, True)
     assert all(call["read_only"] for call in cloud.control.calls())
+
+
+def test_a_bucket_of_another_account_is_refused(cloud, run, options):
+    """Anyone can create a bucket with the name and the tag that a cluster will use."""
+    role = "arn:aws:iam::898082745236:role/anyone"
+    given = cloud.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+    session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name="us-east-1")
+    tags = [{"Key": "deeplearning:cluster", "Value": options["cluster"]}]
+    session.client("s3", endpoint_url=cloud.environment["AWS_ENDPOINT_URL"]).create_bucket(
+        Bucket=options["bucket"], CreateBucketConfiguration={"Tags": tags}
+    )
+    with pytest.raises(ModuleFailed, match=rf"bucket: '{options['bucket']}' belongs to another account, or AWS denies access to it"):
+        run("dataset_bucket", **options)
+
+
+def test_every_request_names_the_owner(cloud, run, options, monkeypatch):
+    sent = []
+    connect = AwsClient._connect
+
+    def record(model, params, **_event):
+        sent.append((model.name, params["headers"]))
+
+    def recorded(self, service, config):
+        client = connect(self, service, config)
+        client.meta.events.register("before-call.s3", record)
+        return client
+
+    monkeypatch.setattr(AwsClient, "_connect", recorded)
+    run("dataset_bucket", **options)
+    run("dataset_bucket", **options, kms_key_id=KEY, tags={"team": "speech"})
+    assert {name for name, headers in sent if "x-amz-expected-bucket-owner" not in headers} == {"CreateBucket"}
+    assert {"HeadBucket", "GetBucketTagging", "PutBucketPolicy", "PutBucketTagging", "PutBucketEncryption"} <= {
+        name for name, _headers in sent
+    }
 
 
 def test_elsewhere_and_badly_named(run, cloud, options):

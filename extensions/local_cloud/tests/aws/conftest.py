@@ -181,6 +181,14 @@ def refused(call: Callable[[], Any], code: str, words: str = "") -> dict[str, An
     return response
 
 
+def client_of(account: Account, other: str, service: str) -> Any:
+    """Return a client that uses a role in another account."""
+    role = f"arn:aws:iam::{other}:role/release"
+    given = account.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+    session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name=account.region)
+    return session.client(service, endpoint_url=account.url)
+
+
 @pytest.fixture(scope="package")
 def hosts() -> Hosts:
     return Hosts()

@@ -49,21 +49,30 @@ def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str])
     return Wanted(BUCKET, {key: value for key, value in properties.items() if value is not None})
 
 
+def owned(cloud: AwsClient, name: str) -> dict[str, str]:
+    """Return the arguments that identify the bucket. S3 denies access if the bucket belongs to another account.
+
+    Anyone can create a bucket whose name and tags another cluster will use.
+    """
+    return {"Bucket": name, "ExpectedBucketOwner": cloud.account}
+
+
 def read(cloud: AwsClient, name: str) -> list[Found]:
     """Return the bucket, if it exists. A bucket without this cluster's tag counts as adopted and is therefore not changed."""
+    bucket = owned(cloud, name)
     try:
-        head = cloud.s3.head_bucket(Bucket=name)
+        head = cloud.s3.head_bucket(**bucket)
     except ClientError as error:
         if error_code(error) == "404":
             return []
         if error_code(error) == "403":
-            raise ClusterError(f"bucket: '{name}' exists, but AWS denies access to it. Choose another name.") from error
+            raise ClusterError(f"bucket: '{name}' belongs to another account, or AWS denies access to it. Choose another name.") from error
         raise
     questions: list[Callable[[], Any]] = [
-        lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", Bucket=name) or [],
-        lambda: _answer(cloud.s3.get_public_access_block, "PublicAccessBlockConfiguration", Bucket=name) or {},
-        lambda: _answer(cloud.s3.get_bucket_ownership_controls, "OwnershipControls", Bucket=name) or {"Rules": []},
-        lambda: _answer(cloud.s3.get_bucket_encryption, "ServerSideEncryptionConfiguration", Bucket=name) or {"Rules": []},
+        lambda: _answer(cloud.s3.get_bucket_tagging, "TagSet", **bucket) or [],
+        lambda: _answer(cloud.s3.get_public_access_block, "PublicAccessBlockConfiguration", **bucket) or {},
+        lambda: _answer(cloud.s3.get_bucket_ownership_controls, "OwnershipControls", **bucket) or {"Rules": []},
+        lambda: _answer(cloud.s3.get_bucket_encryption, "ServerSideEncryptionConfiguration", **bucket) or {"Rules": []},
         lambda: _statements(cloud, name),
     ]
     with ThreadPoolExecutor(len(questions)) as pool:
@@ -92,7 +101,7 @@ def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) 
 
 
 def _statements(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
-    policy = json.loads(_answer(cloud.s3.get_bucket_policy, "Policy", Bucket=name) or "{}")
+    policy = json.loads(_answer(cloud.s3.get_bucket_policy, "Policy", **owned(cloud, name)) or "{}")
     found = policy.get("Statement", [])
     return [found] if isinstance(found, dict) else list(found)
 
@@ -125,23 +134,23 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    name = found.id
+    bucket = owned(cloud, found.id)
     if "public_access" in changed:
-        cloud.once_visible(cloud.s3.put_public_access_block, *NOT_YET, Bucket=name, PublicAccessBlockConfiguration=BLOCKED)
+        cloud.once_visible(cloud.s3.put_public_access_block, *NOT_YET, **bucket, PublicAccessBlockConfiguration=BLOCKED)
     if "access_lists" in changed:
-        cloud.s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls={"Rules": [{"ObjectOwnership": NO_LISTS}]})
+        cloud.s3.put_bucket_ownership_controls(**bucket, OwnershipControls={"Rules": [{"ObjectOwnership": NO_LISTS}]})
     if "kms_key" in changed:
         default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": properties["kms_key"]}
         rules = [{"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}]
-        cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
+        cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, **bucket, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
         # Keep the other statements in the policy
-        statements = [*_others(_statements(cloud, name)), _tls_only(name, cloud.region)]
+        statements = [*_others(_statements(cloud, found.id)), _tls_only(found.id, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
-        cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, Bucket=name, Policy=policy)
+        cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, **bucket, Policy=policy)
     if "tags" in changed:
         tags = {**found.attributes["tags"], **properties["tags"]}
-        cloud.s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_list(tags)})
+        cloud.s3.put_bucket_tagging(**bucket, Tagging={"TagSet": tag_list(tags)})
 
 
 def _others(statements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

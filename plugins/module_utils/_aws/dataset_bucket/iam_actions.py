@@ -15,6 +15,7 @@ IAM_ACTIONS = IamActions(
         "s3:GetBucketTagging",
         "s3:GetEncryptionConfiguration",
         "s3:ListBucket",
+        "sts:GetCallerIdentity",
     ),
     present=(
         "s3:CreateBucket",

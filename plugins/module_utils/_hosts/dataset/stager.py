@@ -565,8 +565,8 @@ def check_links(folder: str) -> None:
             target = os.path.realpath(path)
             if os.path.commonpath([root, target]) != root:
                 raise DataError(
-                    f"dataset_source: {path} is a symbolic link to {target}, which is outside of the data set. Replace the link with a copy "
-                    "of the file."
+                    f"dataset_source: {path} is a symbolic link to {target}, which is outside of the data set. Replace the link with a "
+                    "copy of the file."
                 )
             if os.path.isdir(target):
                 raise DataError(

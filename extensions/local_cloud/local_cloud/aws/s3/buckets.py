@@ -1,4 +1,4 @@
-"""S3 buckets: tags in CreateBucket requests, and policies that require TLS. The local endpoint represents an endpoint with TLS."""
+"""S3 buckets: tags in CreateBucket requests, expected owners, and policies that require TLS. The local endpoint counts as one with TLS."""
 
 from __future__ import annotations
 
@@ -7,12 +7,35 @@ from typing import Any
 
 import xmltodict
 from moto.iam.access_control import IAMPolicy, PermissionResult
-from moto.s3.models import FakeBucket
+from moto.s3.exceptions import S3AccessDeniedError
+from moto.s3.models import FakeBucket, s3_backends
 from moto.s3.responses import S3Response
 
 from ..override import override
 
 moto_put = S3Response._bucket_response_put
+moto_bucket = S3Response._bucket_response
+moto_key = S3Response._key_response
+
+
+@override(S3Response)
+def _bucket_response(self: S3Response, request: Any, full_url: str) -> Any:
+    _check_owner(self, request, full_url)
+    return moto_bucket(self, request, full_url)
+
+
+@override(S3Response)
+def _key_response(self: S3Response, request: Any, full_url: str) -> Any:
+    _check_owner(self, request, full_url)
+    return moto_key(self, request, full_url)
+
+
+def _check_owner(response: S3Response, request: Any, full_url: str) -> None:
+    """Raise S3AccessDeniedError if the bucket does not belong to the account that the header ExpectedBucketOwner of the request names."""
+    expected = request.headers.get("x-amz-expected-bucket-owner")
+    _partition, owner = s3_backends.bucket_accounts.get(response.parse_bucket_name_from_url(request, full_url), ("", expected))
+    if expected and owner != expected:
+        raise S3AccessDeniedError
 
 
 @override(S3Response)

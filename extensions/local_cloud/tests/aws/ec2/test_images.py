@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from ..conftest import AMI_PARAMETERS, Account, Hosts
-
-
-def client_of(account: Account, other: str, service: str) -> Any:
-    """Return a client that uses a role in another account."""
-    role = f"arn:aws:iam::{other}:role/release"
-    given = account.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
-    session = boto3.Session(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], region_name=account.region)
-    return session.client(service, endpoint_url=account.url)
+from ..conftest import AMI_PARAMETERS, Account, Hosts, client_of
 
 
 def test_a_new_release(account: Account, elsewhere: Account) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from ..conftest import Account
+from ..conftest import Account, client_of
 
 
 def test_a_bucket_has_the_tags_it_was_created_with(account: Account) -> None:
@@ -27,3 +27,20 @@ def test_a_policy_against_plain_http_lets_calls_in(account: Account) -> None:
     s3.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
     with pytest.raises(ClientError, match=r"403|AccessDenied"):
         s3.get_object(Bucket=name, Key="a")
+
+
+def test_a_request_can_require_the_owner_of_a_bucket(account: Account) -> None:
+    s3, mine, theirs = account.client("s3"), account.name("mine"), account.name("theirs")
+    s3.create_bucket(Bucket=mine)
+    client_of(account, "898082745236", "s3").create_bucket(Bucket=theirs)
+    own = account.client("sts").get_caller_identity()["Account"]
+    for name, owner in ((mine, own), (theirs, "898082745236")):
+        s3.head_bucket(Bucket=name, ExpectedBucketOwner=owner)
+        s3.put_object(Bucket=name, Key="a", Body=b"", ExpectedBucketOwner=owner)
+    for name, owner in ((mine, "898082745236"), (theirs, own)):
+        with pytest.raises(ClientError, match="403"):
+            s3.head_bucket(Bucket=name, ExpectedBucketOwner=owner)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            s3.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=owner)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            s3.put_object(Bucket=name, Key="a", Body=b"", ExpectedBucketOwner=owner)
