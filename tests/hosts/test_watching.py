@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import textwrap
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -91,15 +92,20 @@ def get(port, path):
         return answer.read().decode()
 
 
-def answers(port):
+def answers(port, path):
     try:
-        return bool(get(port, "/data/environment"))
+        return bool(get(port, f"{path}/data/environment"))
     except OSError:
         return False
 
 
-def scalars(port):
-    return json.loads(get(port, "/data/plugin/scalars/tags"))
+def scalars(port, path):
+    return json.loads(get(port, f"{path}/data/plugin/scalars/tags"))
+
+
+def secret_path(output, port):
+    """Return the path in the address that the role has printed."""
+    return re.search(rf"http://localhost:{port}(/[0-9a-f]{{32}})/", output)[1]
 
 
 def test_a_job_that_has_ended_has_a_report_in_its_directory_and_here(cluster, digits):
@@ -155,10 +161,10 @@ def test_a_job_that_failed_has_a_report_and_one_without_a_report_has_not_failed(
 
 def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits, tensorboard, port):
     output = tensorboard(tunnel="true", local_port=port)
-    assert f"http://localhost:{port}" in output
+    path = secret_path(output, port)
     assert f"-O exit {CLUSTER}-worker1" in output
-    wait_until(lambda: "loss" in scalars(port).get("digits/tensorboard", {}))
-    points = json.loads(get(port, "/data/plugin/scalars/scalars?run=digits/tensorboard&tag=loss"))
+    wait_until(lambda: "loss" in scalars(port, path).get("digits/tensorboard", {}))
+    points = json.loads(get(port, f"{path}/data/plugin/scalars/scalars?run=digits/tensorboard&tag=loss"))
     assert len(points) == 5
     assert points[-1][2] < points[0][2]
     assert "changed=0" in tensorboard(tunnel=True, local_port=port)
@@ -176,18 +182,44 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     cluster.runtime.stop(host.name)
     cluster.runtime.start(host.spec())
     wait_until(lambda: cluster.runtime.is_booted(host.name))
-    wait_until(lambda: "data_location" in host.ssh("curl -s http://127.0.0.1:606/data/environment", check=False).stdout)
+    wait_until(lambda: "data_location" in host.ssh(f"curl -s http://127.0.0.1:606{path}/data/environment", check=False).stdout)
 
-    tensorboard(tunnel=True, local_port=port, job="digits")
-    wait_until(lambda: "loss" in scalars(port).get(".", {}))
+    assert secret_path(tensorboard(tunnel=True, local_port=port, job="digits"), port) == path
+    wait_until(lambda: "loss" in scalars(port, path).get(".", {}))
     assert "changed=0" not in tensorboard(state="stopped")
-    assert not answers(port)
+    assert not answers(port, path)
+    assert secret_path(tensorboard(tunnel=True, local_port=port), port) != path
+    tensorboard(state="stopped")
     assert host.ssh("systemctl list-unit-files --no-legend 'deeplearning-tensorboard*'", check=False).stdout == ""
     # While TensorBoard is stopped, only root can use its port
     bind = "python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 606))'"  # connections in TIME_WAIT are no obstacle
     assert "PermissionError" in host.ssh(bind, check=False).stderr
     host.ssh(f"sudo {bind}")
     assert "changed=0" in tensorboard(state="stopped")
+
+
+def test_only_who_knows_the_path_can_use_tensorboard(cluster, digits, tensorboard, port):
+    """A web page reaches the tunnel under a name of its own. A job and other users of the host reach all ports of the host."""
+    path = secret_path(tensorboard(tunnel=True, local_port=port), port)
+    wait_until(lambda: "loss" in scalars(port, path).get("digits/tensorboard", {}))
+    rebound = urllib.request.Request(f"http://127.0.0.1:{port}/data/runs", headers={"Host": f"rebind.attacker.example:{port}"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(rebound, timeout=120)
+    assert refused.value.code == 404
+
+    host = cluster.hosts[0]
+    as_job = "sudo -u deeplearning"
+    show = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; systemctl show deeplearning-tensorboard"
+    shown = host.ssh(f"{as_job} sh -c '{show}' 2>/dev/null", check=False)
+    assert "tensorboard.main" in shown.stdout
+    assert path[1:] not in shown.stdout
+    assert "Permission denied" in host.ssh(f"{as_job} cat /etc/deeplearning-tensorboard", check=False).stderr
+    user = host.ssh("ps -o uid= -p $(systemctl show --property=MainPID --value deeplearning-tensorboard)").stdout.strip()
+    listening = host.ssh(f"sudo ss -Hltne | grep -o 'uid:{user} ' | wc -l").stdout.strip()
+    assert listening == "1", "TensorBoard opens no other port"
+    for url in ("/", "/data/runs", "/data/plugins_listing", path[:-1]):
+        told = host.ssh(f"{as_job} curl -s -o /dev/null -w '%{{http_code}}' http://127.0.0.1:606{url}").stdout
+        assert told == "404", url
 
 
 def test_what_is_wrong_with_tensorboard_is_said(cluster, tensorboard, port):
@@ -211,8 +243,8 @@ def test_a_browser_shows_the_curves(cluster, digits, tensorboard, port):
     browser = Browser(cluster.folder)
     report = browser.document("file:///pages/reports/digits.html")
     assert "<h3>loss</h3>" in report
-    tensorboard(tunnel=True, local_port=port)
-    wait_until(lambda: "loss" in scalars(port).get("digits/tensorboard", {}))
-    page = browser.document(f"http://127.0.0.1:{port}/#timeseries")
+    path = secret_path(tensorboard(tunnel=True, local_port=port), port)
+    wait_until(lambda: "loss" in scalars(port, path).get("digits/tensorboard", {}))
+    page = browser.document(f"http://127.0.0.1:{port}{path}/#timeseries")
     assert "digits/tensorboard" in page
     assert re.search(r"<[^>]*title=\"loss\"", page)
