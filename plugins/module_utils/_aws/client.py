@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 try:
@@ -223,11 +223,6 @@ class AwsClient:
     @property
     def ssm(self) -> Any:
         return self.client("ssm")
-
-    @cached_property
-    def account(self) -> str:
-        """The ID of the caller's account."""
-        return str(self.client("sts").get_caller_identity()["Account"])
 
     # Tags, by which later runs find the cluster's resources
 

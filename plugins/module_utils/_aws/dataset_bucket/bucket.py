@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
@@ -54,7 +54,12 @@ def owned(cloud: AwsClient, name: str) -> dict[str, str]:
 
     Anyone can create a bucket whose name and tags another cluster will use.
     """
-    return {"Bucket": name, "ExpectedBucketOwner": cloud.account}
+    return {"Bucket": name, "ExpectedBucketOwner": _account(cloud)}
+
+
+@lru_cache(maxsize=1)
+def _account(cloud: AwsClient) -> str:
+    return str(cloud.client("sts").get_caller_identity()["Account"])
 
 
 def read(cloud: AwsClient, name: str) -> list[Found]:

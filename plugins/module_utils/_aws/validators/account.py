@@ -241,7 +241,7 @@ class VpcQuota(QuotaValidator):
         if not needed:
             return
         # VPCs that other accounts share with this account do not count toward the quota
-        account = request.cloud.account
+        account = request.cloud.client("sts").get_caller_identity()["Account"]
         own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
