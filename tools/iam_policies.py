@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
@@ -470,9 +471,15 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope(
             "EmrRecord",
-            ("ssm:DeleteParameter", "ssm:GetParameters", "ssm:PutParameter"),
+            ("ssm:DeleteParameter", "ssm:PutParameter"),
             account.arns(f"ssm:parameter{record.parameter_name(account.cluster)}"),
             because=("elasticmapreduce:DescribeCluster",),
+        ),
+        Scope(
+            "ReadEmrRecord",
+            EMR_RECORD.reads,
+            account.arns(f"ssm:parameter{record.parameter_name(account.cluster)}"),
+            because=("elasticmapreduce:DescribeCluster", "ssm:DeleteParameter"),
         ),
         # S3 evaluates conditions on a bucket's tags only if attribute-based access control is enabled for that bucket
         Scope(
@@ -560,7 +567,7 @@ def playbooks() -> dict[str, set[str]]:
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
         "emr_status": emr_nodes,
-        "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads) | absent,
+        "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}
 

@@ -50,6 +50,18 @@ def test_the_authority_of_an_emr_cluster_survives_the_ec2_cluster_with_the_same_
     assert run("ssh_authority", cluster=name, node_service="emr", state="absent")["changed"]
 
 
+def test_tags_on_the_nodes_of_another_emr_cluster_do_not_keep_the_authority(cloud, run, emr, name):
+    """Anyone who may tag instances can set the cluster's tag. Otherwise, destroy would keep the private key forever."""
+    run("emr_cluster", **emr)
+    instances = cloud.client("ec2").describe_instances(Filters=[{"Name": "tag:deeplearning:cluster", "Values": [name]}])["Reservations"]
+    ids = [each["InstanceId"] for reservation in instances for each in reservation["Instances"]]
+    assert ids
+    other = f"{name}-other"
+    cloud.client("ec2").create_tags(Resources=ids, Tags=[{"Key": "deeplearning:cluster", "Value": other}])
+    run("ssh_authority", cluster=other)
+    assert run("ssh_authority", cluster=other, state="absent")["changed"]
+
+
 def test_the_nodes_of_a_forged_cluster_are_not_listed(cloud, run, emr, name, inventory):
     """Names and tags do not identify a cluster reliably, because anyone who may create EMR clusters can set them."""
     own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]

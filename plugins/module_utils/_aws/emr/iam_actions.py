@@ -56,6 +56,8 @@ DEFAULT_ROLES = IamActions(
         "iam:CreateRole",
     ),
 )
+# The action that reads which EMR cluster belongs to a training cluster
+RECORD = IamActions(reads=("ssm:GetParameters",))
 # The actions that the inventory and the search for former nodes need
 NODES = IamActions(
     reads=(

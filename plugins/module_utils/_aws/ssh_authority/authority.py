@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     is_missing,
     tag_list,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import JOB_FLOW_TAG
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT
@@ -213,12 +214,13 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
 def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
     """Return the IDs of the cluster's live instances that other services launched.
 
-    These instances are identified by tags that AWS sets. An EC2 cluster and an EMR cluster with the same name use the same authority.
+    Only AWS can set the tags that identify these instances. An EC2 cluster and an EMR cluster with the same name use the same authority.
     """
     states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
-    of_emr = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cloud.cluster]}, {"Name": "tag-key", "Values": [JOB_FLOW_TAG]}]
+    recorded = record.read(cloud) if node_service != "emr" else None
+    of_emr = [{"Name": f"tag:{JOB_FLOW_TAG}", "Values": [recorded.cluster_id]}] if recorded and recorded.cluster_id else None
     services = {DEFAULT: membership.filters(cloud.cluster), "emr": of_emr}
-    others = [filters for service, filters in services.items() if service != node_service]
+    others = [filters for service, filters in services.items() if filters and service != node_service]
     found = [cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=[*filters, states]) for filters in others]
     return sorted(instance["InstanceId"] for reservations in found for each in reservations for instance in each["Instances"])
 

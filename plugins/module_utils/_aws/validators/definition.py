@@ -45,13 +45,13 @@ ALL_COMPONENTS = registry.STORAGE_NAMES | {NETWORK_COMPONENT, INSTANCE_ROLE_COMP
 def check_cluster_name(name: str) -> Iterator[str]:
     """Check the cluster name, which is part of the names of hosts, IAM roles and groups.
 
-    The name must not begin with `sg-`, because EC2 rejects security groups with such names. The name must not contain `-nodes-`, because
-    the IAM policies of operators identify a cluster's roles by the pattern `CLUSTER-nodes-*`.
+    The name must not begin with `sg-`, because EC2 rejects security groups with such names. The name must neither contain `-nodes-` nor
+    end with `-nodes`, because the IAM policies of operators identify a cluster's roles by the pattern `CLUSTER-nodes-*`.
     """
-    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-") or "-nodes-" in name:
+    if not CLUSTER_NAME.fullmatch(name) or name.startswith("sg-") or "-nodes-" in f"{name}-":
         yield (
             f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
-            "but not with sg-, must not contain -nodes-, and must not end with a hyphen."
+            "but not with sg-, must not contain -nodes-, and must not end with -nodes or a hyphen."
         )
 
 

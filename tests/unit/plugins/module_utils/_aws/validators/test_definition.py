@@ -25,11 +25,11 @@ def test_good_names(name):
     assert not list(definition.check_cluster_name(name))
 
 
-@pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1", "bert-nodes-a"])
+@pytest.mark.parametrize("name", ["", "Bert", "2fast", "a_b", "a-", "a" * 31, "a b", "sg-1", "bert-nodes-a", "bert-nodes"])
 def test_bad_names(name):
     assert list(definition.check_cluster_name(name)) == [
         f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
-        "but not with sg-, must not contain -nodes-, and must not end with a hyphen."
+        "but not with sg-, must not contain -nodes-, and must not end with -nodes or a hyphen."
     ]
 
 
