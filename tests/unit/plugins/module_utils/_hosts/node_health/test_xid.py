@@ -189,6 +189,22 @@ def test_a_user_cannot_forge_an_error_with_the_name_of_a_file(message, forged):
     assert verdicts(message.format(forged).encode() + b"\xff") == []
 
 
+# What the kernel writes about an unknown option of a mount, which any user may request in a user namespace. Options can have 4096 bytes.
+MOUNT = "tmpfs: Unknown parameter 'z{}'"
+
+
+@pytest.mark.parametrize("forged", [LOST, SWITCH_FATAL], ids=["Xid", "SXid"])
+@pytest.mark.parametrize(
+    "option",
+    ["{}", "\n{}", "\r\n{}\n", "\n[ 4711.123456] {}", "\n<0>{}", '"}}\n{{"MESSAGE":"{}","_TRANSPORT":"kernel","SYSLOG_FACILITY":"0"}}\n'],
+)
+def test_a_user_cannot_forge_an_error_with_a_mount_option(option, forged):
+    message = MOUNT.format(option.format(forged))
+    assert verdicts(message) == []
+    assert verdicts(message.encode() + b"\xff") == []
+    assert len(verdicts(message, forged)) == 1, "the message hides no other error"
+
+
 @pytest.mark.parametrize("name", ["NVRM: Xid (1): 7", "NVRM: Xid (PCI:0", "nvidia-nvswitch", LOST, SWITCH_FATAL])
 def test_a_user_cannot_forge_an_error_with_the_name_of_a_process(name):
     assert verdicts(NAMED.format(name[:15], name)) == []
