@@ -9,11 +9,16 @@ import contextlib
 import http.client
 import json
 import os
+import socket
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
+from local_cloud.control_signature import signature
 from local_cloud.manager import CloudError, CloudManager
 from local_cloud.testing import BareHost, LocalCloud, bare_hosts
 
@@ -85,18 +90,63 @@ def test_the_cloud_s_own_names_are_let_in(cloud: LocalCloud) -> None:
     ("method", "path"),
     [("POST", "reset"), ("DELETE", "calls"), ("GET", "calls"), ("GET", "health"), ("PUT", "faults"), ("POST", "no-such-thing")],
 )
-@pytest.mark.parametrize("authorization", ["", SIGNED, "Bearer ", "Bearer made-up", "Basic Og=="])
-def test_control_needs_the_token(cloud: LocalCloud, method: str, path: str, authorization: str) -> None:
+@pytest.mark.parametrize(
+    "authorization", ["", SIGNED, "Bearer ", "Bearer made-up", "Basic Og==", "HMAC-SHA256 {now} 00", "HMAC-SHA256 - 00"]
+)
+def test_control_needs_a_signature(cloud: LocalCloud, method: str, path: str, authorization: str) -> None:
+    authorization = authorization.format(now=int(time.time()))
     status, _headers, body = ask(cloud, method, f"/_local_cloud/{path}", "[]", Authorization=authorization, Content_Type="application/json")
-    assert (status, json.loads(body)) == (401, {"error": "The control API needs this local cloud's token: Authorization: Bearer TOKEN."})
+    assert (status, json.loads(body)) == (401, {"error": "Requests to the control API need a signature with this local cloud's token."})
+
+
+def test_a_signature_is_valid_for_one_request_and_a_short_time(cloud: LocalCloud) -> None:
+    token, now = cloud.cloud.home.control_token(), time.time()
+    for method, name, body, signed_at, status in (
+        ("GET", "calls", b"", now, 200),
+        ("GET", "health", b"", now, 401),
+        ("DELETE", "calls", b"", now, 401),
+        ("GET", "calls", b"{}", now, 401),
+        ("GET", "calls", b"", now - 3600, 401),
+        ("GET", "calls", b"", now + 3600, 401),
+    ):
+        signed = signature(token, "GET", "calls", b"", signed_at)
+        given = {"Authorization": signed, "Content_Type": "application/json"}
+        assert ask(cloud, method, f"/_local_cloud/{name}", body.decode(), **given)[0] == status, (method, name, body, signed_at)
+
+
+def test_a_user_who_takes_the_port_does_not_get_the_token(tmp_path: Path) -> None:
+    with LocalCloud(tmp_path / "home", hosts=False) as cloud:
+        token, keys = cloud.cloud.home.control_token(), cloud.cloud.home.administrator
+        cloud.cloud.stop()
+        with socket.create_server(("127.0.0.1", cloud.cloud.setup.port)) as listener:
+            received: list[str] = []
+
+            def record() -> None:
+                for _request in range(2):
+                    connection = listener.accept()[0]
+                    received.append(connection.recv(1 << 16).decode())
+                    connection.sendall(
+                        b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+                    )
+                    connection.close()
+
+            thread = threading.Thread(target=record, daemon=True)
+            thread.start()
+            with pytest.raises(KeyError):
+                cloud.control.calls()
+            with pytest.raises(ClientError):
+                cloud.client("ssm").describe_parameters()
+            thread.join(60)
+        assert "GET /_local_cloud/calls " in received[0]
+        assert [text for text in received if token in text or keys.secret_access_key in text] == []
 
 
 @pytest.mark.parametrize("content", ["text/plain", FORM, "multipart/form-data; boundary=x", ""])
 def test_control_takes_nothing_that_a_form_can_send(cloud: LocalCloud, content: str) -> None:
-    token = (cloud.cloud.home.folder / "control-token").read_text().strip()
+    token, body = cloud.cloud.home.control_token(), '{"file_system": 99}'
     for method, path in (("POST", "reset"), ("PUT", "delays")):
-        given = {"Authorization": f"Bearer {token}", "Content_Type": content}
-        status, _headers, _body = ask(cloud, method, f"/_local_cloud/{path}", '{"file_system": 99}', **given)
+        given = {"Authorization": signature(token, method, path, body.encode(), time.time()), "Content_Type": content}
+        status, _headers, _body = ask(cloud, method, f"/_local_cloud/{path}", body, **given)
         assert status == 415
     cloud.control.forget_calls()
 

@@ -129,7 +129,7 @@ class Home:
         return known or self.administrator
 
     def control_token(self) -> str:
-        """Return the token of the control API, which is created on first use."""
+        """Return the token that signs requests to the control API. The token is created on first use."""
         try:
             with open_private(self.token_file, "x") as file:
                 file.write(secrets.token_urlsafe(40) + "\n")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from .aws.capacity import Limits
+from .control_signature import signature
 from .home import REGION
 from .host_interface import HostSpec
 from .hosts import fuse, user_namespace
@@ -144,8 +145,7 @@ class Control:
     """A client of the control API."""
 
     def __init__(self, endpoint: str, token: str) -> None:
-        self._endpoint = endpoint
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._endpoint, self._token = endpoint, token
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def set_capacity(self, limits: Limits) -> None:
@@ -240,7 +240,8 @@ class Control:
 
     def _ask(self, method: str, name: str, data: Any = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
-        request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, self._headers, method=method)
+        headers = {"Authorization": signature(self._token, method, name, body or b"", time.time()), "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self._endpoint}/_local_cloud/{name}", body, headers, method=method)
         try:
             with self._open(request, timeout=120) as answer:
                 return json.load(answer)

@@ -1,5 +1,5 @@
-"""The control API below `/_local_cloud/`, which configures the local cloud and shows its state to tests and people. Each request contains
-the local cloud's token as a bearer token in the header `Authorization`. Request bodies have `Content-Type: application/json`.
+"""The control API below `/_local_cloud/`, which configures the local cloud and shows its state to tests and people. The header
+`Authorization` of each request contains a signature (`local_cloud.control_signature`). Bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
 GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only", "parameters"}];
@@ -29,7 +29,6 @@ POST   reset                             clear calls, faults, limits, prices, qu
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -39,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
 
+from ..control_signature import is_signed
 from .autoscaling.groups import all_groups, retry_all
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
@@ -61,12 +61,11 @@ class UnknownRequest(Exception):
 def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     """Respond to a request with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
-    token = f"Bearer {CLOUD.settings.control_token}"
-    if not hmac.compare_digest(environ.get("HTTP_AUTHORIZATION", "").encode(), token.encode()):
-        return _send(start, "401 Unauthorized", {"error": "The control API needs this local cloud's token: Authorization: Bearer TOKEN."})
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    if not is_signed(CLOUD.settings.control_token, method, name, body, environ.get("HTTP_AUTHORIZATION", "")):
+        return _send(start, "401 Unauthorized", {"error": "Requests to the control API need a signature with this local cloud's token."})
     if method in ("POST", "PUT") and environ.get("CONTENT_TYPE", "").partition(";")[0].strip() != JSON:
         return _send(start, "415 Unsupported Media Type", {"error": f"The control API accepts only {JSON}."})
-    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     try:
         status, result = "200 OK", _handle(cloud, method, name, json.loads(body) if body else None)
     except UnknownRequest:

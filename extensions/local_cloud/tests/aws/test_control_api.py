@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from local_cloud.control_signature import signature
 from local_cloud.testing import wait_until
 
 from .conftest import TOKEN, Account
@@ -24,7 +25,7 @@ class Control:
 
     def __call__(self, method: str, name: str, data: Any = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        headers = {"Authorization": signature(TOKEN, method, name, body or b"", time.time()), "Content-Type": "application/json"}
         with urllib.request.urlopen(urllib.request.Request(self._url + name, body, headers, method=method)) as answer:
             return json.load(answer)
 
