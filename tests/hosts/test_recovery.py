@@ -98,6 +98,28 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
     assert cluster.processes("/efs/jobs/hangs/code") == []
 
 
+def test_a_checkpoint_disk_that_torch_fills_is_named(cluster):
+    """The message of torch.save() names neither the disk nor its lack of space."""
+    for host in cluster.hosts:
+        host.ssh("sudo mkdir /nvme && sudo mount -t tmpfs -o size=150k,mode=1777 tmpfs /nvme")
+    script = """
+        import os, pathlib, torch
+        folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+        saved = sorted(folder.glob("*.pt"))
+        begin = torch.load(saved[-1])["epoch"] if saved else 0
+        for epoch in range(begin + 1, 100 if os.environ["RANK"] == "0" else 0):
+            torch.save({"epoch": epoch, "weights": torch.zeros(2000)}, folder / f"ep{epoch:04}.pt")
+    """
+    done = cluster.train("full", script, restarts=3, environment={"DEEPLEARNING_CHECKPOINT_DIRECTORY": "/nvme"})
+    assert done.returncode != 0
+    job = cluster.info("full")
+    assert (job["state"], job["attempt"]) == ("failed", 2), job["attempts"]
+    assert "RuntimeError at full.py, line 7" in job["attempts"][0]["cause"]
+    assert all("while /nvme was full (0 bytes of 152 KiB free)" in attempt["cause"] for attempt in job["attempts"])
+    assert f"Free space in /nvme on {cluster.workers[0]['name']}." in done.stdout
+    assert cluster.hosts[0].ssh("ls -A /nvme | grep suspect", check=False).stdout == ""
+
+
 def test_py_spy_shows_where_ranks_without_a_handler_are(cluster):
     """The supervisors run py-spy as the job's user, in the sandbox. py-spy also shows the line of the suspended rank."""
     cluster.hosts[0].ssh("mkdir /efs/tools")

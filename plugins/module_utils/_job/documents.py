@@ -33,13 +33,17 @@ class _Record(TypedDict):
 
 
 class CauseRecord(TypedDict, total=False):
-    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception."""
+    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception.
+
+    The elements of `storage` have the fields of `storage_problems.StorageProblem`.
+    """
 
     kind: str
     what: str
     exit_code: int
     name: str
     message: str
+    storage: list[dict[str, Any]]
 
 
 class _Stuck(TypedDict):

@@ -19,7 +19,7 @@ import subprocess
 import time
 from typing import IO, Any, Iterator, Mapping, NamedTuple, Sequence, TypeVar, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema, storage_problems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     CauseRecord,
     Export,
@@ -118,6 +118,15 @@ HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
 # The name is not that of a hidden file, and contains no lone surrogates except those with which Python represents bytes that are not UTF-8.
 CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
+# Why a job cannot write to a directory.
+STORAGE_PROBLEM: schema.Schema = {
+    "path": schema.text(4096),
+    "problem": schema.one_of(*storage_problems.KINDS),
+    "free": schema.integer(0, 1 << 62),
+    "size": schema.integer(0, 1 << 62),
+    "shared": schema.flag(),
+}
+
 # Why a process failed.
 CAUSE: schema.Schema = {
     "kind": schema.one_of(*recovery.KINDS),
@@ -125,6 +134,7 @@ CAUSE: schema.Schema = {
     "exit_code": optional(schema.integer(0, 255)),
     "name": optional(schema.text(300)),
     "message": optional(schema.text(1000)),
+    "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
 }
 
 # Maximum number of ranks of one process on its own host.
@@ -588,7 +598,14 @@ def explain(found: Following, attempt: int) -> str:
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
     """Return a document's cause in the form that the decision about a restart uses."""
     kind = str(found.get("kind") or recovery.KILLED)
-    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), str(found.get("name") or ""))
+    name, storage = str(found.get("name") or ""), _storage(found)
+    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage)
+
+
+def _storage(found: Mapping[str, Any]) -> tuple[storage_problems.StorageProblem, ...]:
+    """Return the problems of the storage in a document's cause. Unknown keys are ignored."""
+    fields = storage_problems.StorageProblem._fields
+    return tuple(storage_problems.StorageProblem(**{name: each[name] for name in fields}) for each in found.get("storage") or ())
 
 
 def newest_attempt(paths: Paths, budget: Budget | None = None) -> Paths:
@@ -758,7 +775,7 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
-    if any(process.get("cause", {}).get("kind") == recovery.SCRIPT_ERROR for process in first):
+    if any(process.get("cause", {}).get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL) for process in first):
         first = [process for process in first if not is_aborted(process)]
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
@@ -863,7 +880,10 @@ def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -
         return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
     if why.get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
-        text += f" ({why['what']}: {why['message']})" if why.get("message") else f" ({why['what']})"
+        what = f"{why['what']}: {why['message']}" if why.get("message") else why["what"]
+        text += "" if text.endswith(what) else f" ({what})"
     elif why.get("message") == recovery.NOT_BY_OOM_KILLER:
         text += f" ({recovery.NOT_BY_OOM_KILLER})"
+    if why.get("storage"):
+        text += f" while {storage_problems.describe(_storage(why))}"
     return text[:SENTENCE_LIMIT]

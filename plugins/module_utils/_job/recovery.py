@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import storage_problems
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
+
 # Why an attempt ended.
 OPERATOR = "operator"
 TIME_LIMIT = "time_limit"
@@ -101,7 +104,7 @@ class Cause(NamedTuple):
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
     script's exit status, if it is known. `name` is the exception that the script raised, the signal, the rank that makes a job hang, or
-    what the host needs according to a health check.
+    what the host needs according to a health check. `storage` contains the problems of the storage to which the job writes.
     """
 
     kind: str
@@ -109,6 +112,7 @@ class Cause(NamedTuple):
     host: str = ""
     exit_code: int | None = None
     name: str = ""
+    storage: Sequence[StorageProblem] = ()
 
 
 class FailedAttempt(NamedTuple):
@@ -299,7 +303,22 @@ def _points_to_host(cause: Cause) -> bool:
     """Return whether the host may be responsible for the failure. If all ranks hang at the same place, the responsible host is unknown."""
     if cause.kind == HANG:
         return bool(cause.name)
-    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL, NETWORK)
+    if cause.kind == DISK_FULL:
+        return not any(each.shared for each in cause.storage)
+    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, NETWORK)
+
+
+def _is_full_again(situation: Situation) -> bool:
+    """Return whether storage ended the last two attempts, with the same error or in the same directory, and no checkpoint in between."""
+    if len(situation.attempts) < 2 or situation.progress or situation.cause.kind != DISK_FULL:
+        return False
+    before, cause = situation.attempts[-2].cause, situation.cause
+    return _same(before, cause) or not _full_directories(before).isdisjoint(_full_directories(cause))
+
+
+def _full_directories(cause: Cause) -> set[tuple[str, str]]:
+    """Return the directories to which the job could not write, each with its host or, on shared storage, without a host."""
+    return {(each.path, "" if each.shared else cause.host) for each in cause.storage}
 
 
 def _hangs_again(situation: Situation) -> bool:
@@ -330,7 +349,7 @@ def _returned(situation: Situation) -> bool:
     a checkpoint with the name of the one that was set aside. Without this rule, a job could write that checkpoint and fail again forever,
     because each checkpoint that it writes counts as progress.
     """
-    if not is_own_fault(situation.cause):
+    if not is_own_fault(situation.cause) or situation.cause.kind == DISK_FULL:
         return False
     earlier = [attempt for attempt in situation.attempts[:-1] if attempt.set_aside and _same(attempt.cause, situation.cause)]
     if situation.cause.kind == SCRIPT_ERROR:
@@ -488,6 +507,15 @@ TABLE: Sequence[DecisionRule] = (
         lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,
         lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without this host.",
         without_suspect=True,
+    ),
+    DecisionRule(
+        "full_storage",
+        STOP,
+        _is_full_again,
+        lambda situation: (
+            f"The storage ended attempts {_numbers(situation)}, with no new checkpoint in between."
+            f" {storage_problems.repair(situation.cause.storage, situation.cause.host)} Then run the same command again."
+        ),
     ),
     DecisionRule(
         "suspect_checkpoint",

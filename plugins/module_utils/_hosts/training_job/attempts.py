@@ -37,6 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
     Verdict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+    CONNECTION_CLOSED,
     Budget,
     Paths,
     cause,
@@ -53,6 +54,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     write_new_json,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, STOPPED, is_over
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 
@@ -73,8 +75,9 @@ EXIT_STATUS_LIMIT = 255
 # The exit status of a script after a message about its arguments. Source: ArgumentParser.error() in the documentation of argparse.
 USAGE_STATUS = 2
 
-# Text in the error messages of scripts when a disk is full or a user has reached a disk quota.
-FULL = ("No space left on device", "Disk quota exceeded")
+# Text in the error messages of scripts that cannot write a file: the system's messages about a full disk, a disk quota and a read-only
+# disk, and those of torch.save(), which do not contain the system's message (caffe2/serialize/inline_container.cc).
+FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system", "basic_ios::clear: iostream error", ". unexpected pos ")
 
 
 def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
@@ -100,6 +103,22 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
+
+
+def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[StorageProblem]]) -> CauseRecord:
+    """Return the cause of a failure. If the job could not write to its storage, the storage is the cause, and not the script.
+
+    The storage is only examined if it may be the cause. It causes neither errors in the code or its arguments, nor the signals of other
+    processes, nor closed connections.
+    """
+    kind, name = found["kind"], found.get("name")
+    is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL)
+    if name in (*recovery.CERTAIN_ERRORS, recovery.USAGE) or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
+        return found
+    if any(words in found.get("message", "") for words in CONNECTION_CLOSED):
+        return found
+    storage = read_problems()
+    return {**found, "kind": recovery.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
 
 
 def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
@@ -366,7 +385,10 @@ class Recovery:
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
         failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
-        return seen, failure, why, has_progressed(self._before, known(self._spec), self._spec)
+        after = known(self._spec)
+        if why["kind"] == recovery.DISK_FULL:  # the newest checkpoint may be the file that could not be written
+            after = after._replace(checkpoints=after.checkpoints[1:])
+        return seen, failure, why, has_progressed(self._before, after, self._spec)
 
     def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt that these records describe."""

@@ -35,6 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     progress,
     remote,
     stacks,
+    storage_watch,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery, schema
@@ -402,6 +403,7 @@ class Supervisor:
         self.notice: Notice | None = None
         self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
         self.before = attempts.known(spec) if spec["restarts"] else attempts.TrainingState([], None)
+        self.storage = storage_watch.StorageWatch()
         self.begin(spec)
 
     def begin(self, spec: ProcessSpec) -> None:
@@ -463,12 +465,15 @@ class Supervisor:
         for directory in (self.paths.logs, self.paths.stacks, self.paths.status):
             os.makedirs(directory, exist_ok=True)
         self.watch.write()
+        environment = self.environment()
+        first = (environment.get(attempts.CHECKPOINTS, ""), self.paths.directory, self.paths.logs, self.spec["cwd"])
+        self.storage.start(storage_watch.directories(first, environment))
         with open(self.paths.log(self.spec["name"]), "ab", buffering=0) as log:
             try:
                 self.child = subprocess.Popen(
                     self.argv,
                     cwd=self.spec["cwd"],
-                    env=self.environment(),
+                    env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -671,7 +676,8 @@ class Supervisor:
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
         if state == FAILED:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
-            how["cause"] = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
+            reason = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
+            how["cause"] = attempts.blame_storage(reason, self.storage.problems)
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)

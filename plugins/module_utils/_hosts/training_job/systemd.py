@@ -48,10 +48,12 @@ SUPERVISOR = "_hosts.training_job.supervisor"
 PROGRAM = (
     "_text",
     *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "exclusions", "goodput", "hangs", "metrics", "periodic_findings")),
-    *(f"_job.{name}" for name in ("records", "recovery", "schema", "states", "step_times", "tracebacks")),
+    *(f"_job.{name}" for name in ("records", "recovery", "schema", "states", "step_times", "storage_problems")),
+    "_job.tracebacks",
+    "_hosts.shared_storage.mounts",
     *(f"_hosts.training_job.{name}" for name in ("attempts", "checkpoint_files", "connections", "efa", "goodput", "host_health")),
     *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "progress", "progress_file", "remote", "specs")),
-    *(f"_hosts.training_job.{name}" for name in ("stacks", "status", "supervisor")),
+    *(f"_hosts.training_job.{name}" for name in ("stacks", "status", "storage_watch", "supervisor")),
     *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),
     "_launchers.torchrun",
 )

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 ENDED = {
     "name": "rank0",
@@ -180,6 +181,8 @@ def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception()
     assert records.first_failure([aborted, raised])["rank"] == 1
     assert records.first_failure([crashed, raised])["rank"] == 0
     assert records.first_failure([aborted, process(1, "failed", 12.0)])["rank"] == 0
+    full = process(1, "failed", 12.0, cause={"kind": "disk_full", "what": "OSError at train.py, line 37"})
+    assert records.first_failure([aborted, full])["rank"] == 1
 
 
 @pytest.mark.parametrize(
@@ -775,6 +778,53 @@ def test_the_cause_of_a_failure_as_the_rules_see_it():
     cause = {"kind": "signal", "what": "SIGSEGV", "name": "SIGSEGV", "exit_code": 139}
     assert records.recovery_cause(cause, "w1") == recovery.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
     assert records.recovery_cause({}, "") == recovery.Cause(recovery.KILLED, "", "", None, "")
+    full = {"path": "/ckpt", "problem": "space", "free": 0, "size": 1 << 30, "shared": False}
+    assert records.recovery_cause({"storage": [{**full, "more": 1}]}, "w1").storage == (StorageProblem("/ckpt", "space", 0, 1 << 30),)
+
+
+@pytest.mark.parametrize(
+    ("end", "cause", "problems", "sentence"),
+    [
+        (
+            {"exit_code": 1},
+            {"what": "RuntimeError at fit.py, line 33", "message": ". unexpected pos 704 vs 598"},
+            [("/ckpt", "space", 512, 150 << 10)],
+            "ended with exit status 1 (RuntimeError at fit.py, line 33: . unexpected pos 704 vs 598) while /ckpt was full (512 bytes of "
+            "150 KiB free)",
+        ),
+        (
+            {"exit_code": 3},
+            {"what": "exit status 3"},
+            [("/ckpt", "inodes", 1, 2), ("/tmp", "read_only", 1, 2)],
+            "ended with exit status 3 while /ckpt had no free inodes and /tmp was mounted read-only",
+        ),
+        (
+            {"signal": "SIGBUS"},
+            {"what": "signal SIGBUS"},
+            [("/dev/shm", "space", 3 << 20, 5 << 40)],
+            "was killed by signal SIGBUS while /dev/shm was full (3 MiB of 5120 GiB free)",
+        ),
+        (
+            {"exit_code": 1},
+            {"what": "OSError at fit.py, line 3"},
+            [("/fsx", "quota", 1, 2)],
+            "ended with exit status 1 (OSError at fit.py, line 3) while /fsx had no space left within the user's disk quota",
+        ),
+        ({"exit_code": 1}, {"what": "OSError at fit.py, line 3"}, [], "ended with exit status 1 (OSError at fit.py, line 3)"),
+    ],
+)
+def test_a_failure_names_the_storage_to_which_the_job_could_not_write(job, end, cause, problems, sentence):
+    storage = [StorageProblem(*each)._asdict() for each in problems]
+    found = {**ENDED, "state": "failed", **end, "cause": {"kind": "disk_full", **cause, "storage": storage}}
+    write(job.record("rank0"), found)
+    assert records.describe_failure(records.read_record(job.record("rank0"))) == f"rank 0 on w1 {sentence}"
+
+
+@pytest.mark.parametrize("changes", [{"problem": "x"}, {"free": -1}, {"path": "x" * 5000}, {"size": None}])
+def test_storage_problems_that_are_not_valid_are_left_out(job, changes):
+    storage = [{**StorageProblem("/ckpt", "space")._asdict(), **changes}]
+    write(job.record("rank0"), {**ENDED, "cause": {"kind": "disk_full", "what": "x", "storage": storage}})
+    assert "cause" not in records.read_record(job.record("rank0"))
 
 
 def test_a_cause_that_is_not_valid_leaves_the_rest_of_a_record(job):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import Cause, FailedAttempt, RestartPolicy, Situation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
 
@@ -20,6 +21,10 @@ EXIT = Cause(recovery.EXIT_STATUS, "exit status 3", "w2", 3)
 KILL = Cause(recovery.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
 CRASH = Cause(recovery.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
 FULL = Cause(recovery.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSError")
+CHECKPOINTS = StorageProblem("/ckpt", "space", 0, 150 << 10)
+FULL_SAVE = Cause(recovery.DISK_FULL, "RuntimeError at fit.py, line 33", "w2", 1, "RuntimeError", [CHECKPOINTS])
+FULL_LOAD = FULL_SAVE._replace(what="RuntimeError at fit.py, line 12")
+SHARED = FULL_SAVE._replace(storage=[CHECKPOINTS._replace(path="/fsx/ckpt", shared=True)])
 MEMORY = Cause(recovery.OUT_OF_MEMORY, "an out-of-memory error", "w3")
 LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
 HANG = Cause(recovery.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
@@ -218,8 +223,8 @@ def test_a_host_on_which_the_job_fails_twice_is_left_out_if_enough_are_left():
     decision = decide(FULL, FULL, policy=RestartPolicy(3, 2))
     assert (decision.rule, decision.hosts) == ("suspect_host", ["w1", "w3"])
     assert decide(KILL, FULL, policy=RestartPolicy(3, 2)).rule == "suspect_host"
-    assert decide(FULL, FULL).rule == "same_error"
-    assert decide(FULL, FULL._replace(host="w3"), policy=RestartPolicy(3, 2)).rule == "same_error"
+    assert decide(FULL, FULL).rule == "full_storage"
+    assert decide(FULL, FULL._replace(host="w3"), policy=RestartPolicy(3, 2)).rule == "full_storage"
     assert decide(ERROR, ERROR, policy=RestartPolicy(3, 2)).rule == "same_error"
 
 
@@ -322,10 +327,59 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
     assert decide(ERROR, progressed(ERROR), checkpoint="4", has_older=True).rule == "same_hosts"
 
 
-@pytest.mark.parametrize("cause", [FULL, Cause(recovery.NOT_STARTED, "could not be started", "w2", 127)])
-def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause):
+@pytest.mark.parametrize(
+    ("cause", "rule"), [(FULL, "full_storage"), (Cause(recovery.NOT_STARTED, "could not be started", "w2", 127), "same_error")]
+)
+def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause, rule):
     assert decide(progressed(KILL), cause, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
-    assert decide(progressed(cause), cause, checkpoint="4", has_older=True)[:2] == ("stop", "same_error")
+    assert decide(progressed(cause), cause, checkpoint="4", has_older=True)[:2] == ("stop", rule)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "rule"),
+    [
+        ([FULL_SAVE], "same_hosts"),
+        ([FULL_SAVE, FULL_LOAD], "full_storage"),
+        ([progressed(FULL_SAVE), FULL_LOAD], "full_storage"),
+        ([FULL_SAVE, progressed(FULL_SAVE)], "same_hosts"),
+        ([ERROR, FULL_SAVE], "same_hosts"),
+        ([FULL_SAVE, FULL_LOAD._replace(host="w3")], "same_hosts"),
+        ([SHARED, SHARED._replace(host="w3", what="OSError at fit.py, line 1")], "full_storage"),
+        ([SHARED, FULL_LOAD], "same_hosts"),
+        ([FULL_SAVE, ERROR], "suspect_checkpoint"),
+    ],
+)
+def test_full_storage_ends_a_job_if_a_restart_has_not_freed_it(attempts, rule):
+    """No checkpoint is set aside while the storage is full. Later, the checkpoint that could not be written completely is."""
+    decision = decide(*attempts, checkpoint="4", has_older=True)
+    assert decision.rule == rule
+    assert bool(decision.set_aside) == (rule == "suspect_checkpoint")
+    before = [FailedAttempt(FULL_SAVE, progress=False, set_aside="4")]
+    assert decide(*before, progressed(FULL_SAVE), checkpoint="4", has_older=True).rule == "same_hosts", "the script is not to blame"
+
+
+@pytest.mark.parametrize(("cause", "rule"), [(FULL_SAVE, "suspect_host"), (SHARED, "full_storage")])
+def test_only_a_full_disk_of_the_host_itself_is_a_reason_to_leave_the_host_out(cause, rule):
+    assert decide(cause, cause, policy=RestartPolicy(3, 2)).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("cause", "repair"),
+    [
+        (FULL, "Free space on the storage to which the script writes."),
+        (FULL_SAVE, "Free space in /ckpt on w2."),
+        (SHARED, "Free space in /fsx/ckpt."),
+        (FULL_SAVE._replace(storage=[CHECKPOINTS._replace(problem="inodes")]), "Delete files in /ckpt on w2."),
+        (
+            SHARED._replace(storage=[CHECKPOINTS._replace(problem="quota", shared=True)]),
+            "Delete the user's files in /ckpt, or increase the quota.",
+        ),
+        (FULL_SAVE._replace(storage=[CHECKPOINTS._replace(problem="read_only")]), "Find out why /ckpt on w2 is mounted read-only."),
+    ],
+)
+def test_the_message_about_full_storage_says_what_to_do(cause, repair):
+    why = f"The storage ended attempts 1 and 2, with no new checkpoint in between. {repair} Then run the same command again."
+    assert decide(cause, cause).why == why
 
 
 def test_an_error_that_comes_back_from_an_older_checkpoint_is_the_scripts():

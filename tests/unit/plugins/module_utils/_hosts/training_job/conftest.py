@@ -46,3 +46,9 @@ def parameters(**changes):
     limits["hang_minimum"], limits["health_interval"] = 0, 300
     limits.update(restarts=3, min_hosts=0, spares=0, stop_exit_codes=[], restart_exit_codes=[])
     return {**defaults, **limits, "hosts": hosts, "environment": {"OMP_NUM_THREADS": 4}, "secrets": {"TOKEN": "t"}, **changes}
+
+
+def with_tmpfs(place, options):
+    """Return the beginning of a command that runs in a mount namespace of its own, in which a tmpfs is mounted at `place`."""
+    script = f'mount -t tmpfs -o {options} tmpfs {place} && exec "$@"'
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]

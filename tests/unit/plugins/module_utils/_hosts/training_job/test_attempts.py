@@ -30,9 +30,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, hangs, periodic_findings, records, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 from local_cloud.testing import wait_until
 
-from .conftest import parameters
+from .conftest import parameters, with_tmpfs
 from .metadata_service import MetadataService
 
 
@@ -44,9 +45,12 @@ def program(tmp_path_factory):
 
 
 class Job:
-    """A job whose supervisors run on this machine, each in its own directory instead of a systemd unit's directory."""
+    """A job whose supervisors run on this machine, each in its own directory instead of a systemd unit's directory.
 
-    def __init__(self, folder, program, script, hosts=2, attempt=1, without="", metadata=None, **changes):
+    If there are `options`, the checkpoints of each supervisor are in a tmpfs with these mount options, which only this supervisor sees.
+    """
+
+    def __init__(self, folder, program, script, hosts=2, attempt=1, without="", metadata=None, options="", **changes):
         self.paths = records.Paths(str(folder / "jobs/digits"))
         os.makedirs(self.paths.code)
         os.makedirs(self.paths.checkpoints)
@@ -86,6 +90,7 @@ class Job:
         """
         self.hurry = textwrap.dedent(hurry)
         self.metadata = metadata or {}
+        self.mounted = with_tmpfs(self.paths.checkpoints, options) if options else []
         for spec in specs.plan_specs(given, self.paths.of_attempt(attempt)):
             unit = folder / "units" / spec["name"]
             unit.mkdir(parents=True)
@@ -98,7 +103,7 @@ class Job:
     def start(self, name, action="run"):
         command = [sys.executable, "-c", self.hurry, action, str(self.units[name] / "spec.json"), str(self.metadata.get(name, 1))]
         with open(self.units[name] / "journal", "a", encoding="utf-8") as journal:
-            process = subprocess.Popen(command, start_new_session=True, stderr=journal)
+            process = subprocess.Popen([*self.mounted, *command], start_new_session=True, stderr=journal)
         self.started.append(process)
         return process
 
@@ -332,6 +337,34 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
     suspect, *rest = sorted(os.listdir(running.paths.checkpoints))
     assert (suspect[:9], suspect[-2:], rest) == (".suspect-", "-2", ["1", "2"])
     assert "begins with epoch 2" in running.log("rank0", 3)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_full_disk_is_named_and_no_checkpoint_is_set_aside(job, is_removed):
+    """The message of torch.save() does not contain the system's message, and a script can delete what it could not save."""
+    script = f"""
+        import os, pathlib
+        folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+        saved = sorted(folder.glob("*.pt"))
+        print("begins after", [path.name for path in saved[-1:]], flush=True)
+        for epoch in range(len(saved), 40):
+            path = folder / f"ep{{epoch:04}}.pt"
+            try:
+                path.write_bytes(bytes(100_000))
+            except OSError:
+                if {is_removed}:
+                    path.unlink()
+                    (folder / "ep.tmp").write_bytes(bytes(60_000))
+                raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8576 vs 8468") from None
+    """
+    running = job(script, hosts=1, options="size=512k")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 2)
+    assert found["attempts"][-1]["why"].startswith("The storage ended attempts 1 and 2, with no new checkpoint in between. Free space ")
+    place = running.paths.checkpoints
+    assert is_removed or f"while {place} was full (0 bytes of 512 KiB free)" in found["attempts"][-1]["cause"]
+    assert "set_aside" not in json.loads((pathlib.Path(running.paths.of_attempt(1).status) / "next").read_text())
 
 
 RESAVES = """
@@ -1175,6 +1208,46 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     path.write_text(log)
     found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
     assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("OSError: [Errno 122] Disk quota exceeded: '/efs/7.pt'", "disk_full"),
+        ("OSError: [Errno 30] Read-only file system: '/nvme/7.pt'", "disk_full"),
+        ("RuntimeError: basic_ios::clear: iostream error", "disk_full"),
+        ("RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 8576 vs 8468", "disk_full"),
+        ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "script_error"),
+    ],
+)
+def test_messages_about_files_that_cannot_be_written(tmp_path, message, kind):
+    """The messages of torch come from torch 2.9, which saved a checkpoint to a full disk."""
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank0.log").write_text(TRACEBACK.format(message))
+    assert attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "exit_code": 1}, "", 0)["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_of_storage"),
+    [
+        ({"kind": "script_error", "what": "ValueError at train.py, line 7", "name": "ValueError"}, True),
+        ({"kind": "disk_full", "what": "OSError at train.py, line 7", "name": "OSError"}, True),
+        ({"kind": "exit_status", "what": "exit status 3"}, True),
+        ({"kind": "signal", "what": "signal SIGBUS", "name": "SIGBUS"}, True),
+        ({"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}, False),
+        ({"kind": "script_error", "what": "SyntaxError at train.py, line 7", "name": "SyntaxError"}, False),
+        ({"kind": "script_error", "what": "wrong arguments", "name": "usage"}, False),
+        ({"kind": "script_error", "what": "RuntimeError", "name": "RuntimeError", "message": "Connection reset by peer"}, False),
+        ({"kind": "out_of_memory", "what": "an out-of-memory error"}, False),
+        ({"kind": "time_limit", "what": "the time limit"}, False),
+    ],
+)
+def test_full_storage_is_the_cause_of_what_it_can_cause(cause, is_of_storage):
+    problem = StorageProblem("/ckpt", "space", 0, 1 << 20)
+    expected = {**cause, "kind": "disk_full", "storage": [problem._asdict()]} if is_of_storage else cause
+    assert attempts.blame_storage(cause, lambda: [problem]) == expected
+    assert attempts.blame_storage(cause, list) == cause
 
 
 def test_what_is_known_without_the_log_goes_first(tmp_path):

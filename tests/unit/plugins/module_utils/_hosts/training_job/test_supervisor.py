@@ -25,6 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
 from local_cloud.testing import wait_until
 
+from .conftest import with_tmpfs
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
@@ -146,6 +148,19 @@ def test_exit_status_is_the_processs(run, make_spec, tmp_path):
     assert run(make_spec("import sys; print('bad', file=sys.stderr); sys.exit(7)")).returncode == 7
     assert (record(tmp_path)["state"], record(tmp_path)["exit_code"]) == ("failed", 7)
     assert log(tmp_path) == "bad\n"
+
+
+def test_a_full_disk_is_recorded_as_the_cause(program, make_spec, tmp_path):
+    """A job that is not restarted learns it too."""
+    small = tmp_path / "small"
+    small.mkdir()
+    code = f"open('{small}/full', 'wb', buffering=0).write(bytes(1 << 20)); exit(3)"
+    spec = make_spec(code, environment={"HF_HOME": str(small)})
+    command = [*with_tmpfs(small, "size=512k"), sys.executable, "-I", str(program), "run", str(spec)]
+    assert subprocess.run(command, timeout=300, check=False).returncode == 3
+    assert records.describe_failure(record(tmp_path)) == (
+        f"rank 1 on deeplearning-worker2 ended with exit status 3 while {small} was full (0 bytes of 512 KiB free)"
+    )
 
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (35, "35")])
