@@ -406,6 +406,9 @@ jobs:
             start:
               description: Time from the start of an attempt to its first progress entry.
               type: float
+            end:
+              description: Time after the last step, for example for an evaluation.
+              type: float
             waiting:
               description: Time from the creation of the job to the start of its first process.
               type: float

@@ -284,7 +284,7 @@ def expected_buckets(fault: JobFault, seen: Evidence) -> dict[str, Range]:
     The time at which a process failed is between the last step and the verdict, or between the injection and the last step if the ranks
     computed further steps.
     """
-    found = {name: Range() for name in ("startup", "training", "recomputed", "detection")}
+    found = {name: Range() for name in ("startup", "training", "recomputed", "end", "detection")}
     highest, ranks, before = 0, fault.began_with, seen.created
     for attempt, said in enumerate(seen.said["attempts"], 1):
         steps = attempt_steps(seen, attempt)
@@ -303,7 +303,8 @@ def expected_buckets(fault: JobFault, seen: Evidence) -> dict[str, Range]:
             for entry, later in itertools.pairwise(steps):
                 bucket = "recomputed" if later["step"] <= highest else "training"
                 found[bucket].add(ranks, later["time"] - entry["time"], later["time"] - entry["time"])
-            bucket = "recomputed" if steps[-1]["step"] < highest else "training"
+            unfinished = "recomputed" if steps[-1]["step"] < highest else "training"
+            bucket = unfinished if has_failed and steps[-1]["step"] < steps[-1].get("steps", math.inf) else "end"
             found[bucket].add(ranks, -early, over - last)
             highest = max(highest, *(entry["step"] for entry in steps))
         else:

@@ -368,7 +368,7 @@ def check_goodput(cluster, found, shown):
     assert min(seconds for bucket, seconds in spent["buckets"].items() if bucket != "idle") > 0, spent
     assert found["step_times"][0] == {"name": "deeplearning-worker3", "seconds": 0.3, "slow": True}
     assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(found["lines"])
-    assert f"goodput {100 * spent['ratio']:.1f} % of 3 nodes" in shown
+    assert f"goodput {100 * spent['ratio']:.1f} % of the time (3 nodes for " in shown
     on_hosts = [host.ssh("cat /var/lib/deeplearning-metrics/*.prom", check=False).stdout for host in cluster.hosts]
     assert on_hosts[1:] == ["", ""], "only the first host writes metrics"
     for metrics in ((cluster.folder / "metrics/deeplearning-survives.prom").read_text(), on_hosts[0]):

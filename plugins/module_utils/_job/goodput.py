@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 TRAINING = "training"
 RECOMPUTED = "recomputed"
 CHECKPOINT = "checkpoint"
+END = "end"
 START = "start"
 WAITING = "waiting"
 DETECTION = "detection"
@@ -27,7 +28,7 @@ RESTART = "restart"
 IDLE = "idle"
 
 # The goodput buckets in the order in which they are shown.
-BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, WAITING, DETECTION, RESTART, IDLE)
+BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, END, WAITING, DETECTION, RESTART, IDLE)
 
 # The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
 CHECKPOINT_SECONDS = "checkpoint_seconds"
@@ -74,21 +75,26 @@ class _Span(NamedTuple):
 class Meter:
     """Measures the goodput of one job from its attempts, oldest first, and from the entries of its progress file.
 
-    The entries must be added in order. `hosts` contains additional hosts of the job that took part in none of the attempts.
+    The entries must be added in order. `hosts` contains additional hosts of the job that took part in none of the attempts. If the job has
+    succeeded, the last entry is the end of its training.
     """
 
-    def __init__(self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = (), has_succeeded: bool = False
+    ) -> None:
+        self._has_succeeded = has_succeeded
         self._created, self._end = created, max(created, end)
         self._spans = list(_in_order(attempts, self._created, self._end))
         names = dict.fromkeys([*(host for one in attempts for host in one.hosts), *hosts])
         self._hosts = list(itertools.islice(names, HOSTS_LIMIT))
         self._begins = [span.began for span in self._spans]
         self._changes: list[list[PhaseChange]] = [[(span.began, START)] for span in self._spans]
-        # The state after the last entry: its time, the index of its attempt, the last step of this attempt, the highest step of earlier
-        # attempts, and the highest step of all attempts.
+        # The state after the last entry: its time, the index of its attempt, the last step of this attempt, whether no further step
+        # follows, the highest step of earlier attempts, and the highest step of all attempts.
         self._time = self._created
         self._index = -1
         self._step: float | None = None
+        self._is_last_step = False
         self._highest = self._reached = -math.inf
 
     def add(self, time: float, entry: Mapping[str, Any]) -> None:
@@ -107,9 +113,10 @@ class Meter:
             self._change(min(self._time + max(saved, 0.0), time), self._bucket(step))
         else:
             self._leave()
-            self._index, self._step, self._highest = index, None, self._reached
+            self._index, self._step, self._is_last_step, self._highest = index, None, False, self._reached
         self._time = time
         if step is not None:
+            self._is_last_step = step >= (_number(entry.get("steps")) or math.inf)
             self._step, self._reached = step, max(step, self._reached)
 
     def _leave(self) -> None:
@@ -123,6 +130,8 @@ class Meter:
     def _bucket(self, step: float | None) -> str:
         """Return the bucket of the time between the last entry and an entry with this step. If `step` is None, the next step is assumed."""
         if step is None:
+            if self._is_last_step:
+                return END
             return RECOMPUTED if self._step is not None and self._step < self._highest else TRAINING
         return RECOMPUTED if step <= self._highest else TRAINING
 
@@ -133,6 +142,7 @@ class Meter:
 
     def result(self) -> Goodput:
         """Return the seconds in each bucket, for each host and for all hosts together. Do not add entries afterwards."""
+        self._is_last_step |= self._has_succeeded
         self._leave()
         before = self._begins[0] if self._begins else self._end
         spent = {host: {**dict.fromkeys(BUCKETS, 0.0), WAITING: before - self._created} for host in self._hosts}

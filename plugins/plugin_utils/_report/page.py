@@ -38,6 +38,7 @@ BUCKET_COLOURS = {
     goodput.RECOMPUTED: "#e8a33d",
     goodput.CHECKPOINT: "#4f81bd",
     goodput.START: "#8fb8de",
+    goodput.END: "#7f8fa6",
     goodput.WAITING: "#c9d3dd",
     goodput.DETECTION: "#d9534f",
     goodput.RESTART: "#a569bd",

@@ -173,8 +173,9 @@ def attempt_table(found: JobStatus) -> list[str]:
 
 
 def goodput_line(found: Goodput) -> str:
-    """Return the goodput of a job as text, such as `93.1 % of 3 nodes for 2 h 4 min`."""
-    return "{} of {} for {}".format(percent(found["ratio"]), _count(found["nodes"], "node", "nodes"), duration(found["seconds"]))
+    """Return the goodput of a job as text, such as `93.1 % of the time (3 nodes for 2 h 4 min) was spent on training`."""
+    nodes = _count(found["nodes"], "node", "nodes")
+    return "{} of the time ({} for {}) was spent on training".format(percent(found["ratio"]), nodes, duration(found["seconds"]))
 
 
 def percent(share: float) -> str:

@@ -51,7 +51,7 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
     found = attempts(known)
-    meter, times = Meter(created, end, found, other_hosts(known)), StepTimes()
+    meter, times = Meter(created, end, found, other_hosts(known), has_succeeded=state == states.SUCCEEDED), StepTimes()
     began = min((process["started"] for process in processes), default=end)
     for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
         meter.add(moment, entry)

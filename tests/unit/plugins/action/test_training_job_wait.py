@@ -148,7 +148,7 @@ GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 
 def test_the_goodput_is_asked_for_at_the_end_and_shown(action, shown):
     action._execute_module = MagicMock(side_effect=[answer(), answer("succeeded", goodput=GOODPUT, attempt=1)])
     result = action.run(task_vars={})
-    assert "  goodput      75.0 % of 2 nodes for 1 min 40 s" in result["summary"]
+    assert "  goodput      75.0 % of the time (2 nodes for 1 min 40 s) was spent on training" in result["summary"]
     asked = [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
     assert [look["goodput"] for look in asked] == ["ended", "ended"]
     assert all("metrics_directory" not in look for look in asked)

@@ -86,7 +86,7 @@ def test_a_correct_result_is_accepted():
 
 
 # Goodput buckets of the job: the first step after 2 s, the fault at second 101, the decision at 105, and the next step at 109.
-TIMES = {"start": 12.0, "restart": 12.0, "training": 40.0, "detection": 16.0}
+TIMES = {"start": 12.0, "restart": 12.0, "training": 4.0, "end": 36.0, "detection": 16.0}
 
 WRONG_LOSS = [{**entry, "loss": 0.27} if entry.get("step") == 37 else entry for entry in evidence().curve]
 LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
@@ -117,16 +117,19 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
         ({"curve": entries(1, 0, 27, 100.0) + entries(2, 20, 40, 114.5)}, "the job was restarted after 10.5 s, and not within 10 s"),
         ({"said": {**said("rank 2 on worker3 was killed by signal SIGKILL"), "goodput": None}}, "there is no goodput"),
         ({"said": measured(**TIMES, idle=2.0)}, "the goodput buckets add up to 82.0 node-seconds, and not to 44.0 to 80.0"),
-        ({"said": measured(**{**TIMES, "training": 2.0})}, "the goodput buckets add up to 42.0 node-seconds, and not to 44.0 to 80.0"),
+        (
+            {"said": measured(**{**TIMES, "training": 2.0, "end": 0.0})},
+            "the goodput buckets add up to 42.0 node-seconds, and not to 44.0 to 80.0",
+        ),
         ({"said": measured(3, **TIMES)}, "the goodput has 3"),
         ({"said": measured(**{**TIMES, "restart": 9.0, "idle": 3.0})}, "goodput: startup has 21.0 node-seconds, and not 24.0 to 24.0"),
         ({"said": measured(**{**TIMES, "recomputed": 3.0})}, "goodput: recomputed has 3.0 node-seconds, and not 0.0 to 0.0"),
         (
-            {"said": measured(**{**TIMES, "detection": 1.0, "training": 55.0})},
+            {"said": measured(**{**TIMES, "detection": 1.0, "training": 55.0, "end": 0.0})},
             "goodput: detection has 1.0 node-seconds, and not 4.0",
         ),
         ({"said": measured(**{**TIMES, "detection": 23.0, "training": 33.0})}, "goodput: detection has 23.0 node-seconds"),
-        ({"said": measured(**{**TIMES, "training": 55.0})}, "goodput: training has 55.0 node-seconds, and not 0.0 to 52.0"),
+        ({"said": measured(**{**TIMES, "training": 55.0})}, "goodput: training has 55.0 node-seconds, and not 0.0 to 16.0"),
     ],
 )
 def test_a_wrong_result_is_refused(changes, complaint):
@@ -291,10 +294,12 @@ def test_an_attempt_without_steps_is_timed_from_the_decision_to_start_it():
 
 def test_ranks_may_compute_steps_after_their_launcher_has_failed():
     """These steps count as detection, because the attempt has failed."""
-    curve = entries(1, 0, 27, 103.5) + entries(2, 20, 40, 109.0)
-    times = {"start": 22.0, "restart": 16.0, "training": 26.0, "detection": 16.0}
+    curve = entries(1, 0, 10, 100.5) + entries(1, 11, 27, 103.5) + entries(2, 20, 40, 109.0)
+    times = {"start": 10.0, "restart": 16.0, "training": 2.0, "end": 36.0, "detection": 16.0}
     assert judge.judge(KILLED, evidence(curve=curve, said=measured(**times)), UNDISTURBED) == []
-    (complaint,) = judge.judge(KILLED, evidence(curve=curve, said=measured(**{**times, "detection": 20.0, "training": 22.0})), UNDISTURBED)
+    (complaint,) = judge.judge(
+        KILLED, evidence(curve=curve, said=measured(**{**times, "detection": 20.0, "training": 0.0, "end": 34.0})), UNDISTURBED
+    )
     assert complaint.startswith("goodput: detection has 20.0 node-seconds, and not ")
 
 

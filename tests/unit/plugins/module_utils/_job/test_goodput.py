@@ -12,9 +12,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput 
 BOTH = {"a": None, "b": None}
 
 
-def measure(attempts, entries=(), created=0.0, end=100.0, hosts=()):
+def measure(attempts, entries=(), created=0.0, end=100.0, hosts=(), has_succeeded=False):
     """Return the result for progress entries. Each entry is a pair of a time and a step, or of a time and a dictionary."""
-    meter = Meter(created, end, attempts, hosts)
+    meter = Meter(created, end, attempts, hosts, has_succeeded)
     for time, entry in entries:
         meter.add(time, entry if isinstance(entry, dict) else {"step": entry})
     return meter.result()
@@ -44,6 +44,33 @@ def test_an_undisturbed_job_waits_starts_and_trains():
     assert found["hosts"] == [
         {"host": host, "buckets": {**dict.fromkeys(BUCKETS, 0), "waiting": 10, "start": 5, "training": 85}} for host in ("a", "b")
     ]
+
+
+LAST = {"step": 3, "steps": 3}
+
+
+@pytest.mark.parametrize(
+    ("entries", "has_succeeded", "expected"),
+    [
+        ([(15, 1), (90, 3)], True, {"waiting": 10, "start": 5, "training": 75, "end": 10}),
+        ([(15, 1), (90, 3)], False, {"waiting": 10, "start": 5, "training": 85}),
+        ([(15, 1), (90, LAST)], False, {"waiting": 10, "start": 5, "training": 75, "end": 10}),
+        ([(15, 1), (60, LAST), (90, {"phase": "evaluation"})], True, {"waiting": 10, "start": 5, "training": 45, "end": 40}),
+        ([(15, 1), (60, LAST), (90, {"step": 4, "steps": 6})], False, {"waiting": 10, "start": 5, "training": 85}),
+        ([(60, LAST)], True, {"waiting": 10, "start": 50, "end": 40}),
+        ([], True, {"waiting": 10, "start": 2, "training": 88}),
+    ],
+)
+def test_what_follows_the_last_step_is_no_training(entries, has_succeeded, expected):
+    found = measure([Attempt(10, BOTH, 12)], entries, has_succeeded=has_succeeded)
+    assert of_host(found, "a") == expected
+
+
+def test_a_restart_after_the_last_step_begins_anew():
+    attempts = [Attempt(10, BOTH, 12, failed=40, decided=45), Attempt(50, BOTH, 52)]
+    found = measure(attempts, [(15, 1), (20, LAST), (60, 2), (70, LAST)], has_succeeded=True)
+    expected = {"waiting": 10, "start": 15, "training": 5, "end": 20 + 30, "detection": 5, "restart": 5, "recomputed": 10}
+    assert of_host(found, "a") == expected
 
 
 def test_a_restarted_job_computes_again_what_it_had_reported():

@@ -121,7 +121,8 @@ SPENT = {
     "training": 150.0,
     "recomputed": 30.0,
     "checkpoint": 0.0,
-    "start": 10.0,
+    "start": 8.0,
+    "end": 2.0,
     "waiting": 8.0,
     "detection": 2.0,
     "restart": 0.0,
@@ -136,16 +137,16 @@ def test_a_page_shows_what_the_hosts_spent_their_time_on():
     assert "script" not in Outline(text).tags
     plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
     for words in (
-        "Goodput 75.0 % of 2 nodes for 1 min 40 s",
-        "training 150 75.0 % recomputed 30 15.0 % start 10 5.0 % waiting for nodes 8 4.0 % detection 2 1.0 %",
-        "host training recomputed start waiting for nodes detection",
-        "150 30 10 8 2",
+        "Goodput 75.0 % of the time (2 nodes for 1 min 40 s) was spent on training",
+        "training 150 75.0 % recomputed 30 15.0 % start 8 4.0 % end 2 1.0 % waiting for nodes 8 4.0 % detection 2 1.0 %",
+        "host training recomputed start end waiting for nodes detection",
+        "150 30 8 2 8 2",
         "Step times 2, slowest first",
         "(slow) 0.615 w2 0.41",
     ):
         assert words in plain
     widths = [float(width) for width in re.findall(r'style="width: ([0-9.]+)%', text)]
-    assert widths == [75, 15, 5, 4, 1]
+    assert widths == [75, 15, 4, 1, 4, 1]
     assert '<td class="number bad">0.615' in text
     for absent in (report(), report(goodput={**GOODPUT, "nodes": 0}, step_times=[])):
         text = page.render(absent, None)

@@ -245,7 +245,7 @@ GOODPUT = {
 
 def test_the_goodput_is_a_table_without_empty_buckets():
     assert formatting.goodput_table({"goodput": GOODPUT}) == [
-        "goodput 93.0 % of 2 nodes for 2 h 4 min",
+        "goodput 93.0 % of the time (2 nodes for 2 h 4 min) was spent on training",
         "  training               13876 node-seconds   93.0 %",
         "  waiting for nodes        100 node-seconds    0.7 %",
         "  idle                     944 node-seconds    6.3 %",
@@ -256,7 +256,7 @@ def test_the_goodput_is_a_table_without_empty_buckets():
 
 def test_the_summary_contains_the_goodput():
     measured = {"goodput": {**GOODPUT, "nodes": 1}}
-    line = "  goodput      93.0 % of 1 node for 2 h 4 min"
+    line = "  goodput      93.0 % of the time (1 node for 2 h 4 min) was spent on training"
     assert line in formatting.summary(job(**measured), {"step": 3})
     assert line in formatting.summary(job(state="succeeded", **measured), {})
     assert line not in formatting.summary(job(state="failed", **measured), {}), "what a failed job without progress did is unknown"
