@@ -12,7 +12,7 @@ short_description: Describes the health of nodes
 description:
   - Returns the findings of all nodes as text, worst first, and the commands that repair or replace unhealthy nodes.
   - A node is unhealthy if it has a finding with the severity V(restart), V(reboot) or V(replace).
-positional: nodes, region, unreachable, exclusions
+positional: nodes, region, unreachable, exclusions, jobs
 options:
   _input:
     description: The return value RV(deeplearning.cluster.node_health#module:findings) of each node, by the node's inventory name.
@@ -35,6 +35,10 @@ options:
     description: The return value RV(deeplearning.cluster.node_health#module:exclusions) of each node, by the node's inventory name.
     type: dict
     default: {}
+  jobs:
+    description: Result of the filter P(deeplearning.cluster.jobs_on#filter) for the nodes that could not be checked, if it is known.
+    type: list
+    elements: dict
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -76,6 +80,7 @@ def health_report(
     region: str = "REGION",
     unreachable: Collection[str] = (),
     exclusions: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    jobs: Sequence[Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """Return the findings as text, advice about unhealthy nodes, and the names of these nodes."""
     # A playbook run that uses any of the collection's filters loads all filters, and importing this module takes longer than all other
@@ -84,8 +89,8 @@ def health_report(
 
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
     return {
-        "text": "\n".join([health.report(found, unreachable), *health.exclusion_lines(exclusions or {})]),
-        "advice": health.advice(found, nodes or {}, region),
+        "text": "\n".join([health.report(found, unreachable, health.jobs_on_nodes(jobs)), *health.exclusion_lines(exclusions or {})]),
+        "advice": health.advice(found, nodes or {}, region, unreachable),
         "unhealthy": [name for name, own in found.items() if health.worst(own)],
     }
 

@@ -66,10 +66,10 @@ def findings_of(result: Mapping[str, Any]) -> list[HealthFinding]:
     return [HealthFinding(each["check"][:64], each["severity"], shortened(each["message"])) for each in found]
 
 
-def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collection[str] = ()) -> str:
+def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collection[str] = (), jobs: str = "") -> str:
     """Return the findings on all nodes as lines, worst first. If several nodes have the same finding, the finding is shown once.
 
-    `unreachable` contains the names of nodes that could not be checked.
+    `unreachable` contains the names of nodes that could not be checked, and `jobs` is a sentence about the jobs that run there.
     """
     nodes: dict[HealthFinding, list[str]] = {}
     for name, own in findings.items():
@@ -81,7 +81,7 @@ def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collect
         for finding in worst_first
     ]
     if unreachable:
-        lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. If a node stays unreachable, replace it.")
+        lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. {jobs}".rstrip())
     healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)
     everybody = "The node is healthy." if total == 1 else f"All {total} nodes are healthy."
     return "\n".join([*lines, everybody if healthy == total else f"{healthy} of {total} nodes are healthy."])
@@ -108,8 +108,20 @@ def worst(findings: Iterable[HealthFinding]) -> str:
     return max(found, key=SEVERITIES.index, default="")
 
 
-def advice(findings: Mapping[str, Sequence[HealthFinding]], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
-    """Return what to do about the unhealthy nodes, or an empty string if there are none.
+def jobs_on_nodes(jobs: Sequence[Mapping[str, str]] | None) -> str:
+    """Return a sentence about the jobs that run on unreachable nodes. `jobs` is the result of the filter `jobs_on`, or None if unknown."""
+    if jobs is None:
+        return "It is not known which jobs run there."
+    return " and ".join(f"Job {job['words']}" for job in jobs) + "." if jobs else "No job runs there."
+
+
+def advice(
+    findings: Mapping[str, Sequence[HealthFinding]],
+    nodes: Mapping[str, Mapping[str, Any]],
+    region: str,
+    unreachable: Collection[str] = (),
+) -> str:
+    """Return what to do about the unhealthy and the unreachable nodes, or an empty string if there are none.
 
     `nodes` contains the nodes in the inventory, keyed by name.
     """
@@ -120,6 +132,12 @@ def advice(findings: Mapping[str, Sequence[HealthFinding]], nodes: Mapping[str, 
         lines.append(f"To reboot {', '.join(names)}, run: ansible {run_options()}{','.join(names)} --become -m ansible.builtin.reboot")
     if by_severity["restart"]:
         lines.append(f"Correct the cause on {', '.join(by_severity['restart'])}, and then restart the jobs there.")
+    if unreachable:
+        one = "it" if len(unreachable) == 1 else "them"
+        lines.append(
+            f"A job can run on an unreachable node. If you cannot reach {', '.join(unreachable)} again, replace {one}. "
+            + _replacement(list(unreachable), nodes, region)
+        )
     return "\n".join(lines)
 
 

@@ -272,7 +272,10 @@ def test_workers_come_and_go(first_run, playbook, on_master):
     assert on_master("ssh demo-worker4 \"bash -lc 'echo \\$DEEPLEARNING_WORKERS_COUNT'\"").strip() == "4"
 
     before = on_master("grep demo-worker2 /etc/hosts")
-    playbook("provision.yml", "-e", "deeplearning_worker_count=1")
+    shrunk = playbook("provision.yml", "-e", "deeplearning_worker_count=1").output
+    told = "This run terminates demo-worker3, and the data on its disk is lost, because the definition has 1 worker."
+    assert told in " ".join(shrunk.split())
+    assert "Provision the cluster" not in shrunk.partition("This run terminates")[0]
     playbook("configure.yml")
     assert on_master("cat $DEEPLEARNING_WORKERS_PATH").split() == ["deeplearning-worker1", "deeplearning-worker2"]
     assert on_master("grep demo-worker2 /etc/hosts") == before

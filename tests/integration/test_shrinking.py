@@ -104,6 +104,20 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     assert numbers(cloud, name) == {}
 
 
+def test_nodes_are_named_before_they_are_terminated(cloud, run, definition, name, shrink, asked_here, tmp_path):
+    run("cluster", **definition)
+    status, words = shrink(**{**asked_here, "training_job_directory": str(tmp_path / "no-jobs")})
+    assert status == 0, words
+    told = (
+        f"This run terminates {name}-worker3, and the data on its disk is lost, because the definition has 1 worker. To keep all nodes, "
+        "use -e deeplearning_worker_count=2."
+    )
+    assert told in words
+    before, after = words.split(told)
+    assert "PLAY [Provision the cluster]" not in before
+    assert "PLAY [Provision the cluster]" in after
+
+
 def test_spares_stay(cloud, run, definition, name, shrink):
     """The playbook has no node to terminate, so it does not list the running jobs."""
     run("cluster", **definition)

@@ -15,11 +15,12 @@ def test_healthy_nodes_have_a_text_and_no_advice():
 
 
 def test_unhealthy_and_unreachable_nodes():
-    found = health_report({"c-1": [FINDING], "c-2": []}, unreachable=["c-3"])
+    found = health_report({"c-1": [FINDING], "c-2": []}, unreachable=["c-3"], jobs=[{"name": "a", "words": "a runs on c-3"}])
     assert found == {
         "text": "restart  c-1: disks: /: full.\n"
-        "c-3: not checked, because of the error above. If a node stays unreachable, replace it.\n1 of 3 nodes are healthy.",
-        "advice": "Correct the cause on c-1, and then restart the jobs there.",
+        "c-3: not checked, because of the error above. Job a runs on c-3.\n1 of 3 nodes are healthy.",
+        "advice": "Correct the cause on c-1, and then restart the jobs there.\nA job can run on an unreachable node. If you cannot reach c-3 "
+        "again, replace it. Replace c-3, or run jobs without it (training_job_hosts).",
         "unhealthy": ["c-1"],
     }
 

@@ -89,11 +89,34 @@ def test_findings_are_told_once_and_the_worst_comes_first():
 
 
 def test_nodes_that_were_not_checked_are_not_healthy():
-    assert health.report({"c-1": [STUCK], "c-2": [STUCK]}, ["c-3"]).splitlines() == [
+    assert health.report({"c-1": [STUCK], "c-2": [STUCK]}, ["c-3"], "Job bert-1 runs on c-3.").splitlines() == [
         "restart  c-1, c-2: storage: /efs: no answer within 5 s.",
-        "c-3: not checked, because of the error above. If a node stays unreachable, replace it.",
+        "c-3: not checked, because of the error above. Job bert-1 runs on c-3.",
         "0 of 3 nodes are healthy.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sentence"),
+    [
+        (None, "It is not known which jobs run there."),
+        ([], "No job runs there."),
+        ([{"name": "a", "words": "a runs on c-3"}, {"name": "b", "words": "b is starting"}], "Job a runs on c-3 and Job b is starting."),
+    ],
+)
+def test_jobs_on_unreachable_nodes(jobs, sentence):
+    assert health.jobs_on_nodes(jobs) == sentence
+
+
+def test_the_command_that_replaces_an_unreachable_node_is_shown():
+    assert health.advice({"c-1": []}, NODES, "us-east-1", ["c-3"]) == (
+        "A job can run on an unreachable node. If you cannot reach c-3 again, replace it. To replace c-3, run: aws ec2 terminate-instances "
+        "--region us-east-1 --instance-ids i-3, and then: ansible-playbook deeplearning.cluster.provision, and: ansible-playbook "
+        "deeplearning.cluster.configure. Data on the disks of terminated nodes is lost."
+    )
+    assert health.advice({}, {}, "REGION", ["lab", "lab2"]).endswith(
+        "If you cannot reach lab, lab2 again, replace them. Replace lab, lab2, or run jobs without them (training_job_hosts)."
+    )
 
 
 @pytest.mark.parametrize(
