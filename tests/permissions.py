@@ -1,23 +1,19 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Operators: users of a local cloud who have only the policies that tools/iam_policies.py writes for one playbook."""
+"""Operators: users of a local cloud who have only the policies of one playbook."""
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
 from local_cloud.testing import LocalCloud
 
-TOOL = Path(__file__).resolve().parents[1] / "tools" / "iam_policies.py"
 # The policies of playbooks whose policies have different names. Playbooks that only find the nodes and log in use the policy `status`
 POLICY = {
     "rotate_authority": "configure",
@@ -27,16 +23,9 @@ POLICY = {
 }
 
 
-@functools.cache
 def tool() -> ModuleType:
-    """Return tools/iam_policies.py as a module."""
-    specification = importlib.util.spec_from_file_location("iam_policies", TOOL)
-    assert specification
-    assert specification.loader
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["iam_policies"] = module
-    specification.loader.exec_module(module)
-    return module
+    """Return the module that generates the policies."""
+    return iam_policies
 
 
 def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
 from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
-ROOT = Path(__file__).resolve().parents[2]
 # The statement about parameters in AmazonSSMManagedInstanceCore
 MANAGED = {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:GetParameters"], "Resource": "*"}
 
@@ -121,13 +118,9 @@ def test_without_the_right_to_ask_the_attached_policies_tell(cloud, run, definit
 @pytest.fixture
 def operator(cloud, name):
     """Return a function that creates a user with only the policies of the given playbooks and returns the user's environment."""
-    specification = importlib.util.spec_from_file_location("iam_policies", ROOT / "tools/iam_policies.py")
-    tool = importlib.util.module_from_spec(specification)
-    sys.modules["iam_policies"] = tool
-    specification.loader.exec_module(tool)
 
     def session(*playbooks):
-        made = tool.policies(tool.Account(name))
+        made = iam_policies.policies(iam_policies.Account(name))
         chosen = [policy for file, policy in made.items() if re.sub(r"-\d+$", "", file) in playbooks]
         return cloud.operator(f"{name}-{'-'.join(playbooks)}", *chosen)
 

@@ -19,8 +19,8 @@ def test_unhealthy_and_unreachable_nodes():
     assert found == {
         "text": "restart  c-1: disks: /: full.\n"
         "c-3: not checked, because of the error above. Job a runs on c-3.\n1 of 3 nodes are healthy.",
-        "advice": "Correct the cause on c-1, and then restart the jobs there.\nA job can run on an unreachable node. If you cannot reach c-3 "
-        "again, replace it. Replace c-3, or run jobs without it (training_job_hosts).",
+        "advice": "Correct the cause on c-1, and then restart the jobs there.\nA job can run on an unreachable node. If you cannot reach "
+        "c-3 again, replace it. Replace c-3, or run jobs without it (training_job_hosts).",
         "unhealthy": ["c-1"],
     }
 
