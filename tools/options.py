@@ -235,7 +235,7 @@ def tasks() -> str:
   register: provision_validation
   when: ({state}) == 'validated'
 
-- name: Provision the cluster
+- name: Reconcile the resources in AWS
   deeplearning.cluster.cluster:
     <<: *definition
     state: "{{{{ {state} }}}}"

@@ -15,7 +15,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
 
@@ -53,6 +55,8 @@ class ActionModule(NodeAction, module="training_job_info"):
             is_followed = given["follow"] and not self._task.check_mode
             found = follow(poll, arguments) if is_followed else JobWatch(poll, arguments, "").poll()
             display.display(found["lines"][0])
+        if is_followed and is_over(found["state"]):
+            display.display(f"To write a report about the job, run: {playbook_command('report')} -e training_job_name={given['name']}")
         return {**result, "job": found}
 
 

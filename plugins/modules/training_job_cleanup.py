@@ -101,10 +101,17 @@ jobs:
       description: Time of the job's last heartbeat, or of its preparation if no process has started, in seconds since 1970.
       type: float
 kept:
-  description: Names of the kept jobs, newest first.
+  description: The kept jobs, newest first.
   returned: success
   type: list
-  elements: str
+  elements: dict
+  contains:
+    name:
+      description: The name of the job.
+      type: str
+    reason:
+      description: Why the job is kept.
+      type: str
 pythons:
   description: Python interpreters of the kept jobs. See O(deeplearning.cluster.python_environment_cleanup#module:pythons).
   returned: success

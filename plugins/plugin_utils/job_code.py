@@ -183,11 +183,20 @@ def _names(folder: str) -> list[str]:
         return []
 
 
+def searched_places(bases: Sequence[str]) -> str:
+    """Return the directories in which a relative path was searched for, without those of the installed collection, which has no files of
+    users.
+    """
+    places = dict.fromkeys(os.path.abspath(base) for base in bases)
+    own = os.path.join("ansible_collections", "deeplearning", "cluster", "")
+    return ", ".join([place for place in places if own not in place] or places)
+
+
 def _searched(path: str, bases: Sequence[str], is_right: Callable[[str], bool]) -> str:
     """Return the end of a message about a path that was not found: where it was searched for, and what to do."""
     expanded = os.path.expanduser(path)
     places = list(dict.fromkeys(os.path.abspath(base) for base in bases))
-    where = "" if os.path.isabs(expanded) else f" (searched in {', '.join(places)})"
+    where = "" if os.path.isabs(expanded) else f" (searched in {searched_places(bases)})"
     folders = dict.fromkeys(os.path.dirname(os.path.join(place, expanded)) for place in places)
     beside = {name: os.path.join(folder, name) for folder in folders for name in _names(folder)}
     right = [name for name, each in beside.items() if is_right(each)]

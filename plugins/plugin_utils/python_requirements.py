@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import check_requirements
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import find
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import find, searched_places
 
 
 def read_requirements(name: str, bases: Sequence[str]) -> str:
@@ -21,7 +21,7 @@ def read_requirements(name: str, bases: Sequence[str]) -> str:
     path = find(name, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(
-            f"requirements: {name!r} is not a file on the controller (searched in {', '.join(bases)}). "
+            f"requirements: {name!r} is not a file on the controller (searched in {searched_places(bases)}). "
             "Specify the path of an existing file."
         )
     try:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find, searched_places
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
 
 OPTION = "node_setup_steps"
@@ -283,8 +283,8 @@ def _read_file(script: str, bases: Sequence[str]) -> bytes:
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
         raise _WrongError(
-            f"script: {clean_line(script)!r} is not a file on the controller (searched in {', '.join(bases)}). Specify the path of an "
-            "existing file."
+            f"script: {clean_line(script)!r} is not a file on the controller (searched in {searched_places(bases)}). Specify the path of "
+            "an existing file."
         )
     try:
         with open(path, "rb") as file:

@@ -40,7 +40,7 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
         ({"training_job_launcher": "torchrum"}, "launcher: 'torchrum' is unknown. Use one of"),
         (
             {"training_job_launcher_options": {"restart": 3}},
-            "launcher_options: torchrun has no option 'restart'. Use one of max_restarts, min_hosts.",
+            "launcher_options: torchrun has no option 'restart'. Remove it. The options of torchrun are max_restarts, min_hosts.",
         ),
         ({"training_job_name": "My_Job"}, "name: 'My_Job' is not a valid job name"),
         ({"training_job_script": "nope.py"}, "script: 'nope.py' is not a file in"),

@@ -124,7 +124,7 @@ def _describe_applied(applied: Iterable[Change]) -> str:
 
 def _describe_deferred(deferred: Iterable[Change]) -> str:
     """Return sentences that state which nodes need to be replaced and why."""
-    templates = sorted({name for change in deferred if change.address.kind == "launch_template" for name in change.after})
+    templates = _differences(deferred)
     outdated, unhealthy = _numbers(deferred, "outdated"), _numbers(deferred, "unhealthy")
     parts = []
     if templates or outdated:
@@ -145,12 +145,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
     if not outdated:
         return ""
     names = [node_name(cluster, group, number) for number, group in outdated]
-    differences = dict.fromkeys(
-        _difference(name, change.before[name], value)
-        for change in deferred
-        if change.address.kind == "launch_template"
-        for name, value in sorted(change.after.items())
-    )
+    differences = _differences(deferred)
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return (
         f"{', '.join(names[:SHOWN_NODES])}{more} {'differs' if len(names) == 1 else 'differ'} from the definition: "
@@ -158,6 +153,13 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
         "-e deeplearning_replace_nodes=true. To use the nodes as they are, restore the definition or add "
         "-e deeplearning_allow_outdated_nodes=true."
     )
+
+
+def _differences(deferred: Iterable[Change]) -> list[str]:
+    """Return phrases that describe how the launch templates change, each once."""
+    templates = [change for change in deferred if change.address.kind == "launch_template"]
+    pairs = [(name, change.before.get(name), value) for change in templates for name, value in sorted(change.after.items())]
+    return list(dict.fromkeys(_difference(*pair) for pair in pairs))
 
 
 def _difference(name: str, before: Any, after: Any) -> str:

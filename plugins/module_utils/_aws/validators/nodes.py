@@ -40,7 +40,10 @@ class KeyPair(Validator):
         name = request.options["key_name"]
         if name and not _key_pair(request):
             region = request.cloud.region
-            yield f"key_name: there is no key pair '{name}' in {region}. Create or import this key pair, or specify another key pair."
+            yield (
+                f"key_name: there is no key pair '{name}' in {region}. Create or import this key pair, specify another key pair, or "
+                "correct the region."
+            )
 
 
 class PrivateKey(Validator):

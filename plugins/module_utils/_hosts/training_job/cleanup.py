@@ -127,6 +127,22 @@ def _owner(job: CleanupCandidate, directory: str) -> str:
     return "" if inside.startswith(os.pardir) else inside.split(os.sep)[0]
 
 
+def reason_to_keep(
+    job: CleanupCandidate, kept: list[CleanupCandidate], params: dict[str, Any], newest: Collection[str], before: float
+) -> str:
+    """Return why a job is kept. `newest` contains the names of the newest jobs, which are kept regardless of their age."""
+    if params["name"]:
+        return "not named"
+    if job.state in (RUNNING, QUEUED):
+        return job.state
+    if job.name in newest:
+        return f"among the {params['keep']} newest (cleanup_keep)"
+    if job.last >= before:
+        return f"ended less than {params['days']} days ago (cleanup_days)"
+    needed_by = [other.name for other in kept if other is not job and _owner(other, params["directory"]) == job.name]
+    return f"contains the checkpoints of {', '.join(needed_by)}"
+
+
 def unfinished(directory: str) -> list[str]:
     """Return the paths of the directories that an interrupted run has begun to delete."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
@@ -163,6 +179,7 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     before = now - params["days"] * DAY
     name = params["name"]
     chosen = choose_named(jobs, directory, name, before) if name else choose(jobs, directory, params["keep"], before)
+    newest = {job.name for job in jobs[: params["keep"]]}
     left = unfinished(directory)
     if not check_mode:
         for path in left:
@@ -172,7 +189,7 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {
         "changed": bool(chosen.delete or left),
         "jobs": [{"name": job.name, "state": job.state, "last": job.last} for job in chosen.delete],
-        "kept": [job.name for job in chosen.keep],
+        "kept": [{"name": job.name, "reason": reason_to_keep(job, chosen.keep, params, newest, before)} for job in chosen.keep],
         "pythons": sorted({job.python for job in chosen.keep if job.python}),
         "problems": problems,
     }

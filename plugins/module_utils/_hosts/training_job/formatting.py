@@ -31,12 +31,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     title,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, SUCCEEDED
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
+    FAILED,
+    LOST,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    STOPPED,
+    SUCCEEDED,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
+
+# Causes after which the same command continues a job.
+CONTINUABLE = (recovery.HOST_SHUT_DOWN, recovery.DISK_FULL, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
 
 # The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
@@ -409,13 +420,13 @@ def _continuation(found: JobStatus, command: Callable[[str], str], again: str) -
 
 
 def _keeps_name(found: JobStatus) -> bool:
-    """Return whether the loss of a host has ended the job, so that the same job can continue under its own name.
+    """Return whether the job can continue under its own name, because the cause is gone or does not concern its definition.
 
     continuation.py on the hosts allows this after other causes, too.
     """
     failure = found["failure"]
-    gone = failure.get("state") == LOST or failure.get("cause", {}).get("kind") in (recovery.HOST_SHUT_DOWN, *recovery.ANNOUNCED)
-    return gone and "queue" not in found
+    is_over = failure.get("state") in (LOST, STOPPED) or failure.get("cause", {}).get("kind") in CONTINUABLE
+    return is_over and "queue" not in found
 
 
 def next_name(job: str) -> str:

@@ -102,6 +102,12 @@ SPECIFICATION: dict[str, Any] = {
     ],
 }
 
+# Options of torchrun, mpirun and deepspeed, each with the variable of the job that has the same effect.
+OWN_OPTIONS = {
+    **dict.fromkeys(("nproc_per_node", "npernode", "num_gpus", "slots_per_host"), "training_job_processes_per_host"),
+    **dict.fromkeys(("nnodes", "num_nodes", "hostfile"), "training_job_hosts"),
+}
+
 # The minimum hang timeout, in seconds. It is longer than the delay with which supervisors report activity.
 HANG_TIMEOUT_MIN = 30
 
@@ -167,15 +173,22 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
     name = params["launcher"]
     if name not in LAUNCHERS:
         raise RefusalError("launcher: {!r} is unknown. Use one of {}.".format(name, ", ".join(sorted(LAUNCHERS))))
-    known = sorted(LAUNCHERS[name].options)
-    for option in sorted(params["launcher_options"].keys() - LAUNCHERS[name].options.keys()):
-        advice = f"Use one of {', '.join(known)}." if known else "Remove it."
-        raise RefusalError(f"launcher_options: {name} has no option {option!r}. {advice}")
-    validation = ArgumentSpecValidator(dict(LAUNCHERS[name].options)).validate(params["launcher_options"])
-    if validation.error_messages:
-        raise RefusalError("launcher_options of {}: {}".format(name, "; ".join(validation.error_messages)))
+    given, known = params["launcher_options"], LAUNCHERS[name].options
+    problems = [_unknown(name, option) for option in sorted(given.keys() - known.keys())]
+    if problems:
+        problems.append(f"The options of {name} are {', '.join(sorted(known))}." if known else f"{name} has no options.")
+    validation = ArgumentSpecValidator(dict(known)).validate({option: value for option, value in given.items() if option in known})
+    problems += [f"{message.rstrip('.')}." for message in validation.error_messages]
+    if problems:
+        raise RefusalError("launcher_options: " + " ".join(problems))
     params["launcher_options"] = validation.validated_parameters
     return LAUNCHERS[name]
+
+
+def _unknown(launcher: str, option: str) -> str:
+    """Return a sentence about an option that a launcher does not have."""
+    own = OWN_OPTIONS.get(option.replace("-", "_"))
+    return f"{launcher} has no option {option!r}. " + (f"Set {own} in its place." if own else "Remove it.")
 
 
 def check_tasks(environments: dict[str, Any], params: dict[str, Any], launcher: Launcher) -> None:

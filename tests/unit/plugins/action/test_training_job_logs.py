@@ -77,6 +77,20 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
     ]
 
 
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_the_end_of_the_logs_of_a_job_names_the_report(monkeypatch, shown, state):
+    listen(monkeypatch, False)
+    action = make_action()
+
+    def poll(*_arguments, **_options):
+        return {"jobs": [{**JOB, "state": state, "lines": [f"digits {state}"], "progress": [], "progress_offset": 0}]}
+
+    action._execute_module.side_effect = poll
+    action.run(task_vars={})
+    hint = "To write a report about the job, run: ansible-playbook deeplearning.cluster.report -e training_job_name=digits"
+    assert shown[-2:] == [f"digits {state}", hint]
+
+
 @pytest.mark.parametrize("has_answered", [True, False])
 def test_ctrl_c_also_works_while_the_host_does_not_respond(monkeypatch, shown, has_answered):
     """If the job's status is unknown, only the second Ctrl-C ends the run, because it interrupts Ansible."""

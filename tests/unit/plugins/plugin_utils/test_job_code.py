@@ -43,6 +43,12 @@ def git(tmp_path, monkeypatch):
     return run
 
 
+def test_the_folder_of_the_installed_collection_is_not_shown():
+    own = "/venv/lib/python3.11/site-packages/ansible_collections/deeplearning/cluster/playbooks"
+    assert job_code.searched_places(["/project", own, "/project"]) == "/project"
+    assert job_code.searched_places([own]) == own
+
+
 @pytest.mark.parametrize(
     ("version", "means"), [("", "main"), ("main", "main"), ("work", "work"), ("v1", "main"), ("refs/other/one", "work")]
 )

@@ -40,6 +40,10 @@ def run(tmp_path, check_mode=False, **params):
     return cleanup.clean_up({**defaults, **params}, check_mode)
 
 
+def kept(result):
+    return [each["name"] for each in result["kept"]]
+
+
 def names(tmp_path):
     return sorted(path.name for path in tmp_path.iterdir())
 
@@ -52,22 +56,42 @@ def test_jobs_that_ended_long_ago_go(job, tmp_path):
     done = run(tmp_path)
     assert [each["name"] for each in done["jobs"]] == ["old", "oldest"]
     assert planned == done
-    assert (done["kept"], done["pythons"], done["changed"]) == (["young"], ["/efs/environments/young/bin/python"], True)
+    assert (kept(done), done["pythons"], done["changed"]) == (["young"], ["/efs/environments/young/bin/python"], True)
     assert names(tmp_path) == ["young"]
     assert not run(tmp_path)["changed"]
+
+
+def test_the_reason_why_a_job_is_kept_is_returned(job, tmp_path):
+    job("newest", 40)
+    job("young", 50)
+    for record in (tmp_path / "young/status").glob("*.json"):
+        os.utime(record)
+    job("used", 60)
+    job("user", 55, checkpoint_directory=str(tmp_path / "used/checkpoints"))
+    job("runs", 70)
+    found = run(tmp_path, check_mode=True, keep=1, running=["runs"])
+    reasons = {each["name"]: each["reason"] for each in found["kept"]}
+    assert reasons == {
+        "newest": "among the 1 newest (cleanup_keep)",
+        "young": "ended less than 30 days ago (cleanup_days)",
+        "runs": "running",
+    }
+    assert {each["reason"] for each in run(tmp_path, check_mode=True, name="newest")["kept"]} == {"not named"}
+    found = run(tmp_path, check_mode=True, keep=1, days=0, running=["runs", "user"])
+    assert {"name": "used", "reason": "contains the checkpoints of user"} in found["kept"]
 
 
 def test_a_job_that_waits_in_a_queue_stays(job, tmp_path):
     folder = job("waiting", 90)
     (folder / "status/rank0.json").unlink()
     (folder / "status/queue").write_text('{"queue": "slurm", "id": "7", "submitted": 5.0}')
-    assert run(tmp_path)["kept"] == ["waiting"]
+    assert kept(run(tmp_path)) == ["waiting"]
 
 
 def test_the_newest_stay_whatever_their_age(job, tmp_path):
     for days in (40, 50, 60):
         job(f"job-{days}", days)
-    assert run(tmp_path, keep=2)["kept"] == ["job-40", "job-50"]
+    assert kept(run(tmp_path, keep=2)) == ["job-40", "job-50"]
     assert names(tmp_path) == ["job-40", "job-50"]
 
 

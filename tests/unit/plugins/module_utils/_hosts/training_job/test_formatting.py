@@ -284,9 +284,13 @@ def test_a_job_is_continued_only_from_a_checkpoint(known, line):
         ({"state": "failed", "cause": {"kind": "capacity_block_end"}}, True),
         ({"state": "failed", "cause": {"kind": "host_shut_down"}}, True),
         ({"state": "failed", "cause": {"kind": "script_error"}}, False),
+        ({"state": "failed", "cause": {"kind": "disk_full"}}, True),
+        ({"state": "failed", "cause": {"kind": "time_limit"}}, True),
+        ({"state": "stopped"}, True),
+        ({"state": "failed", "cause": {"kind": "out_of_memory"}}, False),
     ],
 )
-def test_a_job_that_has_lost_a_host_continues_under_its_name(changes, keeps):
+def test_a_job_whose_definition_is_not_the_cause_continues_under_its_name(changes, keeps):
     failure = {"name": "rank1", "host": "w2", "how": "is gone", "log": f"{LOGS}/rank1.log", "lines": [], **changes}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     line = "To continue the job, run the same command again with -e training_job_name=digits"
