@@ -73,7 +73,7 @@ def test_the_next_alternative_waits_until_the_nodes_of_the_last_are_gone(cloud, 
     assert types == [P4D] * 3
 
 
-def test_the_address_goes_to_the_new_master_when_nodes_are_replaced(cloud, run, definition, name):
+def test_the_address_goes_to_the_new_master_when_nodes_are_replaced(cloud, run, definition, name, tmp_path):
     options = {**definition, "instance_type": P4D, "efa": True, "worker_count": 1, "capacity_timeout": 30}
     run("cluster", **options)
     (old,) = described(cloud, name, "Master")
@@ -81,7 +81,10 @@ def test_the_address_goes_to_the_new_master_when_nodes_are_replaced(cloud, run, 
     assert not run("cluster", **options)["changed"]
     predicted = run("cluster", **options, replace_nodes=True, check=True)
     assert ("update", "master_address master") in steps(predicted)
-    assert steps(run("cluster", **options, replace_nodes=True)) == steps(predicted)
+    told = tmp_path / "progress"
+    told.touch()
+    assert steps(run("cluster", **options, replace_nodes=True, progress_file=str(told))) == steps(predicted)
+    assert f"Replacing {name}-master, 1 of 1\n" in told.read_text()
     (master,) = described(cloud, name, "Master")
     assert (master["InstanceId"] != old["InstanceId"], master.get("PublicIpAddress")) == (True, old["PublicIpAddress"])
     assert not run("cluster", **options, replace_nodes=True)["changed"]

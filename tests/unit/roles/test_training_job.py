@@ -40,6 +40,24 @@ def test_a_job_on_all_nodes_leaves_the_spares_of_the_definition_out(hosts, defin
     assert template.render({"training_job_queue": "", "ansible_play_hosts_all": names, **definition}) == str(spares)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "variables", "expected"),
+    [
+        (2, {"deeplearning_worker_count": 3}, "The definition has 4 nodes, so the job would run on 4 hosts, and not on 2 as shown here"),
+        (4, {"deeplearning_worker_count": "2", "deeplearning_spares": 1}, ""),
+        (2, {"deeplearning_worker_count": 3, "training_job_hosts": "master"}, ""),
+        (2, {}, ""),
+    ],
+)
+def test_check_mode_says_on_how_many_hosts_the_job_would_run(hosts, variables, expected):
+    given = {"ansible_play_hosts_all": [f"worker{number}" for number in range(hosts)], **variables}
+    internal = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
+    environment = jinja2.Environment()
+    planned = environment.from_string(internal["__training_job_planned"]).render(given)
+    shown = environment.from_string(internal["__training_job_resized"]).render({**given, "__training_job_planned": planned})
+    assert shown.strip(". \n") == expected
+
+
 def conditions(name):
     """Return the conditions of a task in the role's file run.yml."""
     tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())

@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     WaitTimeout,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE, NODE_TYPES, group_name, group_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE, NODE_TYPES, group_name, group_of, node_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
@@ -252,11 +252,10 @@ def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> No
 
     The first failed replacement stops the run, so at most one node is lost if the launch template cannot launch nodes.
     """
-    group = properties["group"]
     # Nodes with higher numbers than desired were already terminated when the size of the group changed
     going = sorted({*found.properties["outdated"], *found.properties["unhealthy"]} & set(properties["numbers"]))
     for count, number in enumerate(going, start=1):
-        cloud.progress(f"{group}: replacing node {number}, {count} of {len(going)}")
+        cloud.progress(f"Replacing {node_name(cloud.cluster, found.address.key, number)}, {count} of {len(going)}")
         instance_id = found.attributes["instances"][number]
         end(cloud, instance_id, replaced=True)
         _number_nodes(cloud, found.address, {**properties, "least": len(properties["numbers"])}, gone={instance_id})
