@@ -19,6 +19,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import KnownHosts
 
 KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"
@@ -26,7 +27,6 @@ KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"
 ARGUMENTS = {
     "directory": {"type": "path", "required": True},
     "hosts": {"type": "list", "elements": "str", "required": True},
-    "nodes": {"type": "dict", "default": {}},
     "jump_host": {"type": "str", "required": True},
     "authority": {"type": "str", "default": ""},
     "forget_authority": {"type": "bool", "default": False},
@@ -48,9 +48,10 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         refuse_injected_facts()
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        hostvars = (task_vars or {})["hostvars"]
+        variables = task_vars or {}
+        hostvars, table = variables["hostvars"], node_table(variables)
         try:
-            nodes = ssh_files.read_nodes({name: row(name, hostvars[name], arguments["nodes"]) for name in arguments["hosts"]})
+            nodes = ssh_files.read_nodes({name: row(name, hostvars[name], table) for name in arguments["hosts"]})
             check_key_files(nodes)
             directory = Path(arguments["directory"])
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
@@ -92,8 +93,8 @@ def check_key_files(nodes: list[ssh_files.SshNode]) -> None:
 def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a node in the form that `read_nodes` expects.
 
-    The values come from the inventory variable `deeplearning_nodes` or, if it is not set, from the host's variables. The connection
-    variables are those that Ansible itself uses to connect. Data from a host cannot change these variables.
+    The values come from `table`, which contains the nodes that the inventory plugin has found. If it is empty, they come from the host's
+    variables. The connection variables are those that Ansible itself uses to connect. Data from a host cannot change these variables.
     """
     arguments = str(variables.get("ansible_ssh_common_args", ""))
     own = {
@@ -102,9 +103,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
         "jump": "ProxyCommand" in arguments or "ProxyJump" in arguments,
     }
     if table and name not in table:
-        raise ValueError(
-            f"{name!r}: the inventory variable deeplearning_nodes does not contain this host. Run the playbook again with --flush-cache."
-        )
+        raise ValueError(f"{name!r}: the host is not a node of the cluster. Run the playbook again with --flush-cache.")
     return {
         **(table[name] if table else own),
         "address": variables.get("ansible_host"),

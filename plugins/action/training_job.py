@@ -166,7 +166,8 @@ def inventory_generation(variables: Mapping[str, Any]) -> str:
 
 def add_hardware(arguments: dict[str, Any], variables: Mapping[str, Any]) -> None:
     """Add the missing arguments that say which GPUs and adapters the host should have. Jobs without EFA need no adapters."""
-    node = node_table(variables).get(variables.get("inventory_hostname", ""), {})
+    name = variables.get("inventory_hostname", "")
+    node = node_table(variables, [name]).get(name, {})
     if arguments.get("efa") is None:
         arguments["efa"] = variables.get("deeplearning_has_efa", False)
     arguments.setdefault("efa_devices", variables.get("deeplearning_efa_devices", 0) if arguments["efa"] else 0)
@@ -175,7 +176,7 @@ def add_hardware(arguments: dict[str, Any], variables: Mapping[str, Any]) -> Non
 
 def play_hosts(variables: Mapping[str, Any]) -> list[str]:
     """Return the host names of the play's hosts, as they appear in the cluster metadata."""
-    nodes = known_nodes(variables)
+    nodes = known_nodes(variables, variables["ansible_play_hosts_all"])
     return [str(nodes[host].get("hostname", host)) for host in variables["ansible_play_hosts_all"]]
 
 
@@ -188,6 +189,6 @@ def is_on_first_host(variables: Mapping[str, Any]) -> bool:
 
 def is_first(variables: Mapping[str, Any]) -> bool:
     """Return whether this task runs on the host with the lowest node number in the play."""
-    nodes = known_nodes(variables)
+    nodes = known_nodes(variables, variables["ansible_play_hosts_all"])
     numbers = [int(nodes[host]["number"]) for host in variables["ansible_play_hosts_all"]]
     return int(variables["deeplearning_number"]) == min(numbers)

@@ -19,7 +19,7 @@ options:
     type: dict
     required: true
   nodes:
-    description: Value of the variable C(deeplearning_nodes), which the inventory plugin P(deeplearning.cluster.nodes#inventory) sets.
+    description: The nodes, as the lookup P(deeplearning.cluster.nodes#lookup) returns them.
     type: dict
     default: {}
   region:

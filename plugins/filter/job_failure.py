@@ -23,7 +23,7 @@ options:
     type: dict
     required: true
   nodes:
-    description: Value of the variable C(deeplearning_nodes), which the inventory plugin P(deeplearning.cluster.nodes#inventory) sets.
+    description: The nodes, as the lookup P(deeplearning.cluster.nodes#lookup) returns them.
     type: dict
     default: {}
   former:
@@ -43,7 +43,7 @@ author:
 EXAMPLES = r"""
 - name: Show why the job failed
   ansible.builtin.debug:
-    msg: "{{ result.job | deeplearning.cluster.job_failure(hostvars['localhost'].deeplearning_nodes) }}"
+    msg: "{{ result.job | deeplearning.cluster.job_failure(lookup('deeplearning.cluster.nodes')) }}"
 """
 
 RETURN = r"""

@@ -19,11 +19,8 @@ description:
     file system ID, the run fails with an error that lists the instance IDs.
   - The groups are C(master), C(workers) and C(trainers). C(trainers) contains all nodes, because the master also trains.
   - Each node keeps its number until its instance is terminated. The master is number 1.
-  - The variable C(deeplearning_nodes) of the group C(all) is a dictionary of all nodes, keyed by name. Roles read names, IDs,
-    addresses and proxy commands from C(hostvars['localhost'].deeplearning_nodes), which no node can change.
-  - Each entry of the dictionary has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address)
-    and C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have
-    C(public_ip). With O(connection_path=session_manager), nodes also have C(proxy_command).
+  - The variables of a node describe this node only, so the inventory grows in proportion to the number of nodes. The lookup
+    P(deeplearning.cluster.nodes#lookup) returns all nodes.
   - The variable C(deeplearning_inventory_file) of the group C(all) is set to the path of the inventory file. Messages show this path.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, SSH reaches all nodes directly. SSH always
     checks host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
@@ -106,7 +103,6 @@ node_service: emr
 import difflib
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -133,8 +129,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.response_members import limit_members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import short_path
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
 
 try:
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -143,9 +141,6 @@ except ImportError:
 
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
-JUMP = "jump"
-DIRECT = "direct"
-SESSION_MANAGER = "session_manager"
 # Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
 # these clients, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
 # reads the credentials again, which another program may have renewed.
@@ -220,16 +215,21 @@ class InventoryModule(AWSInventoryBase):
         # EC2 images have Python at this path. Interpreter discovery would cost a round trip to every host in every run. group_vars can
         # override this
         self.inventory.set_variable(TRAINERS, "ansible_python_interpreter", "/usr/bin/python3")
+        # sshd may start shortly after the instance is in service
+        self.inventory.set_variable(TRAINERS, "ansible_ssh_retries", 5)
 
-        cached, live = self.get_cached_result(path, cache)
-        if not cached:
+        is_cached, cached = self.get_cached_result(path, cache)
+        if is_cached:
+            live = [Node(**node) for node in cached]
+        else:
             try:
                 found = nodes(cluster, self._instances(path, cluster, region), self._service)
-                live = [asdict(node) for node in self._with_capacity_ends(path, region, found)]
             except MembershipError as error:
                 raise AnsibleParserError(str(error)) from None
-        self.update_cached_result(path, cache, live)
-        self._populate([Node(**node) for node in live])
+            live = self._with_capacity_ends(path, region, found)
+        if self.get_option("cache"):
+            self.update_cached_result(path, cache, [asdict(node) for node in live])
+        self._populate(live)
 
     def _check_options(self, given: Any) -> None:
         """Raise AnsibleParserError for unknown and missing options. Ansible ignores unknown options, so a misspelled one has no effect."""
@@ -250,9 +250,6 @@ class InventoryModule(AWSInventoryBase):
     @property
     def _service(self) -> NodeService:
         return NODE_SERVICES[self.get_option("node_service")]
-
-    def _user(self) -> str:
-        return str(self.get_option("user") or self._service.login_user)
 
     def _instances(self, path: str, cluster: str, region: str) -> list[Instance]:
         try:
@@ -284,118 +281,51 @@ class InventoryModule(AWSInventoryBase):
         began, client = CLIENTS.get(key, (0.0, None))
         if client is None or now - began > CLIENT_SECONDS:
             client = self.client(service, region=region)
+            limit_members(client, service)
             CLIENTS[key] = now, client
         return client
 
     def _populate(self, live: list[Node]) -> None:
-        master = next((node for node in live if node.group == MASTER), None)
-        self.inventory.set_variable("all", "deeplearning_nodes", {node.name: self._entry(node, master) for node in live})
+        connections = self._connections(next((node for node in live if node.group == MASTER), None))
         for node in live:
             self.inventory.add_host(node.name, group=node.group)
-            for name, value in self._variables(node, master).items():
+            for name, value in {**_facts(node), **connections.variables(node)}.items():
                 self.inventory.set_variable(node.name, name, value)
 
-    def _entry(self, node: Node, master: Node | None) -> dict[str, Any]:
-        """Return the entry for a node in the variable `deeplearning_nodes`."""
-        path = self._connection_path(master)
-        entry = {
-            "number": node.number,
-            "hostname": node.hostname,
-            "group": node.group,
-            "instance_id": node.instance_id,
-            "instance_type": node.instance_type,
-            "private_ip": node.private_ip,
-            "address": self._address(node, path),
-            "user": self._user(),
-            "jump": self._jumps(node, master, path),
-        }
-        if node.public_ip:
-            entry["public_ip"] = node.public_ip
-        if path == SESSION_MANAGER:
-            entry["proxy_command"] = self._session(node)
-        return entry
-
-    def _variables(self, node: Node, master: Node | None) -> dict[str, Any]:
-        path = self._connection_path(master)
-        variables = {
-            "deeplearning_number": node.number,
-            "deeplearning_hostname": node.hostname,
-            "deeplearning_private_ip": node.private_ip,
-            "deeplearning_instance_id": node.instance_id,
-            "deeplearning_instance_type": node.instance_type,
-            "deeplearning_zone": node.zone,
-            "deeplearning_has_efa": node.efa,
-            "deeplearning_efa_devices": node.efa_devices,
-            "deeplearning_mounts": node.mounts,
-            "ansible_host": self._address(node, path),
-            "ansible_user": self._user(),
-            "ansible_ssh_common_args": shlex.join(self._ssh_arguments(node, master)),
-            # sshd may start shortly after the instance is in service
-            "ansible_ssh_retries": 5,
-        }
-        variables.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
-        if node.capacity_end:
-            variables["deeplearning_capacity_end"] = node.capacity_end
-        if node.public_ip:
-            variables["deeplearning_public_ip"] = node.public_ip
-        if path == SESSION_MANAGER:
-            variables["deeplearning_proxy_command"] = self._session(node)
-        if self.get_option("private_key_file"):
-            variables["ansible_ssh_private_key_file"] = self._private_key_file()
-        return variables
-
-    def _connection_path(self, master: Node | None) -> str:
-        return self.get_option("connection_path") or (JUMP if master and master.public_ip else DIRECT)
-
-    @staticmethod
-    def _address(node: Node, path: str) -> str:
-        """Return the address that SSH connects to. The master reaches the workers at their private addresses."""
-        return (node.public_ip if path == JUMP and node.group == MASTER else None) or node.private_ip
-
-    @staticmethod
-    def _jumps(node: Node, master: Node | None, path: str) -> bool:
-        """Return whether SSH connects through the master."""
-        return path == JUMP and master is not None and node is not master
-
-    def _ssh_arguments(self, node: Node, master: Node | None) -> list[str]:
-        arguments, path = self._host_key_arguments(node), self._connection_path(master)
-        if path == SESSION_MANAGER:
-            arguments += ["-o", f"ProxyCommand={self._session(node)}"]
-        elif master and self._jumps(node, master, path):
-            jump = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *self._host_key_arguments(master)]
-            if self.get_option("private_key_file"):
-                jump += ["-i", self._private_key_file()]
-            jump += ["-l", self._user(), master.public_ip or master.private_ip]
-            arguments += ["-o", f"ProxyCommand={shlex.join(jump)}"]
-        return arguments
-
-    def _session(self, node: Node) -> str:
-        """Return the proxy command for SSH connections to a node through AWS Systems Manager."""
-        session = ["aws", "ssm", "start-session", "--target", node.instance_id, "--document-name", "AWS-StartSSHSession"]
-        session += ["--parameters", "portNumber=%p", "--region", self.get_option("region")]
-        if self.get_option("profile"):
-            session += ["--profile", self.get_option("profile")]
-        return shlex.join(session)
-
-    def _host_key_arguments(self, node: Node) -> list[str]:
-        options = {
-            "StrictHostKeyChecking": "yes",
-            # The quotes are for ssh, which splits this list of files at spaces
-            "UserKnownHostsFile": f'"{os.path.join(self._ssh_directory(), "known_hosts")}"',
-            "GlobalKnownHostsFile": "/dev/null",
-            "HostKeyAlias": node.instance_id,
-            # These settings take precedence over settings for all hosts in the operator's own SSH configuration
-            "ForwardAgent": "no",
-            "ForwardX11": "no",
-            "UpdateHostKeys": "no",
-            # If a host fails, the connection ends within a minute, so that tasks do not wait for it forever
-            "ServerAliveInterval": "15",
-            "ServerAliveCountMax": "4",
-        }
-        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    def _connections(self, master: Node | None) -> SshConnections:
+        return SshConnections(
+            path=self.get_option("connection_path") or (JUMP if master and master.public_ip else DIRECT),
+            user=str(self.get_option("user") or self._service.login_user),
+            private_key_file=self._private_key_file() if self.get_option("private_key_file") else None,
+            ssh_directory=self._ssh_directory(),
+            master=master,
+            region=self.get_option("region"),
+            profile=self.get_option("profile"),
+        )
 
     def _ssh_directory(self) -> str:
         return os.path.expanduser(self.get_option("ssh_directory") or os.path.join("~", ".ssh", "deeplearning", self.get_option("cluster")))
 
     def _private_key_file(self) -> str:
         return os.path.expanduser(self.get_option("private_key_file"))
+
+
+def _facts(node: Node) -> dict[str, Any]:
+    """Return the variables that describe a node."""
+    facts = {
+        "deeplearning_number": node.number,
+        "deeplearning_hostname": node.hostname,
+        "deeplearning_private_ip": node.private_ip,
+        "deeplearning_instance_id": node.instance_id,
+        "deeplearning_instance_type": node.instance_type,
+        "deeplearning_zone": node.zone,
+        "deeplearning_has_efa": node.efa,
+        "deeplearning_efa_devices": node.efa_devices,
+        "deeplearning_mounts": node.mounts,
+    }
+    facts.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
+    if node.capacity_end:
+        facts["deeplearning_capacity_end"] = node.capacity_end
+    if node.public_ip:
+        facts["deeplearning_public_ip"] = node.public_ip
+    return facts

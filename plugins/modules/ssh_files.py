@@ -22,16 +22,11 @@ options:
     required: true
   hosts:
     description:
-      - Inventory names of all hosts in the cluster.
+      - Inventory names of all hosts in the cluster. Their instance IDs and proxy commands come from the inventory plugin
+        P(deeplearning.cluster.nodes#inventory). In a hand-written inventory, host variables contain them.
     type: list
     elements: str
     required: true
-  nodes:
-    description:
-      - Value of the variable C(deeplearning_nodes) of the nodes inventory. If omitted, the hosts' variables provide the instance IDs and
-        proxy commands.
-    type: dict
-    default: {}
   jump_host:
     description:
       - Inventory name of the jump host. C(config) uses it for the same hosts that Ansible reaches through a jump host.
@@ -92,7 +87,6 @@ EXAMPLES = r"""
   deeplearning.cluster.ssh_files:
     directory: ~/.ssh/deeplearning/bert
     hosts: "{{ groups['trainers'] }}"
-    nodes: "{{ deeplearning_nodes }}"
     jump_host: bert-master
     authority: "{{ authority.public_key }}"
   delegate_to: localhost

@@ -339,7 +339,7 @@ def refusal(host: str, module: str, reason: str) -> dict[str, Any]:
 def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any], module: str) -> dict[str, Any]:
     """Return the module result, or a failed result if the host's description in it contradicts the inventory."""
     name, said = variables["inventory_hostname"], answer["host"]
-    for key, known in known_nodes(variables).get(name, {}).items():
+    for key, known in known_nodes(variables, [name]).get(name, {}).items():
         own = said[{"hostname": "name", "private_ip": "address"}.get(key, key)]
         if str(own) != str(known):
             return refusal(name, module, f"the host's {key} is {known} in the inventory, but {own} in the module result")

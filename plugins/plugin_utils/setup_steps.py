@@ -81,7 +81,7 @@ def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, An
     found, host = [], variables["inventory_hostname"]
     for step in steps:
         if step["only"] != "all":
-            number = known_nodes(variables).get(host, {}).get("number")
+            number = known_nodes(variables, [host]).get(host, {}).get("number")
             if number is None:
                 raise AnsibleActionFail(
                     f"{OPTION}: step {step['number']}: only is '{step['only']}', but the inventory does not say whether {host} is the "

@@ -47,7 +47,6 @@ INVENTORY = (
     "inventory_file",
     "mounts",
     "node_service",
-    "nodes",
     "number",
     "private_ip",
     "proxy_command",

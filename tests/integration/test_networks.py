@@ -215,9 +215,10 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, t
         assert "StrictHostKeyChecking=yes" in host["ansible_ssh_common_args"]
 
     hosts = listed["_meta"]["hostvars"]
-    table = {host: hosts[host]["deeplearning_nodes"][host] for host in sorted(hosts)}
-    keys = ("instance_id", "address", "user", "proxy_command", "jump")
-    nodes = [SshNode(host, **{key: entry[key] for key in keys}) for host, entry in table.items()]
+    keys = ("instance_id", "address", "user", "proxy_command")
+    variables = [f"deeplearning_{key}" for key in keys]
+    variables[1:3] = "ansible_host", "ansible_user"
+    nodes = [SshNode(host, **{key: hosts[host][name] for key, name in zip(keys, variables, strict=True)}) for host in sorted(hosts)]
     config = config_file(nodes, f"{name}-master", "/known_hosts", "/revoked_keys")
     assert [line.strip() for line in config.splitlines() if "Proxy" in line] == [
         f"ProxyCommand {hosts[host]['deeplearning_proxy_command']}" for host in sorted(hosts)

@@ -313,13 +313,13 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
 def test_each_run_says_that_the_jobs_are_on_the_masters_own_disk(
     cloud: LocalCloud, repository: Path, tmp_path: Path, variables: dict[str, Any], directory: str
 ) -> None:
-    table = {"demo-master": {"instance_type": "c5.large", "instance_id": "i-1"}}
-    own = {"deeplearning_cluster": "demo", "deeplearning_mount_point": "/data", "deeplearning_nodes": table, **variables}
+    node = {"deeplearning_number": 1, "deeplearning_instance_type": "c5.large", "deeplearning_instance_id": "i-1"}
+    own = {"deeplearning_cluster": "demo", "deeplearning_mount_point": "/data", "deeplearning_inventory_file": "nodes.yml", **variables}
     task = {"ansible.builtin.debug": {"msg": "{{ __playbook_running }}"}}
     files = [str(repository / "playbooks/vars/common.yml")]
     play = {"hosts": "localhost", "gather_facts": False, "vars_files": files, "tasks": [task]}
     (tmp_path / "site.yml").write_text(json.dumps([play]))
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", **own}}}}))
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"demo-master": node}, "vars": own}}))
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "site.yml")]
     environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "yaml"}
     shown = " ".join(subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=True).stdout.split())

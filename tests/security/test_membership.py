@@ -274,13 +274,33 @@ def test_the_module_writes_no_such_storage_into_fstab_either(mount, value):
         mount(value)
 
 
-def test_the_table_of_nodes_belongs_to_no_node(cloud, run, definition, name, inventory):
+@pytest.fixture
+def table(cloud, name, tmp_path):
+    """Return the dictionary of all nodes that a play on the controller sees after it has changed the variables of all nodes."""
+
+    def read(**more):
+        (tmp_path / "nodes.yml").write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
+        forged = {"deeplearning_instance_id": "i-0", "deeplearning_private_ip": "203.0.113.66", "ansible_host": "203.0.113.66"}
+        facts = {"ansible.builtin.set_fact": {**forged, "cacheable": True}, "delegate_to": "localhost"}
+        show = {"ansible.builtin.debug": {"msg": "TABLE {{ lookup('deeplearning.cluster.nodes') | to_json }}"}}
+        plays = [{"hosts": hosts, "gather_facts": False, "tasks": [task]} for hosts, task in (("all", facts), ("localhost", show))]
+        (tmp_path / "play.yml").write_text(json.dumps(plays))
+        command = ["ansible-playbook", "-i", str(tmp_path / "nodes.yml"), str(tmp_path / "play.yml")]
+        environment = {**cloud.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        (line,) = [line for line in done.stdout.splitlines() if "TABLE " in line]
+        return json.loads(json.loads("{" + line.strip().rstrip(",") + "}")["msg"].removeprefix("TABLE "))
+
+    return read
+
+
+def test_the_table_of_nodes_belongs_to_no_node(run, definition, name, inventory, table):
     run("cluster", **definition)
     listed, _errors = inventory()
     hostvars = listed["_meta"]["hostvars"]
-    tables = [variables["deeplearning_nodes"] for variables in hostvars.values()]
-    assert tables[0] == tables[1] == tables[2]
-    for host, entry in tables[0].items():
+    assert "i-" not in str({key: value for key, value in listed.items() if key != "_meta"}), "no group lists the nodes' IDs"
+    assert len(hostvars) == 3
+    for host, entry in table().items():
         own = hostvars[host]
         assert entry == {
             "number": own["deeplearning_number"],
@@ -294,19 +314,12 @@ def test_the_table_of_nodes_belongs_to_no_node(cloud, run, definition, name, inv
             "jump": host != f"{name}-master",
             **({"public_ip": own["deeplearning_public_ip"]} if host == f"{name}-master" else {}),
         }
-    direct = inventory(connection_path="direct")[0]["_meta"]["hostvars"][f"{name}-master"]["deeplearning_nodes"]
+        others = [each["deeplearning_instance_id"] for each in hostvars.values() if each is not own]
+        assert sum(each in str(own) for each in others) == (host != f"{name}-master"), "only the master, through which SSH connects"
+    direct = table(connection_path="direct")
     assert {(entry["jump"], entry["address"] == entry["private_ip"]) for entry in direct.values()} == {(False, True)}
-    sessions = inventory(connection_path="session_manager")[0]["_meta"]["hostvars"][f"{name}-master"]["deeplearning_nodes"]
+    sessions = table(connection_path="session_manager")
     assert all(f"--target {entry['instance_id']} " in entry["proxy_command"] for entry in sessions.values())
-
-
-def test_the_table_is_there_for_the_controller_alone(cloud, run, definition, name, tmp_path):
-    run("cluster", **definition)
-    path = tmp_path / "nodes.yml"
-    path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
-    command = ["ansible", "localhost", "-i", str(path), "-m", "debug", "-a", "msg={{ hostvars['localhost'].deeplearning_nodes | length }}"]
-    done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert '"msg": 3' in done.stdout.replace("'3'", "3").replace('"3"', "3"), done.stdout + done.stderr
 
 
 def test_neither_nodes_nor_operators_who_do_not_provision_change_tags():

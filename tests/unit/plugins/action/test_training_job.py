@@ -10,13 +10,15 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 
+from unit.inventories import HostVars, node
+
 
 def variables(**changes):
     hosts = {
         f"c-{n}": {"deeplearning_cluster": "c", "deeplearning_number": n, "deeplearning_private_ip": f"10.0.0.{n}"} for n in (1, 2, 10)
     }
     other = {"x": {"deeplearning_cluster": "other", "deeplearning_number": 1, "deeplearning_private_ip": "10.1.0.1"}, "localhost": {}}
-    return {**hosts["c-2"], "hostvars": {**hosts, **other}, "ansible_play_hosts_all": ["c-10", "c-2", "c-1"], **changes}
+    return {**hosts["c-2"], "hostvars": HostVars({**hosts, **other}), "ansible_play_hosts_all": ["c-10", "c-2", "c-1"], **changes}
 
 
 def test_the_generation_is_that_of_the_clusters_hosts_alone():
@@ -41,8 +43,7 @@ def test_a_job_on_the_first_host_alone():
 
 
 def test_the_queue_must_know_the_hosts_of_the_play():
-    table = {f"c-{n}": {"number": n, "hostname": f"node{n}", "private_ip": "10.0.0.1"} for n in (1, 2, 3)}
-    hostvars = {**variables()["hostvars"], "localhost": {"deeplearning_nodes": table}}
+    hostvars = HostVars(variables()["hostvars"], {f"c-{n}": node(n, deeplearning_hostname=f"node{n}") for n in (1, 2, 3)})
     assert action.play_hosts(variables(hostvars=hostvars, ansible_play_hosts_all=["c-3", "c-1"])) == ["node3", "node1"]
     assert action.play_hosts(variables(ansible_play_hosts_all=["c-10", "c-1"])) == ["c-10", "c-1"], "a hand-written inventory"
 
@@ -109,7 +110,7 @@ def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, host, arguments, 
     assert plugin.run(task_vars={**variables(), **host})["efa"] is efa
 
 
-NODE = {"number": 2, "hostname": "c-2", "private_ip": "10.0.0.2", "instance_type": "p4d.24xlarge"}
+NODE = node(2)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypa
     monkeypatch.setattr(action, "is_first", lambda _: False)
     monkeypatch.setattr(action, "checked_identity", lambda answer, *_: answer)
     known = variables(inventory_hostname="c-2", **host)
-    known["hostvars"]["localhost"] = {"deeplearning_nodes": table}
+    known["hostvars"] = HostVars(known["hostvars"], table)
     sent = plugin.run(task_vars=known)
     assert (sent["instance_type"], sent["efa_devices"]) == expected
 

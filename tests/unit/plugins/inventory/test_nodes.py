@@ -56,6 +56,7 @@ def test_a_refreshed_inventory_uses_its_clients_again_for_a_while(monkeypatch):
     monkeypatch.setattr(nodes, "CLIENTS", {})
     monkeypatch.setattr(nodes.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(nodes.InventoryModule, "client", lambda self, service, region: made.append((service, region)) or object())
+    monkeypatch.setattr(nodes, "limit_members", lambda client, service: None)
     first, second, third = (nodes.InventoryModule()._client("a.nodes.yml", "us-east-1", "ec2") for _round in range(3))
     assert first is second
     assert third is not first, "the credentials are read again"

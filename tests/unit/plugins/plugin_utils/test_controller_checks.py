@@ -17,6 +17,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
 
+from unit.inventories import HostVars, node
+
 
 @pytest.fixture
 def errors(tmp_path, monkeypatch):
@@ -347,10 +349,10 @@ def test_no_variable_of_a_role_is_required_for_its_check():
 )
 def test_the_hosts_of_a_job_exist_after_the_cluster_is_provisioned(pattern, wrong):
     """`bert-worker4` and `bert-worker5` still exist, but the definition has two workers."""
-    nodes = {"bert-master": {}, "bert-worker4": {}, "bert-worker5": {}}
+    nodes = {"bert-master": node(1), "bert-worker4": node(4), "bert-worker5": node(5)}
     variables = {
         "groups": {"all": [*nodes, "spare"], "trainers": list(nodes), "workers": []},
-        "hostvars": {"localhost": {"deeplearning_nodes": nodes}},
+        "hostvars": HostVars({}, nodes),
     }
     values = {"training_job_hosts": pattern, "deeplearning_cluster": "bert", "deeplearning_worker_count": "2"}
     nodes = "According to the definition, the nodes are bert-master, bert-worker2, bert-worker3. Use these names,"
@@ -361,7 +363,7 @@ def test_the_hosts_of_a_job_exist_after_the_cluster_is_provisioned(pattern, wron
 
 def test_spares_are_nodes_of_the_definition():
     values = {"training_job_hosts": "bert-worker4", "deeplearning_cluster": "bert", "deeplearning_worker_count": 2}
-    variables = {"groups": {"all": []}, "hostvars": {"localhost": {}}}
+    variables = {"groups": {"all": []}, "hostvars": HostVars({"localhost": {}})}
     assert len(list(host_errors(values, variables))) == 1
     assert list(host_errors({**values, "deeplearning_spares": 1}, variables)) == []
     assert list(host_errors({**values, "deeplearning_spares": UNKNOWN}, variables)) == []

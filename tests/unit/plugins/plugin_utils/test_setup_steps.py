@@ -8,6 +8,8 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 
+from unit.inventories import HostVars
+
 
 @pytest.fixture
 def read(tmp_path):
@@ -168,7 +170,7 @@ def test_a_value_that_is_no_list():
 
 def host(number=None):
     own = {"deeplearning_cluster": "demo", **({"deeplearning_number": number} if number else {})}
-    return {**own, "inventory_hostname": "node", "hostvars": {"node": own}}
+    return {**own, "inventory_hostname": "node", "hostvars": HostVars({"node": own})}
 
 
 def test_the_master_and_the_workers_have_steps_of_their_own(read):

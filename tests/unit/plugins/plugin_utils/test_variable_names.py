@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -114,8 +115,11 @@ def test_no_former_name_is_used(pattern):
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     monkeypatch.setattr(InventoryModule, "get_option", lambda _self, name: {"connection_path": "session_manager"}.get(name, "x"))
     node = Node(**{**dict.fromkeys(Node.__dataclass_fields__, "x"), "number": 2, "tags": {tag.key: "true" for tag in TAGS}})
-    names = {name for name in InventoryModule()._variables(node, None) if name.startswith("deeplearning_")}
-    names_of_cluster = ("cluster", "inventory_error", "inventory_file", "node_service", "nodes", "region", "ssh_directory")
+    plugin = InventoryModule()
+    plugin.inventory = MagicMock()
+    plugin._populate([node])
+    names = {call.args[1] for call in plugin.inventory.set_variable.mock_calls if call.args[1].startswith("deeplearning_")}
+    names_of_cluster = ("cluster", "inventory_error", "inventory_file", "node_service", "region", "ssh_directory")
     of_the_cluster = {f"deeplearning_{name}" for name in names_of_cluster}
     assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}

@@ -1,0 +1,106 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The inventory variables with which Ansible connects to the nodes of a cluster. Performs no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
+
+JUMP = "jump"
+DIRECT = "direct"
+SESSION_MANAGER = "session_manager"
+
+# These settings take precedence over settings for all hosts in the operator's own SSH configuration. If a host fails, the connection ends
+# within a minute, so that tasks do not wait for it forever.
+OPTIONS = {
+    "StrictHostKeyChecking": "yes",
+    "GlobalKnownHostsFile": "/dev/null",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "UpdateHostKeys": "no",
+    "ServerAliveInterval": "15",
+    "ServerAliveCountMax": "4",
+}
+# sshd drops connections at random if more than ten clients are logging in at the same time (MaxStartups). All connections to workers
+# therefore share one connection to the master. While it does not exist yet, each ssh process tries to open it. If sshd drops one of these
+# attempts, the script waits until another process has opened the connection, for at most as long as Ansible waits for ssh.
+JUMP_SCRIPT = '"$@" || for second in 1 2 3 4 5 6 7 8; do sleep 1; if [ -S "$0" ]; then exec "$@"; fi; done; exit 255'
+# How long the shared connection stays open after its last use, in seconds. Ansible's own shared connections stay open as long.
+PERSIST_SECONDS = 60
+# The maximum length of a socket's path in bytes, on Linux and macOS, without the suffix that ssh adds while it creates the socket.
+SOCKET_PATH = 103 - len(".0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class SshConnections:
+    """How SSH reaches the nodes of a cluster. `path` is one of the choices of the inventory's option `connection_path`.
+
+    `region` and `profile` are those that the AWS CLI needs for sessions.
+    """
+
+    path: str
+    user: str
+    private_key_file: str | None
+    ssh_directory: str
+    master: Node | None
+    region: str
+    profile: str | None = None
+
+    def variables(self, node: Node) -> dict[str, Any]:
+        """Return the variables that Ansible needs to connect to a node."""
+        session = self._session(node) if self.path == SESSION_MANAGER else None
+        alias = f"{self._arguments} -o {shlex.quote(f'HostKeyAlias={node.instance_id}')}"
+        proxy = shlex.join(["-o", f"ProxyCommand={session}"]) if session else self._jump if node is not self.master else ""
+        return {
+            "ansible_host": (node.public_ip if self.path == JUMP and node.group == MASTER else None) or node.private_ip,
+            "ansible_user": self.user,
+            "ansible_ssh_common_args": f"{alias} {proxy}".rstrip(),
+            **({"deeplearning_proxy_command": session} if session else {}),
+            **({"ansible_ssh_private_key_file": self.private_key_file} if self.private_key_file else {}),
+        }
+
+    @cached_property
+    def _arguments(self) -> str:
+        """Return the arguments that all nodes have in common, quoted for a shell."""
+        # The quotes are for ssh, which splits this list of files at spaces
+        options = {"UserKnownHostsFile": f'"{os.path.join(self.ssh_directory, "known_hosts")}"', **OPTIONS}
+        return shlex.join([word for name, value in options.items() for word in ("-o", f"{name}={value}")])
+
+    @cached_property
+    def _jump(self) -> str:
+        """Return the argument with the command that connects to a worker through the master, or an empty string if SSH needs none."""
+        if self.path != JUMP or self.master is None:
+            return ""
+        address, socket = self.master.public_ip or self.master.private_ip, self._socket
+        command = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *shlex.split(self._arguments)]
+        command += ["-o", f"HostKeyAlias={self.master.instance_id}", "-l", self.user]
+        command += ["-i", self.private_key_file] if self.private_key_file else []
+        if socket:
+            shared = {"ControlMaster": "auto", "ControlPath": f'"{socket}"', "ControlPersist": PERSIST_SECONDS}
+            command += [word for name, value in shared.items() for word in ("-o", f"{name}={value}")]
+            command = ["sh", "-c", JUMP_SCRIPT, socket, *command]
+        return shlex.join(["-o", f"ProxyCommand={shlex.join([*command, address])}"])
+
+    @property
+    def _socket(self) -> str | None:
+        """Return the path of the shared connection's socket, or None if the path would be too long. A new master gets a new socket."""
+        master = self.master
+        identity = (self.ssh_directory, self.user, self.private_key_file, master and (master.instance_id, master.public_ip))
+        name = f"jump-{hashlib.sha256(repr(identity).encode()).hexdigest()[:10]}"
+        candidates = [os.path.join(folder, name) for folder in (self.ssh_directory, os.path.expanduser("~/.ssh"))]
+        return next((path for path in candidates if len(os.fsencode(path)) <= SOCKET_PATH), None)
+
+    def _session(self, node: Node) -> str:
+        """Return the proxy command for SSH connections to a node through AWS Systems Manager."""
+        session = ["aws", "ssm", "start-session", "--target", node.instance_id, "--document-name", "AWS-StartSSHSession"]
+        session += ["--parameters", "portNumber=%p", "--region", self.region]
+        return shlex.join([*session, *(["--profile", self.profile] if self.profile else [])])
