@@ -31,9 +31,21 @@ OPTIONS = {
     "ServerAliveCountMax": "4",
 }
 # sshd drops connections at random if more than ten clients are logging in at the same time (MaxStartups). All connections to workers
-# therefore share one connection to the master. While it does not exist yet, each ssh process tries to open it. If sshd drops one of these
-# attempts, the script waits until another process has opened the connection, for at most as long as Ansible waits for ssh.
-JUMP_SCRIPT = '"$@" || for second in 1 2 3 4 5 6 7 8; do sleep 1; if [ -S "$0" ]; then exec "$@"; fi; done; exit 255'
+# therefore share one connection to the master. $0 is its socket, $1 the worker, and the other arguments are those of ssh. The process that
+# creates the lock opens the connection, and the others wait for it. If this fails, each process opens its own connection.
+JUMP_SCRIPT = "; ".join(
+    (
+        'worker=$1; shift; lock="$0.lock"; n=0',
+        'free() { rmdir "$lock"; exit 255; }',
+        'while [ ! -S "$0" ] && [ $n -lt 150 ]',
+        'do if mkdir "$lock" 2>/dev/null',
+        'then trap free HUP INT TERM; ssh -n "$@" true >/dev/null 2>&1; rmdir "$lock"; break; fi',
+        '[ -d "$lock" ] || break; sleep 0.2; n=$((n+1)); done',
+        # A process that was killed has left the lock behind.
+        '[ $n -lt 150 ] || rmdir "$lock" 2>/dev/null',
+        'trap - HUP INT TERM; exec ssh -W "$worker" "$@"',
+    )
+)
 # How long the shared connection stays open after its last use, in seconds. Ansible's own shared connections stay open as long.
 PERSIST_SECONDS = 60
 # The maximum length of a socket's path in bytes, on Linux and macOS, without the suffix that ssh adds while it creates the socket.
@@ -81,14 +93,14 @@ class SshConnections:
         if self.path != JUMP or self.master is None:
             return ""
         address, socket = self.master.public_ip or self.master.private_ip, self._socket
-        command = ["ssh", "-W", "%h:%p", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *shlex.split(self._arguments)]
+        command = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *shlex.split(self._arguments)]
         command += ["-o", f"HostKeyAlias={self.master.instance_id}", "-l", self.user]
         command += ["-i", self.private_key_file] if self.private_key_file else []
         if socket:
             shared = {"ControlMaster": "auto", "ControlPath": f'"{socket}"', "ControlPersist": PERSIST_SECONDS}
             command += [word for name, value in shared.items() for word in ("-o", f"{name}={value}")]
-            command = ["sh", "-c", JUMP_SCRIPT, socket, *command]
-        return shlex.join(["-o", f"ProxyCommand={shlex.join([*command, address])}"])
+        start = ["sh", "-c", JUMP_SCRIPT, socket, "%h:%p"] if socket else ["ssh", "-W", "%h:%p"]
+        return shlex.join(["-o", f"ProxyCommand={shlex.join([*start, *command, address])}"])
 
     @property
     def _socket(self) -> str | None:

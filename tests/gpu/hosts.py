@@ -166,7 +166,7 @@ def _write_files(upper: Path, name: str, key: Path) -> None:
         f"home/{USER}/.ssh/authorized_keys": key.with_suffix(".pub").read_text(),
         # journald reads no messages of the kernel in containers.
         "etc/systemd/journald.conf.d/kernel.conf": "[Journal]\nReadKMsg=yes\nStorage=volatile\n",
-        "etc/ssh/sshd_config.d/gpu-host.conf": "UseDNS no\nMaxStartups 100\n",
+        "etc/ssh/sshd_config.d/gpu-host.conf": "UseDNS no\n",
     }
     for path, text in files.items():
         (upper / path).parent.mkdir(parents=True, exist_ok=True)
