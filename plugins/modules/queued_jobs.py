@@ -48,8 +48,10 @@ options:
     default: []
   parameters:
     description:
-      - Return values RV(parameters) of other hosts. For each job that the host lacks, the module uses the first valid parameters, and shows
-        a warning about those that are not valid.
+      - Return values RV(parameters) of other hosts, with at most one element of each host for each job. For each job that the host lacks,
+        the module uses the first valid parameters, and shows a warning about those that are not valid.
+      - Parameters are not valid if the job's user is a system user or belongs to a group of administrators. A user other than
+        C(deeplearning), a job without a sandbox, and directories that the host would have to create, must be the same on two hosts.
     type: list
     elements: dict
     default: []

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import grp
 import json
 import os
 import pwd
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, host, queue, specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, host, queue, specification, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
@@ -26,6 +27,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 
 # The parameters that differ between the hosts of a job.
 OWN = ("instance_id", "capacity_end")
+
+# The parameters with which a host could make another host start a job with more rights than a sandboxed job of the default user, or make
+# root create a directory there. Unless their values are harmless, two hosts must return the same values.
+PRIVILEGED = ("user", "sandbox", "sync_directory", "metrics_directory")
+
+# The groups whose members can use sudo by default, and the first ID that useradd gives to users that are not system users.
+ADMINISTRATORS, FIRST_ID = ("root", "sudo", "wheel", "admin"), 1000
 
 ERRORS = (*EXPECTED, LaunchError)
 
@@ -94,9 +102,35 @@ def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
     if valid["name"] != name:
         raise RefusalError("the parameters are those of job {!r}".format(valid["name"]))
     with contextlib.suppress(KeyError):  # the run that starts the job creates a missing account
-        if pwd.getpwnam(valid["user"]).pw_uid == 0:
-            raise RefusalError("the job would run as root")
+        check_account(pwd.getpwnam(valid["user"]))
     return {key: valid[key] for key in queue.KEPT}
+
+
+def check_account(account: pwd.struct_passwd) -> None:
+    """Raise RefusalError if the account is a system account or can use sudo. The default user of jobs is accepted."""
+    if account.pw_name == users.NAME:
+        return
+    if account.pw_uid < FIRST_ID:
+        raise RefusalError(f"the job would run as the system user {account.pw_name!r}")
+    for name in ADMINISTRATORS:
+        with contextlib.suppress(KeyError):
+            group = grp.getgrnam(name)
+            if account.pw_name in group.gr_mem or account.pw_gid == group.gr_gid:
+                raise RefusalError(f"the job would run as user {account.pw_name!r}, who belongs to the group {name!r}")
+
+
+def check_confirmed(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """Raise RefusalError if a value in PRIVILEGED is neither harmless nor the value that another host has returned."""
+    for key in PRIVILEGED:
+        if not is_harmless(key, found[key]) and all(other[key] != found[key] for other in others):
+            raise RefusalError(f"{key}: no second host of the job has confirmed the value {found[key]!r}")
+
+
+def is_harmless(key: str, value: Any) -> bool:
+    """Return whether a value in PRIVILEGED gives a job no additional rights. Root does not create or change directories that exist."""
+    if key in ("user", "sandbox"):
+        return bool(value == {"user": users.NAME, "sandbox": True}[key])
+    return not value or os.path.isdir(value)
 
 
 def described(former: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -111,14 +145,25 @@ def described(former: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str
 
 def first_valid(module: AnsibleModule, name: str) -> dict[str, Any] | None:
     """Return the first valid parameters of the job that another host has returned, or None. Warn about other parameters."""
+    own, valid = {key: module.params[key] for key in OWN}, []
     for each in module.params["parameters"]:
         if each["name"] == name:
-            try:
-                own = {key: module.params[key] for key in OWN}
-                return {**read_document(name, module.params["queue"], each["document"]), **own}
-            except ERRORS as error:
-                module.warn(f"parameters: the parameters of job {name} from another host were ignored: {error}. Check the cluster's hosts.")
+            with warnings(module, name):
+                valid.append(read_document(name, module.params["queue"], each["document"]))
+    for index, found in enumerate(valid):
+        with warnings(module, name):
+            check_confirmed(found, [*valid[:index], *valid[index + 1 :]])
+            return {**found, **own}
     return None
+
+
+@contextlib.contextmanager
+def warnings(module: AnsibleModule, name: str) -> Iterator[None]:
+    """Show a warning if parameters of the job are refused."""
+    try:
+        yield
+    except ERRORS as error:
+        module.warn(f"parameters: the parameters of job {name} from another host were ignored: {error}. Check the cluster's hosts.")
 
 
 def ensure(module: AnsibleModule) -> list[str]:

@@ -38,7 +38,7 @@ class Host:
         self.folder, self.monkeypatch, self.warnings = folder, monkeypatch, []
 
     def __enter__(self):
-        self.monkeypatch.setattr(hold, "HELD", str(self.folder))
+        self.monkeypatch.setattr(records, "HELD", str(self.folder))
         return self
 
     def __exit__(self, *_):
@@ -129,7 +129,12 @@ def document(remove=(), **changes):
         (base64.b64encode(b"[]").decode(), "the parameters are not those of a job in a queue"),
         (document(remove=["user"]), "the parameters are not those of a job in a queue"),
         (document(name="bert"), "the parameters are those of job 'bert'"),
-        (document(user="root"), "the job would run as root"),
+        (document(user="root"), "the job would run as the system user 'root'"),
+        (document(user="games"), "the job would run as the system user 'games'"),
+        (document(user="nobody"), "user: no second host of the job has confirmed the value 'nobody'"),
+        (document(sandbox=False), "sandbox: no second host of the job has confirmed the value False"),
+        (document(sync_directory="/etc/cron.d/x"), "sync_directory: no second host of the job has confirmed the value '/etc/cron.d/x'"),
+        (document(metrics_directory="/etc/systemd/system/ssh.service.d"), "metrics_directory: no second host of the job has confirmed"),
         (document(name="../bert"), "name: '../bert'"),
         (document(restarts="many"), "restarts"),
         (document(launcher="sh"), "launcher: 'sh' is unknown"),
@@ -182,3 +187,42 @@ def test_check_mode_finds_no_jobs_in_a_queue_that_it_would_set_up():
 def test_the_program_of_the_queue_reads_them(former, new):
     new.ensure(*former.read("digits"))
     assert new.job().paths == records.Paths("/efs/jobs/digits")
+
+
+CUSTOM = {"user": "nobody", "sandbox": False, "metrics_directory": "/nowhere/metrics"}
+
+
+def test_a_second_host_confirms_the_user_and_the_directories(new):
+    unconfirmed, confirmed = document(sandbox=False, metrics_directory="/etc/x"), document(**CUSTOM)
+    given = [{"name": "digits", "document": each} for each in (unconfirmed, confirmed, document(**CUSTOM, restarts=5))]
+    assert new.ensure(*given[:2]) == []
+    assert new.ensure(*given) == ["digits"]
+    assert {key: new.job().parameters[key] for key in CUSTOM} == CUSTOM
+    assert any("metrics_directory: no second host of the job has confirmed the value '/etc/x'" in warning for warning in new.warnings)
+
+
+def test_a_directory_that_exists_needs_no_confirmation(new, tmp_path):
+    assert new.ensure({"name": "digits", "document": document(metrics_directory=str(tmp_path))}) == ["digits"]
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "member", "reason"),
+    [
+        (61000, 61000, "", None),
+        (1000, 1000, "", None),
+        (999, 1000, "", "the system user 'trainer'"),
+        (0, 0, "", "the system user 'trainer'"),
+        (1000, 27, "", "who belongs to the group 'sudo'"),
+        (1000, 1000, "trainer", "who belongs to the group 'sudo'"),
+    ],
+)
+def test_no_job_from_another_host_runs_as_an_administrator(monkeypatch, uid, gid, member, reason):
+    groups = {"sudo": SimpleNamespace(gr_mem=[member], gr_gid=27)}
+    monkeypatch.setattr(waiting.grp, "getgrnam", groups.__getitem__)
+    account = SimpleNamespace(pw_name="trainer", pw_uid=uid, pw_gid=gid)
+    if reason:
+        with pytest.raises(waiting.RefusalError, match=reason):
+            waiting.check_account(account)
+    else:
+        waiting.check_account(account)
+    waiting.check_account(SimpleNamespace(pw_name="deeplearning", pw_uid=999, pw_gid=27))
