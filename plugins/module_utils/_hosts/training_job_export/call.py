@@ -48,6 +48,8 @@ PLAN = {
     "keys": schema.list_of(schema.text(KEY_LIMIT), PLAN_FILES),
 }
 SHOWN = ("files", "size", "uploaded", "uploaded_size", "changing")
+# The directory in which root records the last destination of each job on this host. A job can write anything into its own files.
+DESTINATIONS = "/var/lib/deeplearning-exports"
 
 
 class ExportError(Exception):
@@ -63,6 +65,7 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
     destination = spec["destination"]
     if module.check_mode:
         return {"finished": True, "destination": destination, **plan(module, spec, user)}
+    schema.replace_document(destination_path(params["name"]), {"destination": destination})
     since = params["since"]
     if params["state"] == "standby":
         with systemd.exclusive():
@@ -107,7 +110,7 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
 
 
 def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> ExportSpec:
-    """Return what to export. By default, a job is exported to the same destination as last time. Raises ExportError."""
+    """Return what to export. By default, a job is exported to the same destination as last time on this host. Raises ExportError."""
     params = module.params
     destination = params["destination"]
     if destination:
@@ -115,18 +118,13 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         bucket, prefix = mounts.bucket_and_prefix(destination)
         destination = f"s3://{bucket}/{prefix}{params['name']}/"
     else:
-        export: Export | None = users.as_user(user, lambda: records.read_export(paths, params["heartbeat_timeout"]))
-        if not export:
+        last = records.read_json(destination_path(params["name"]))
+        if not last:
             raise ExportError(
-                "training_job_export: no destination is set, and the job has not been exported yet. Set training_job_export to "
+                "training_job_export: no destination is set, and this host has not exported the job yet. Set training_job_export to "
                 "s3://bucket/prefix."
             )
-        destination = export["destination"]
-        if not destination.endswith(f"/{params['name']}/"):
-            raise ExportError(
-                f"training_job_export: the destination of the last export, {destination}, is not a prefix that belongs to this job. Set "
-                "training_job_export to s3://bucket/prefix."
-            )
+        destination = str(last["destination"])
     return {
         "directory": paths.directory,
         "checkpoints": checkpoint_directory(paths, user),
@@ -141,6 +139,11 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         "interval": params["interval"],
         "heartbeat_timeout": params["heartbeat_timeout"],
     }
+
+
+def destination_path(name: str) -> str:
+    """Return the path of the file with the destination of the job's last export through this host."""
+    return os.path.join(DESTINATIONS, f"{name}.json")
 
 
 def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
