@@ -62,7 +62,7 @@ class ActionModule(NodeAction, module="training_job_info"):
                 if asking
                 else "the job continues if Ansible is interrupted"
             )
-            watch = JobWatch(polls_through(self, task_vars), {**arguments, "goodput": ENDED}, hint, file)
+            watch = JobWatch(polls_through(self, task_vars), {**arguments, "goodput": ENDED}, hint, file, is_on_host=True)
             try:
                 with self.reading(task_vars):
                     found = watch.follow(lambda: bool(question.answer))

@@ -10,13 +10,15 @@ name: jobs_on
 version_added: 0.1.0
 short_description: Selects the jobs that run on given hosts
 description:
-  - Selects the jobs that have a running process on one of the hosts.
-  - Nodes write the job records, so the records may be invalid. The filter ignores invalid records and jobs with invalid names. An invalid
-    process entry counts as a process that has not started.
+  - Selects the jobs that have an active unit on one of the hosts, according to systemd on the host.
+  - The records of a job count only for hosts that have not answered. A job can write anything into its records, so its records can neither
+    keep hosts that have answered, nor hide its units. The filter ignores invalid records and jobs with invalid names. An invalid process
+    entry counts as a process that has not started.
   - If some processes of a job have not started yet, their hosts are unknown, so the filter selects the job for any host. This rule applies
     only for ten minutes after the job was prepared or one of its processes started, and not if the job's commands were only printed. An
-    older job with processes that have not started is a remnant of an interrupted run.
-positional: hosts
+    older job with processes that have not started is a remnant of an interrupted run. If all hosts have answered, the rule applies only to
+    a job that has an active unit or that has just been prepared.
+positional: hosts, running
 options:
   _input:
     description: The return value RV(deeplearning.cluster.training_job_info#module:jobs).
@@ -28,6 +30,11 @@ options:
     type: list
     elements: str
     required: true
+  running:
+    description: For each host that has answered, the names of the jobs with active units, as
+      RV(deeplearning.cluster.training_job_cleanup#module:running) returns them.
+    type: dict
+    required: true
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -38,9 +45,13 @@ EXAMPLES = r"""
     directory: /efs/jobs
   register: result
 
-- name: Show the jobs that need the third host
+- name: Find the running jobs of this host
+  deeplearning.cluster.training_job_cleanup:
+  register: units
+
+- name: Show the jobs that need this host
   ansible.builtin.debug:
-    msg: "{{ result.jobs | deeplearning.cluster.jobs_on(['demo-worker3']) }}"
+    msg: "{{ result.jobs | deeplearning.cluster.jobs_on([deeplearning_hostname], {deeplearning_hostname: units.running}) }}"
 """
 
 RETURN = r"""
@@ -64,17 +75,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, STANDBY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT, JOB_NAME, STANDBY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
 
 # In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
 START_TIMEOUT = 600
 
 
-def jobs_on(jobs: Any, hosts: Sequence[str]) -> list[dict[str, str]]:
-    """Return `{name, words}` for each job that runs on one of the hosts or might soon start there."""
-    known = [job for job in jobs if _is_job(job)] if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
-    found = [(str(job["name"]), _words(job, hosts)) for job in known if hosts]
+def jobs_on(jobs: Any, hosts: Sequence[str], running: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Return `{name, words}` for each job that runs on one of the hosts or might soon start there.
+
+    `running` contains the names of the jobs with active units, for each host that has answered.
+    """
+    listed = jobs if isinstance(jobs, Sequence) and not isinstance(jobs, str) else []
+    known = {str(job["name"]): job for job in listed if _is_job(job)}
+    active = sorted({name for names in running.values() for name in names if JOB_NAME.fullmatch(name)} - known.keys())
+    found = [(name, _words(name, known.get(name, {}), hosts, running)) for name in [*known, *active] if hosts]
     return [{"name": name, "words": f"{name} {words}"} for name, words in found if words]
 
 
@@ -83,15 +99,33 @@ def _is_job(job: Any) -> bool:
     return isinstance(job, Mapping) and isinstance(job.get("name"), str) and bool(JOB_NAME.fullmatch(job["name"]))
 
 
-def _words(job: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """Return a phrase about the job's processes on the hosts, or an empty string if no such processes exist."""
-    if _is_starting(job):
+def _words(name: str, job: Mapping[str, Any], hosts: Sequence[str], running: Mapping[str, Sequence[str]]) -> str:
+    """Return a phrase about the job on the hosts, or an empty string if the job does not need them. A job without records is empty."""
+    silent = [host for host in hosts if host not in running]
+    is_active = any(name in names for names in running.values())
+    if _is_starting(job) and (job.get("state") == PENDING or is_active or silent):
         return "is starting"
-    if job.get("state") != RUNNING:
-        return ""
-    used = {process.get("host") for process in _processes(job) if process.get("state") == RUNNING}
-    needed = [host for host in hosts if host in used or _former_name(host) in used]
-    return "runs on " + ", ".join(needed) if needed else ""
+    recorded = _recorded_hosts(job, silent)
+    needed = [host for host in hosts if name in running.get(host, ()) or host in recorded]
+    if needed:
+        return "runs on " + ", ".join(needed)
+    return "may run on " + ", ".join(silent) if is_active and silent and not job else ""
+
+
+def _recorded_hosts(job: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+    """Return those of the hosts on which the job runs according to its records.
+
+    With heartbeats in the future, an ended job could seem to run for long.
+    """
+    processes, latest = _processes(job), time.time() + CLOCK_LIMIT
+    if job.get("state") != RUNNING or any(not _is_before(process.get("heartbeat", 0.0), latest) for process in processes):
+        return []
+    used = {process.get("host") for process in processes if process.get("state") == RUNNING}
+    return [host for host in hosts if host in used or _former_name(host) in used]
+
+
+def _is_before(moment: Any, latest: float) -> bool:
+    return isinstance(moment, (int, float)) and moment <= latest
 
 
 def _former_name(host: str) -> str:

@@ -162,6 +162,11 @@ jobs:
           description: Why the queue could not be queried.
           returned: when it could not be queried
           type: str
+        held:
+          description: Whether root keeps the job's parameters on this host, as on each host of a job that waits.
+          returned: while the job waits
+          type: bool
+          version_added: 0.2.0
     export:
       description: State of the job's export to S3. See M(deeplearning.cluster.training_job_export).
       returned: when the job is or was exported

@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, Paths, participants
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
@@ -38,6 +38,9 @@ HOLD_SHARE = 0.05
 
 # Maximum seconds until a queue has started the processes of a job on its hosts, and their records are visible on another host.
 QUEUE_SECONDS = 120
+
+# Maximum seconds for which the queue of a waiting job may not respond. Otherwise, the files of an ended job could claim that it waits.
+QUEUE_PATIENCE = 3600
 
 # Seconds without a new heartbeat after which a line names the host. Processes send a heartbeat every 5 s.
 SILENCE_SECONDS = 15
@@ -77,9 +80,19 @@ class JobWatch:
 
     When processes have started, a message shows the number of processes, the path of the logs and the `hint`. `metrics` contains the last
     value of each key that the script has reported. The `file` with the metrics of the job, if any, is kept up to date.
+
+    A job can write anything into its files, even when it ends. The files therefore cannot make the watch wait forever: a job that has run
+    no longer waits in a queue, records that no longer change do not show a running job, and a queue must respond in time. If
+    `is_on_host` is true, the polls go through a host of the job, and the job waits only while root keeps its parameters there.
     """
 
-    def __init__(self, poll: Poll, arguments: Mapping[str, Any], hint: str, file: JobMetrics | None = None) -> None:
+    def __init__(
+        self, poll: Poll, arguments: Mapping[str, Any], hint: str, file: JobMetrics | None = None, *, is_on_host: bool = False
+    ) -> None:
+        self._is_on_host = is_on_host
+        self._has_run = False
+        self._heartbeats: object = None
+        self._changed = self._queue_answered = 0.0
         self.metrics: dict[str, Any] = {}
         self._file = file
         self._hint = hint
@@ -124,6 +137,7 @@ class JobWatch:
                 return self._settle(found)
             if left():
                 return found
+            self._check_life(found, now)
             if found["state"] == states.QUEUED:
                 began = time.monotonic()
             missing = missing_ranks(found)
@@ -153,6 +167,7 @@ class JobWatch:
         self._seen["progress_offset"] = found.pop("progress_offset")
         if "log_offsets" in found:
             self._seen["log_offsets"] = {**self._seen.get("log_offsets", {}), **found.pop("log_offsets")}
+        self._correct_state(found)
         if found["processes"] and self._hint:
             display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
@@ -168,6 +183,33 @@ class JobWatch:
             display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         self._show_silence(found)
         return found
+
+    def _correct_state(self, found: JobStatus) -> None:
+        """Set the state to `pending` if only the job's files say that the job waits in a queue."""
+        self._has_run = self._has_run or bool(found["processes"])
+        if found["state"] == states.QUEUED and (self._has_run or (self._is_on_host and not found["queue"].get("held"))):
+            found["state"] = states.PENDING
+
+    def _check_life(self, found: JobStatus, now: float) -> None:
+        """Raise AnsibleActionFail if the job's records have not changed, or if its queue has not responded, for too long."""
+        heartbeats = [(process["name"], process["heartbeat"]) for process in found["processes"]]
+        if heartbeats != self._heartbeats:
+            self._heartbeats, self._changed = heartbeats, now
+        problem = found["queue"].get("problem") if found["state"] == states.QUEUED else None
+        if not problem:
+            self._queue_answered = now
+        limit = self._arguments["heartbeat_timeout"] + CLOCK_LIMIT
+        if found["state"] == states.RUNNING and now - self._changed > limit:
+            raise AnsibleActionFail(
+                f"job {found['name']}: its records say that it is running, but have not changed for {limit} s. Check its hosts and their "
+                "storage."
+            )
+        if problem and now - self._queue_answered > QUEUE_PATIENCE:
+            raise AnsibleActionFail(
+                f"job {found['name']}: its queue has not responded for {QUEUE_PATIENCE} s: {problem.rstrip('.')}. The job was not stopped. "
+                "Run the same command again to wait for the job.",
+                result={"out_of_reach": True},
+            )
 
     def _write_metrics(self, found: JobStatus) -> None:
         """Update the file with the metrics. If the file cannot be written, show a warning once. The job is not affected."""

@@ -8,6 +8,7 @@ import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -54,16 +55,22 @@ class Nodes:
         hosts = {f"bert-worker{number}": self.node(number, answer) for number, answer in enumerate(answers, 2)}
         for host in hosts.values() if is_honest else ():
             del host["ansible_python_interpreter"]
+        return self.play([{"hosts": "trainers", "gather_facts": False, "tasks": tasks}], hosts, inject=inject)
+
+    def play(
+        self, plays: list[dict], hosts: dict[str, dict[str, object]], inject: bool = False, search: Sequence[Path] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the plays with these nodes. Programs in the directories of `search` come first."""
         inventory, book = self.folder / "inventory.yml", self.folder / "play.yml"
         inventory.write_text(yaml.safe_dump({"trainers": {"hosts": hosts}}))
-        book.write_text(yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "tasks": tasks}]))
+        book.write_text(yaml.safe_dump(plays))
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_INJECT_FACT_VARS": str(inject),
             "ANSIBLE_PIPELINING": "true",
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PATH": os.pathsep.join([*map(str, search), str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         }
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
         return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)

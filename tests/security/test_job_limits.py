@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     lifecycle,
     listing,
@@ -27,7 +26,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 
 from .jobs import DESCRIPTION, RECORD, Jobs
 
-ROOT = Path(__file__).resolve().parents[2]
 RUNNING = {key: value for key, value in RECORD.items() if key not in ("finished", "exit_code")} | {"state": "running"}
 YEAR_2106 = float((1 << 32) - 1)
 
@@ -90,13 +88,6 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
         "running": "running",
     }
     assert found["forged"]["failure"]["how"].startswith("has a heartbeat time in the future, 2106-02-07")
-
-
-def test_who_runs_the_playbook_can_end_nodes_whatever_records_say():
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/check_jobs_on.yml").read_text())
-    task = next(task for task in tasks if task["name"] == "Check that no job is running on the nodes to terminate")
-    assert task["when"].endswith("and not ignore_running_jobs | bool")
-    assert "add -e deeplearning_ignore_running_jobs=true" in task["ansible.builtin.assert"]["fail_msg"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")

@@ -237,7 +237,7 @@ def see(jobs):
     shown = [*listing.some(problems), *(line for job in found for line in job["lines"])]
     honest = next(job for job in found if job["name"] == "honest")
     assert honest["failure"]["how"] == "reached its time limit of 5 s"
-    jobs_on(found, ["deeplearning-worker1"])
+    jobs_on(found, ["deeplearning-worker1"], {})
     paths = records.Paths(str(jobs / "bad"))
     params = {
         "name": "bad",
@@ -445,7 +445,7 @@ def test_a_modules_result_with_other_values(seed):
     assert "ansible_facts" not in result
     for line in (line for job in result.get("jobs") or [] for line in job.get("lines") or []):
         assert is_harmless(line)
-    jobs_on(result.get("jobs"), ["deeplearning-worker1"])
+    jobs_on(result.get("jobs"), ["deeplearning-worker1"], {})
 
 
 def test_there_are_three_hundred_of_them(request):

@@ -214,13 +214,15 @@ class Queued(_Queued, total=False):
     """The contents of status/queue: the queue to which the job was submitted, the ID of its entry, and the time of the submission.
 
     If the job did not start on the allocated hosts, `failure` states the reason. The other keys are not in the file: `reason` says why the
-    job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be queried.
+    job waits, `before` is the number of waiting jobs with a higher priority, and `problem` says why the queue could not be queried. `held`
+    says whether root keeps the job's parameters on this host, which a job cannot change.
     """
 
     failure: str
     reason: str
     before: int
     problem: str
+    held: bool
 
 
 class Code(TypedDict, total=False):

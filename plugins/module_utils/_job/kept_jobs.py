@@ -16,7 +16,7 @@ import glob
 import os
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_exports, running_jobs, runtime_directories
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
 STARTED, KEPT = "/run/deeplearning/rejoin", "rejoin"
@@ -47,10 +47,10 @@ def write(place: str, job: str, content: bytes) -> None:
 def keep() -> str:
     """Copy the file of the job that runs on this host to the disk, and return the name of the job.
 
-    Return an empty string if the file could not be copied, or if something else also runs on this host, so that the host might not reboot.
+    Return an empty string if the file could not be copied, or if another job also runs on this host, so that the host might not reboot.
     """
     jobs = running_jobs()
-    if len(jobs) != 1 or running_exports():
+    if len(jobs) != 1:
         return ""
     try:
         with open(os.path.join(STARTED, jobs[0] + SUFFIX), "rb") as file:

@@ -61,6 +61,11 @@ LOCK = "/run/deeplearning.lock"
 # It is not `LOCK`, because a queue can take a long time to respond.
 QUEUE_LOCK = "/run/deeplearning-queue.lock"
 
+# The directory that contains a directory for each job that waits in a queue or that the queue has started.
+#
+# Everyone can find out whether a job has a directory. Only root can create the directories and read their files.
+HELD = "/var/lib/deeplearning-queue"
+
 # The directory in which each export has a directory while it runs on this host.
 EXPORTS = "/run/deeplearning/exports"
 SHARED_MEMORY = "/run/deeplearning/shm"
@@ -313,6 +318,11 @@ def running_jobs() -> list[str]:
 def running_exports() -> list[str]:
     """Return the names of the jobs that this host is exporting to S3."""
     return _listing(EXPORTS)
+
+
+def is_held(job: str) -> bool:
+    """Return whether this host keeps the parameters of the job, because the job waits in a queue or the queue has started it."""
+    return os.path.isdir(os.path.join(HELD, job))
 
 
 def runtime_directories(job: str) -> list[str]:

@@ -41,25 +41,28 @@ def is_needed(findings: Sequence[HealthFinding]) -> bool:
 def idle_host() -> Iterator[str]:
     """Wait until no job and no export runs on this host, and hold the lock without which none starts.
 
-    Yield why the host must not be rebooted, or an empty string if it may.
+    Yield why the host must not be rebooted, or an empty string if it may. After PATIENCE, exports no longer count: jobs can make their own
+    exports last for long, and the next export uploads what is missing.
     """
     end = time.monotonic() + PATIENCE
     with records.open_lock() as lock:
-        while not _lock_if_idle(lock):
-            if time.monotonic() > end:
-                yield "jobs or exports are running on it"
+        is_late = False
+        while not _lock_if_idle(lock, with_exports=not is_late):
+            if is_late:
+                yield "jobs are running on it"
                 return
             time.sleep(INTERVAL)
+            is_late = time.monotonic() > end
         yield ""
 
 
-def _lock_if_idle(lock: IO[str]) -> bool:
-    """Take the lock, and return whether nothing runs on this host. Otherwise, release the lock."""
+def _lock_if_idle(lock: IO[str], with_exports: bool) -> bool:
+    """Take the lock, and return whether no job and, if requested, no export runs on this host. Otherwise, release the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    is_idle = not records.running_jobs() and not records.running_exports()
+    is_idle = not records.running_jobs() and not (with_exports and records.running_exports())
     if not is_idle:
         fcntl.flock(lock, fcntl.LOCK_UN)
     return is_idle

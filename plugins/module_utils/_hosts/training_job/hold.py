@@ -37,11 +37,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
-# The directory that contains a directory for each job that was submitted to a queue from this cluster.
-#
-# Only root can read the directory.
-HELD = "/var/lib/deeplearning-queue"
-
 PARAMETERS = "parameters.json"
 
 # Seconds between two checks of whether the job's units have ended.
@@ -91,7 +86,7 @@ class QueuedJob(NamedTuple):
 
 def directory(job: str) -> str:
     """Return the directory of a job that was submitted to a queue."""
-    return os.path.join(HELD, job)
+    return os.path.join(records.HELD, job)
 
 
 def read_job(place: str) -> QueuedJob | None:
@@ -299,7 +294,7 @@ def check_addresses(hosts: list[dict[str, Any]], workers: list[dict[str, Any]]) 
 
 def stop_former_jobs(job: str) -> None:
     """Stop the remaining processes of other queued jobs, because the queue has allocated this host to this job alone. Raises UnitError."""
-    for other in os.listdir(HELD):
+    for other in os.listdir(records.HELD):
         if other != job and records.JOB_NAME.fullmatch(other) and has_processes(other):
             systemd.stop(run, other)
 

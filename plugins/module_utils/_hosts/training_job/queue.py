@@ -174,7 +174,8 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 def keep(name: str, document: Mapping[str, Any]) -> None:
     """Write the document with a job's parameters to this host, and the program that reads it."""
     place = hold.directory(name)
-    os.makedirs(hold.HELD, mode=0o700, exist_ok=True)
+    os.makedirs(records.HELD, exist_ok=True)
+    os.chmod(records.HELD, 0o711)
     records.delete([place])
     os.mkdir(place, 0o700)
     with open(os.path.join(place, "hold.zip"), "wb") as file:
@@ -195,7 +196,7 @@ def host_count(params: Mapping[str, Any]) -> int:
 def prune(run: users.RunCommand, queue: Queue) -> None:
     """Delete the parameters of jobs that have left the queue without starting on this host. Raises QueueError."""
     before = time.time() - SUBMISSION_TIMEOUT
-    held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(hold.HELD) if os.path.isdir(hold.HELD) else [])}
+    held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(records.HELD) if os.path.isdir(records.HELD) else [])}
     active = {name for name, entry in entries_of(run, queue, list(filter(None, held.values()))).items() if entry.is_active}
     for name, job in held.items():
         place = hold.directory(name)
@@ -281,9 +282,11 @@ def cancel(run: users.RunCommand, job: hold.QueuedJob) -> None:
 
 
 def complete(run: users.RunCommand, jobs: Sequence[JobStatus]) -> None:
-    """Extend the status of each queued job with the information from the queue."""
+    """Extend the status of each queued job with the information from the queue, and with what root knows about the job on this host."""
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
+        for job in waiting:
+            job["queue"]["held"] = records.is_held(job["name"])
         queue = QUEUES.get(name)
         try:
             found = recorded_entries(run, queue, waiting) if queue and is_installed(queue) else {}

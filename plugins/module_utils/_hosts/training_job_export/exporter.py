@@ -14,17 +14,19 @@ of the same size may have been written before the older one was uploaded.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import sys
 import threading
 import time
-from typing import Any, Dict, Iterable, Iterator, NamedTuple, Tuple, TypedDict, cast
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, listed, parse
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
+    FILES_LIMIT,
     GONE,
     KEY_LIMIT,
     ExportFile,
@@ -35,16 +37,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     select,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, ProcessRecord
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     Paths,
     attempt_state,
     delete,
+    is_held,
     newest_attempt,
     read_export,
     read_queued,
     read_records,
     read_verdict,
+    runtime_directories,
     with_state,
     write_json,
 )
@@ -54,8 +58,9 @@ GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.
 HEARTBEAT_INTERVAL = 5.0
 POLL_INTERVAL = 2.0
-# In seconds. A job whose processes have not started after this time will not start.
-START_TIMEOUT = 600.0
+# Seconds without a sign of life (see Exporter._lives) after which a job is over, whatever its files say. The job's processes start within
+# this time.
+LIFE_TIMEOUT = 600.0
 # Seconds between the times at which two hosts on standby take over an export.
 STANDBY_SECONDS = 10.0
 # In seconds. After a change to the role's policy, S3 may still deny access for a few seconds.
@@ -64,6 +69,8 @@ GRANT_TIMEOUT = 30.0
 ROUNDS = 3
 # Maximum number of files and bytes per run of the AWS CLI. After each run, the exported files are recorded.
 BATCH_FILES, BATCH_SIZE = 1000, 16 << 30
+# Maximum number of bytes in a line of the record of exported files: a size, a time and a key.
+LINE_LIMIT = KEY_LIMIT + 64
 # Maximum number of problems to name in a message, and of files to name in a plan.
 NAMED = 5
 PLAN_FILES = 1000
@@ -155,6 +162,7 @@ class Exporter:
     def __init__(self, spec: ExportSpec, links: str) -> None:
         self.spec, self.paths = spec, Paths(spec["directory"])
         self._links, self._passed = links, 0.0
+        self._alive, self._heartbeats = time.monotonic(), dict[str, float]()
         self._access = s3.Access(spec["region"], grant=GRANT)
         self._request, self._record = self.paths.export + ".request", self.paths.export + ".files"
 
@@ -168,8 +176,7 @@ class Exporter:
         state = State(self.paths, self.spec["destination"])
         self.attempt(state, last=not self.spec["follow"], patience=GRANT_TIMEOUT)
         if self.spec["follow"]:
-            begun = time.monotonic()
-            while not self._is_over(begun):
+            while not self._is_over():
                 if self._is_due():
                     self.attempt(state, last=False)
                 time.sleep(POLL_INTERVAL)
@@ -180,7 +187,6 @@ class Exporter:
 
     def _wait_for_loss(self) -> bool:
         """Wait while another host exports the job. Return whether that host is lost, or return False if the export is complete."""
-        begun = time.monotonic()
         patience = self.spec["heartbeat_timeout"] + self.spec["standby"] * STANDBY_SECONDS
         while True:
             with contextlib.suppress(OSError):
@@ -188,7 +194,7 @@ class Exporter:
             export = read_export(self.paths, patience)
             if export and export["state"] == LOST:
                 return True
-            if self._is_over(begun) and (export is None or export["state"] in (SUCCEEDED, FAILED)):
+            if self._is_over() and (export is None or export["state"] in (SUCCEEDED, FAILED)):
                 return False
             time.sleep(HEARTBEAT_INTERVAL)
 
@@ -216,11 +222,28 @@ class Exporter:
         interval = self.spec["interval"]
         return os.path.lexists(self._request) or bool(interval and time.monotonic() >= self._passed + interval)
 
-    def _is_over(self, begun: float) -> bool:
-        """Return whether the job is over, or has not started in time."""
-        has_begun = newest_attempt(self.paths).attempt >= self.spec["attempt"]
-        over = is_over(self.paths, self.spec["heartbeat_timeout"]) if has_begun else None
-        return time.monotonic() >= begun + START_TIMEOUT if over is None else over
+    def _is_over(self) -> bool:
+        """Return whether the job is over, or has not started in time.
+
+        The job's files can end the export, but cannot keep it running for longer than LIFE_TIMEOUT.
+        """
+        newest = newest_attempt(self.paths)
+        processes = read_records(newest)
+        if newest.attempt >= self.spec["attempt"] and is_attempt_over(newest, processes, self.spec["heartbeat_timeout"]):
+            return True
+        if self._lives(processes):
+            self._alive = time.monotonic()
+        return time.monotonic() >= self._alive + LIFE_TIMEOUT
+
+    def _lives(self, processes: Sequence[ProcessRecord]) -> bool:
+        """Return whether the job waits or runs on this host, which only root can record, or whether another host has sent a heartbeat.
+
+        A job that has ended can leave any heartbeats in its records, but can no longer change them.
+        """
+        heartbeats = {record["name"]: record["heartbeat"] for record in processes}
+        has_changed, self._heartbeats = heartbeats != self._heartbeats, heartbeats
+        job = os.path.basename(self.paths.directory)
+        return has_changed or bool(runtime_directories(job)) or is_held(job)
 
     def upload(self, state: State, rounds: int) -> dict[str, int]:
         """Upload new and changed files, and return the number of files and their total size in bytes. Raises DataError, SelectionError or
@@ -294,10 +317,11 @@ class Exporter:
         return {key: size for key, size, _tag in objects}
 
     def _read_known(self) -> KnownFiles:
-        """Return the files that were exported to this destination. Invalid lines are ignored."""
+        """Return the files that were exported to this destination. Invalid lines, and lines after as many as there can be, are ignored."""
         known: KnownFiles = {}
         with contextlib.suppress(FileNotFoundError), schema.open_regular(self._record) as file:
-            lines = (line.decode("utf-8", "replace").rstrip("\n") for line in file)
+            found = itertools.islice(iter(lambda: file.readline(LINE_LIMIT), b""), 1 + FILES_LIMIT)
+            lines = (line.decode("utf-8", "replace").rstrip("\n") for line in found)
             if next(lines, "") == self.spec["destination"]:
                 for line in lines:
                     size, _tab, rest = line.partition("\t")
@@ -344,16 +368,21 @@ class Exporter:
                 os.close(descriptor)
 
 
-def is_over(paths: Paths, heartbeat_timeout: float) -> bool | None:
-    """Return whether a job is over and all of its processes have ended, or None if no process has started.
+def is_over(paths: Paths, heartbeat_timeout: float) -> bool:
+    """Return whether a job is over and all of its processes have ended, according to its files."""
+    newest = newest_attempt(paths)
+    return is_attempt_over(newest, read_records(newest), heartbeat_timeout)
 
-    A job that was submitted to a queue may start at any time, unless its start has failed.
+
+def is_attempt_over(newest: Paths, found: Sequence[ProcessRecord], heartbeat_timeout: float) -> bool:
+    """Return whether the newest attempt of a job with these records is over and all of its processes have ended.
+
+    A job without records may start at any time, unless its queue could not start it.
     """
-    now, newest = time.time(), newest_attempt(paths)
-    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(newest)]
+    now = time.time()
+    processes = [with_state(record, now, heartbeat_timeout) for record in found]
     if not processes and newest.attempt == 1:
-        queued = read_queued(newest)
-        return "failure" in queued if queued else None
+        return "failure" in (read_queued(newest) or {})
     if any(process["state"] == RUNNING for process in processes):
         return False
     return states.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))

@@ -18,8 +18,8 @@ from ansible_collections.deeplearning.cluster.plugins.action import training_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 
-def answer(state="running", **more):
-    process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": 5.0}
+def answer(state="running", heartbeat=5.0, **more):
+    process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": heartbeat}
     job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
     return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
 
@@ -72,17 +72,71 @@ def test_the_longer_a_job_takes_the_fewer_polls_are_made(action, monkeypatch, sh
     action._task.args["show_logs"] = show_logs
     clock = iter([0, 0, 0, 19, 19, 60, 60, 3600, 3600, 3700])
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
-    action._execute_module = MagicMock(side_effect=[answer("succeeded" if number == 4 else "running") for number in range(5)])
+    action._execute_module = MagicMock(side_effect=[answer("succeeded" if number == 4 else "running", number) for number in range(5)])
     monkeypatch.setattr(job_watch.JobWatch, "_show_silence", lambda *_arguments: None)
     action.run(task_vars={})
     asked = [call.kwargs["module_args"]["hold"] for call in action._execute_module.call_args_list]
     assert asked == held
 
 
+HELD = {"queue": "slurm", "id": "7", "submitted": 5.0, "held": True}
+WAITS = {"processes": [], "process_count": 0, "queue": HELD}
+
+
+@pytest.fixture
+def years(monkeypatch):
+    """Let ten minutes pass between two polls."""
+    clock = SimpleNamespace(now=0.0)
+
+    def tick():
+        clock.now += 300
+        return clock.now
+
+    monkeypatch.setattr(job_watch.time, "monotonic", tick)
+    return clock
+
+
+@pytest.mark.usefixtures("years")
+@pytest.mark.parametrize(
+    ("before", "forged", "words"),
+    [
+        pytest.param([answer()], {"queue": HELD}, "wrote no record within", id="a job that has run"),
+        pytest.param([], {"queue": {**HELD, "held": False}}, "wrote no record within", id="a job without a queue"),
+        pytest.param([], {"queue": {**HELD, "problem": "no."}}, "has not responded for 3600 s: no. The job", id="no answer"),
+    ],
+)
+def test_a_forged_entry_in_a_queue_does_not_keep_the_watch_waiting(action, before, forged, words):
+    looks = iter([*before, *[answer("queued", **{**WAITS, **forged}) for _poll in range(100)]])
+    action._execute_module = lambda *_arguments, **_options: next(looks)
+    result = action.run(task_vars={})
+    assert result["failed"]
+    assert words in result["msg"]
+    assert len(list(looks)) > 80
+    assert result.get("out_of_reach", False) == ("responded" in words), "a job that waits is not stopped"
+
+
+def test_a_queue_may_fail_to_respond_from_time_to_time(action, years):
+    silent = {**WAITS, "queue": {**HELD, "problem": "squeue failed"}}
+    looks = [answer("queued", **(silent if poll % 3 else WAITS)) for poll in range(60)]
+    action._execute_module = MagicMock(side_effect=[*looks, answer("succeeded")])
+    assert not action.run(task_vars={}).get("failed")
+    assert years.now > 10 * job_watch.QUEUE_PATIENCE / 2
+
+
+@pytest.mark.usefixtures("years")
+def test_records_that_no_longer_change_do_not_keep_the_watch_waiting(action):
+    """An ended job can leave records that are valid one after the other."""
+    action._execute_module = MagicMock(side_effect=[answer() for _poll in range(100)])
+    result = action.run(task_vars={})
+    assert result["failed"]
+    assert "its records say that it is running, but have not changed for 360 s" in result["msg"]
+    assert action._execute_module.call_count < 10
+
+
 def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action, shown, monkeypatch):
     clock = iter(range(0, 10000, 30))
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
-    entry = {"queue": "slurm", "id": "7", "submitted": 5.0, "reason": "Resources", "before": 1}
+    entry = {**HELD, "reason": "Resources", "before": 1}
     none = {"processes": [], "process_count": 0}
     looks = [
         *[answer("queued", queue=entry, **none) for _look in range(3)],

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import START_TIMEOUT, jobs_on
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT
 
 
 def job(states, *, state="running", expected=None, age=0):
@@ -52,15 +53,15 @@ RUNNING = ("running", "running", "running")
     ],
 )
 def test_a_job_counts_where_it_runs_or_may(found, hosts, words):
-    assert jobs_on([found], hosts) == ([{"name": "digits", "words": words}] if words else [])
+    assert jobs_on([found], hosts, {}) == ([{"name": "digits", "words": words}] if words else [])
 
 
 def test_a_job_uses_its_spares_but_does_not_start_with_them():
     found = job(RUNNING, expected=2)
     found["processes"][2]["part"] = "standby"
-    assert jobs_on([found], ["c"]) == [{"name": "digits", "words": "digits runs on c"}]
+    assert jobs_on([found], ["c"], {}) == [{"name": "digits", "words": "digits runs on c"}]
     del found["processes"][1]
-    assert jobs_on([found], ["b"]) == [{"name": "digits", "words": "digits is starting"}]
+    assert jobs_on([found], ["b"], {}) == [{"name": "digits", "words": "digits is starting"}]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +75,9 @@ def test_a_job_uses_its_spares_but_does_not_start_with_them():
     ],
 )
 def test_what_is_no_record_of_a_job_is_left_out(answer):
-    assert jobs_on(answer, ["c"]) == []
+    assert jobs_on(answer, ["c"], {}) == []
     if isinstance(answer, list):
-        assert [found["name"] for found in jobs_on([*answer, {**job(RUNNING), "name": "real"}], ["c"])] == ["real"]
+        assert [found["name"] for found in jobs_on([*answer, {**job(RUNNING), "name": "real"}], ["c"], {})] == ["real"]
 
 
 @pytest.mark.parametrize(
@@ -94,25 +95,52 @@ def test_what_is_no_record_of_a_job_is_left_out(answer):
     ],
 )
 def test_a_job_whose_record_is_broken_may_run_anywhere(change):
-    assert jobs_on([{**job(RUNNING), **change}], ["d"]) == [{"name": "digits", "words": "digits is starting"}]
+    assert jobs_on([{**job(RUNNING), **change}], ["d"], {}) == [{"name": "digits", "words": "digits is starting"}]
 
 
 @pytest.mark.parametrize(("ago", "counts"), [(0, True), (START_TIMEOUT + 1, False), (-START_TIMEOUT - 1, False)])
 def test_a_job_that_starts_long_after_it_was_prepared(ago, counts):
     late = job(RUNNING[:1], expected=3, age=10**6)
     late["processes"][0]["started"] = time.time() - ago
-    assert bool(jobs_on([late], ["c"])) is counts
+    assert bool(jobs_on([late], ["c"], {})) is counts
+
+
+@pytest.mark.parametrize(
+    ("found", "hosts", "running", "words"),
+    [
+        pytest.param(job(RUNNING), ["c"], {"c": []}, None, id="only its records say so"),
+        pytest.param(job(RUNNING[:1], expected=3), ["c"], {"c": []}, None, id="only its records say that it starts"),
+        pytest.param(job(RUNNING[:1], expected=3), ["c"], {"a": ["digits"], "c": []}, "digits is starting", id="it starts"),
+        pytest.param(job((), state="pending"), ["c"], {"c": []}, "digits is starting", id="it was prepared just now"),
+        pytest.param(job(("succeeded",) * 3, state="succeeded"), ["c"], {"c": ["digits"]}, "digits runs on c", id="its records deny it"),
+        pytest.param(None, ["b", "c"], {"b": [], "c": ["digits"]}, "digits runs on c", id="without records"),
+        pytest.param(None, ["b", "c"], {"a": ["digits"], "b": []}, "digits may run on c", id="without records, and c is silent"),
+        pytest.param(None, ["b"], {"a": ["digits"], "b": []}, None, id="without records on a host that stays"),
+        pytest.param(job(RUNNING), ["b", "c"], {"b": []}, "digits runs on c", id="its records say so, and c is silent"),
+        pytest.param(None, ["c"], {"c": ["../x", "X", "\x1b"]}, None, id="names that no job can have"),
+    ],
+)
+def test_units_decide_for_the_hosts_that_have_answered(found, hosts, running, words):
+    assert jobs_on([found] if found else [], hosts, running) == ([{"name": "digits", "words": words}] if words else [])
+
+
+def test_heartbeats_in_the_future_keep_no_silent_host():
+    """An ended job could write records that are valid one after the other."""
+    found = job(RUNNING)
+    for index, process in enumerate(found["processes"]):
+        process["heartbeat"] = time.time() + index * CLOCK_LIMIT
+    assert jobs_on([found], ["c"], {}) == []
 
 
 def test_every_job_in_the_way_is_named():
     jobs = [{**job(RUNNING), "name": "new"}, job(RUNNING[:1]), {**job(RUNNING[:2]), "name": "old"}]
-    assert [found["name"] for found in jobs_on(jobs, ["b", "c"])] == ["new", "old"]
+    assert [found["name"] for found in jobs_on(jobs, ["b", "c"], {})] == ["new", "old"]
 
 
 def test_a_job_that_an_earlier_release_started_has_the_names_of_that_time():
     found = job(RUNNING)
     for process, number in zip(found["processes"], (1, 2, 3), strict=True):
         process["host"] = f"deeplearning-worker{number}"
-    assert jobs_on([found], ["demo-worker3"]) == [{"name": "digits", "words": "digits runs on demo-worker3"}]
-    assert jobs_on([found], ["demo-master"]) == [{"name": "digits", "words": "digits runs on demo-master"}]
-    assert jobs_on([found], ["demo-worker4"]) == []
+    assert jobs_on([found], ["demo-worker3"], {}) == [{"name": "digits", "words": "digits runs on demo-worker3"}]
+    assert jobs_on([found], ["demo-master"], {}) == [{"name": "digits", "words": "digits runs on demo-master"}]
+    assert jobs_on([found], ["demo-worker4"], {}) == []

@@ -79,7 +79,7 @@ def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path,
     module, _started = host
     monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/running/{job}-{process}")
-    monkeypatch.setattr(lifecycle.hold, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
     monkeypatch.setattr(systemd, "active_units", lambda _run, _name: ["deeplearning-digits-rank1.service"])
     monkeypatch.setattr(systemd, "stop", lambda _run, _name: None)
     monkeypatch.setattr(systemd, "remove_shared_memory", lambda _name: None)

@@ -58,7 +58,7 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.setattr(queue, "SEARCH", str(programs))
     monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "queue-lock"))
-    monkeypatch.setattr(hold, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
     return programs
 
 
@@ -165,8 +165,8 @@ def test_what_a_job_requests(changes, count, excluded, minutes):
     found = queue.request(slurm, parameters(metadata_directory="/m", **changes), SLURM)
     assert found.hosts == ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
     assert (found.job, found.host_count, found.excluded, found.minutes) == ("digits", count, excluded, minutes)
-    assert found.hold[-2:] == [f"{hold.HELD}/digits/hold", "hold"]
-    assert found.finish[-2:] == [f"{hold.HELD}/digits/hold", "finish"]
+    assert found.hold[-2:] == [f"{records.HELD}/digits/hold", "hold"]
+    assert found.finish[-2:] == [f"{records.HELD}/digits/hold", "finish"]
 
 
 def test_more_hosts_than_there_are_are_refused():
@@ -179,7 +179,8 @@ def test_parameters_are_kept_where_only_root_can_read_them(paths, monkeypatch):
     run = module(Slurm(), directory=os.path.dirname(paths.directory))
     assert queue.install(run, paths)["changed"]
     place = hold.directory("digits")
-    assert os.stat(hold.HELD).st_mode & 0o777 == os.stat(place).st_mode & 0o777 == 0o700
+    assert [os.stat(each).st_mode & 0o777 for each in (records.HELD, place)] == [0o711, 0o700]
+    assert (records.is_held("digits"), records.is_held("other")) == (True, False)
     assert os.stat(os.path.join(place, hold.PARAMETERS)).st_mode & 0o777 == 0o600
     job = hold.read_job(place)
     assert (job.queue, job.name, job.paths) == ("slurm", "digits", paths)
@@ -267,7 +268,7 @@ def test_a_waiting_job_has_a_reason_and_a_place():
     job, other = status(), {"name": "other", "state": "running"}
     queue.complete(Slurm("9 PENDING deeplearning.cluster digits <> Resources\n", "7\n8\n9\n"), [job, other])
     assert job["state"] == "queued"
-    assert job["queue"] == {"queue": "slurm", "id": "9", "submitted": 5.0, "reason": "Resources", "before": 2}
+    assert job["queue"] == {"queue": "slurm", "id": "9", "submitted": 5.0, "held": False, "reason": "Resources", "before": 2}
     assert other == {"name": "other", "state": "running"}
 
 

@@ -76,7 +76,7 @@ def cluster(tmp_path, monkeypatch, units):
 @pytest.fixture
 def job(paths, tmp_path, monkeypatch):
     unpack.make_directories(paths)
-    monkeypatch.setattr(hold, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
     place = tmp_path / "held/digits"
     place.mkdir(parents=True)
     directory = os.path.dirname(paths.directory)
@@ -232,7 +232,7 @@ def test_a_resource_manager_that_does_not_respond_is_asked_again(cluster, job, r
 
 
 def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypatch, tmp_path):
-    monkeypatch.setattr(hold, "HELD", str(tmp_path / "all"))
+    monkeypatch.setattr(records, "HELD", str(tmp_path / "all"))
     place = hold.directory("digits")
     commands = []
 
@@ -512,6 +512,6 @@ def test_the_unit_of_a_host():
     assert commands[0] == ["systemctl", "stop", "deeplearning_hold-digits.service"]
     assert commands[1][:4] == ["systemd-run", "--quiet", "--collect", "--unit=deeplearning_hold-digits.service"]
     assert "--property=TimeoutStopSec=90" in commands[1]
-    assert commands[1][-3:] == ["/bin/sh", f"{hold.HELD}/digits/hold", "reserve"]
+    assert commands[1][-3:] == ["/bin/sh", f"{records.HELD}/digits/hold", "reserve"]
     with pytest.raises(systemd.UnitError, match=r"systemd-run could not start deeplearning_hold-digits\.service: no"):
         reservation.start(lambda _command: (1, "", "no\n"), "digits", 30)

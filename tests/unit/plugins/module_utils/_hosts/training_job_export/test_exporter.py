@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, read_export
 from local_cloud.testing import wait_until
 
@@ -407,12 +408,64 @@ def test_a_failure_while_the_job_runs_is_tried_again_after_the_interval(job, buc
 
 @pytest.mark.usefixtures("quick")
 def test_a_job_that_does_not_start_is_not_followed_for_ever(job, bucket, monkeypatch):
-    monkeypatch.setattr(exporter, "START_TIMEOUT", 0.05)
+    monkeypatch.setattr(exporter, "LIFE_TIMEOUT", 0.05)
     assert job.run(follow=True)["state"] == "succeeded"
 
 
+@pytest.fixture
+def root(job, tmp_path, monkeypatch):
+    """Return the directories in which root records on this host that the job runs, and that it waits in a queue."""
+    monkeypatch.setattr(exporter, "LIFE_TIMEOUT", 0.3)
+    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(records, "runtime_directory", lambda name, process: str(tmp_path / f"run/{name}-{process}"))
+    return {"runs": tmp_path / "run/digits-rank0", "waits": tmp_path / "held/digits"}
+
+
+ENTRY = json.dumps({"queue": "slurm", "id": "7", "submitted": 5.0})
+
+
+@pytest.mark.usefixtures("quick", "root")
+@pytest.mark.parametrize("forged", ["queue", "heartbeat", "attempt"])
+def test_files_that_no_longer_change_do_not_keep_an_export(job, bucket, forged):
+    job.write("logs/rank0.log", "the end")
+    if forged == "queue":
+        job.write("status/queue", ENTRY)
+    if forged == "heartbeat":
+        job.record("running")
+        os.utime(job.paths.record("rank0"), (time.time() + 300,) * 2)
+    spec = {"attempt": 2} if forged == "attempt" else {}
+    assert job.run(follow=True, **spec)["state"] == "succeeded"
+    assert "logs/rank0.log" in bucket.objects
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("state", ["runs", "waits"])
+def test_an_export_lasts_while_root_says_that_the_job_does(job, bucket, root, state):
+    root[state].mkdir(parents=True)
+    job.write("status/queue", ENTRY)
+    following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
+    following.start()
+    following.join(1)
+    assert following.is_alive()
+    root[state].rmdir()
+    following.join(60)
+    assert job.state()["state"] == "succeeded"
+
+
+@pytest.mark.usefixtures("quick", "root")
+def test_an_export_lasts_while_other_hosts_send_heartbeats(job, bucket):
+    following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
+    following.start()
+    for _heartbeat in range(20):
+        job.record("running")
+        following.join(0.05)
+    assert following.is_alive()
+    following.join(60)
+    assert job.state()["state"] == "succeeded"
+
+
 def test_a_job_in_a_queue_may_start_at_any_time(job):
-    assert exporter.is_over(job.paths, 60) is None
+    assert exporter.is_over(job.paths, 60) is False
     job.write("status/queue", '{"queue": "slurm", "id": "7", "submitted": 5.0}')
     assert exporter.is_over(job.paths, 60) is False
     job.write("status/queue", '{"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "no space"}')
