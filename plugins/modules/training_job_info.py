@@ -102,6 +102,8 @@ jobs:
     state:
       description:
         - The state of the job. A job that was removed from its queue before it started has the state V(stopped).
+        - V(lost) means that a process without heartbeats has caused the end of the job, for example on a host that has disappeared. With
+          V(failed), the cause is known from a record. The order in which other processes fail as a result does not matter.
       type: str
       choices: [pending, queued, running, succeeded, failed, stopped, lost]
     over:

@@ -98,8 +98,14 @@ def test_the_first_failing_rank_is_named_and_nothing_is_left(cluster):
 
 def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     script = """
-        import json, os, sys
-        print(json.dumps([sys.argv[1:], os.environ["KIND"], os.environ["TOKEN"], os.environ["DEEPLEARNING_WORKERS_COUNT"]]))
+        import json, os, pathlib, sys, time
+        print(json.dumps([sys.argv[1:], os.environ["KIND"], os.environ["TOKEN"], os.environ["DEEPLEARNING_WORKERS_COUNT"]]), flush=True)
+        # The job stops its server when all workers have ended, so a worker waits until the server has printed as much as the worker itself.
+        kind, number = (argument.partition("=")[2] for argument in sys.argv[-2:])
+        logs = pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "logs")
+        server, own = logs / "ps0.log", logs / f"{kind}{number}.log"
+        while not server.exists() or len(server.read_text().splitlines()) < len(own.read_text().splitlines()):
+            time.sleep(0.1)
     """
     secret = "battery-horse"
     job = {
@@ -124,9 +130,8 @@ def test_commands_are_shown_and_written_as_scripts_that_run_by_hand(cluster):
     assert started.returncode == 0, started.stdout + started.stderr
     assert not cluster.info("by-hand")["printed"], "a printed job that starts counts as a job that is starting"
     for name, kind in (("ps0", "server"), ("worker0", "any"), ("worker1", "any"), ("worker2", "any")):
-        by_script, *by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
-        # When all workers have ended, the job stops its servers, possibly before the servers have printed anything.
-        assert by_unit == [by_script] or (kind == "server" and not by_unit)
+        by_script, by_unit = cluster.read(f"/efs/jobs/by-hand/logs/{name}.log").splitlines()
+        assert by_script == by_unit
         arguments, *found = json.loads(by_script)
         assert found == [kind, secret, "3"]
         assert arguments[0] == "two words"

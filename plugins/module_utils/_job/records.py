@@ -661,7 +661,7 @@ def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_ti
     `heartbeat_timeout` seconds.
     """
     following = read_following(paths)
-    state = verdict["state"] if verdict else job_state(processes)
+    state = final_state(verdict, processes, following)
     starting = paths.attempt > 1 and not processes
     if not starting:
         may_restart = verdict.get("restartable") if verdict else any(process.get("restartable") for process in processes)
@@ -671,6 +671,45 @@ def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_ti
     if _answers(processes, before["decided"] if before else 0.0, heartbeat_timeout):
         return RUNNING
     return LOST if starting else state
+
+
+def final_state(verdict: Verdict | None, processes: Sequence[ProcessRecord], following: Following | None) -> str:
+    """Return the state of an attempt according to its verdict, its records and what follows the attempt."""
+    state = verdict["state"] if verdict else job_state(processes)
+    if state not in (FAILED, LOST):
+        return state
+    failure = verdict["failure"] if verdict else first_failure(processes)
+    return decided_state(state, following) or failed_state(state, processes, failure)
+
+
+def decided_state(state: str, following: Following | None) -> str:
+    """Return the final state of an attempt without success if the hosts have decided to end the job, otherwise an empty string.
+
+    The hosts have then waited for the heartbeats that they needed to know the cause. A stop by an operator does not change the state.
+    """
+    if not following or following["action"] != recovery.STOP:
+        return ""
+    found = following["failure"]["state"] if "failure" in following else state
+    return found if found in (FAILED, LOST) else state
+
+
+def failed_state(state: str, processes: Sequence[ProcessRecord], failure: ProcessRecord | None) -> str:
+    """Return the final state of an attempt without success: `lost` if a process without heartbeats has caused its end, otherwise `failed`.
+
+    If a host disappears, it is a race whether other processes fail first or the host's heartbeat becomes too old. The state is therefore
+    that of the cause, and the attempt counts as running until the cause is known: until each process that the records show as running has
+    sent a heartbeat after the failure, has ended, or is lost. `failure` is the process that the verdict names, or the first failure, and
+    `state` is the state of the attempt according to it.
+    """
+    if failure is None or failure["state"] not in (FAILED, LOST):  # written by the job itself
+        return state
+    if failure["state"] == LOST:  # the process's host may have recorded its end since
+        failure = next((each for each in processes if (each["name"], each["state"]) == (failure["name"], FAILED)), failure)
+    moment = last_moment(failure)
+    if any(each["state"] == RUNNING and each["heartbeat"] < moment and each["part"] not in MAY_BE_LOST for each in processes):
+        return RUNNING
+    found = cause(processes, failure)
+    return found["state"] if found else state
 
 
 def _answers(processes: Sequence[ProcessRecord], decided: float, heartbeat_timeout: float) -> bool:

@@ -921,6 +921,80 @@ def test_a_failure_ends_a_job_that_may_be_restarted_only_with_the_decision(job, 
     assert records.read_state(job, 60) == expected
 
 
+CONNECTION = {"cause": {"kind": "script_error", "what": "RuntimeError", "message": "Connection reset by peer"}}
+GONE = {"heartbeat": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "processes", "expected"),
+    [
+        pytest.param(process(1, "lost", **GONE), [process(0, "stopped", 30.0), process(1, "lost", **GONE)], "lost", id="a host is lost"),
+        pytest.param(
+            process(0, "failed", 12.0, **CONNECTION),
+            [process(0, "failed", 12.0, **CONNECTION), process(1, "running", **GONE)],
+            "running",
+            id="a host is silent, and its peers have failed",
+        ),
+        pytest.param(
+            process(0, "failed", 12.0, **CONNECTION),
+            [process(0, "failed", 12.0, **CONNECTION), process(1, "lost", **GONE)],
+            "lost",
+            id="a host is lost, and its peers failed first",
+        ),
+        pytest.param(
+            process(0, "failed", 12.0), [process(0, "failed", 12.0), process(1, "running", **GONE)], "running", id="its peers timed out"
+        ),
+        pytest.param(
+            process(0, "failed", 12.0), [process(0, "failed", 12.0), process(1, "lost", **GONE)], "lost", id="they timed out first"
+        ),
+        pytest.param(None, [process(0, "failed", 12.0, **CONNECTION), process(1, "lost", **GONE)], "lost", id="without a verdict"),
+        pytest.param(
+            process(1, "failed", 12.0), [process(0, "stopped", 15.0), process(1, "failed", 12.0)], "failed", id="a supervisor is killed"
+        ),
+        pytest.param(
+            process(1, "lost", **GONE),
+            [process(0, "stopped", 30.0), process(1, "failed", 31.0)],
+            "failed",
+            id="a supervisor was killed, and its host recorded this late",
+        ),
+        pytest.param(
+            process(0, "failed", 12.0),
+            [process(0, "failed", 12.0), process(1, "running", heartbeat=12.5)],
+            "failed",
+            id="the others live",
+        ),
+        pytest.param(
+            process(0, "failed", 12.0),
+            [process(0, "failed", 12.0), process(1, "running", part="spare", **GONE)],
+            "failed",
+            id="a spare is silent",
+        ),
+        pytest.param(process(0, "running"), [process(0, "running")], "failed", id="a verdict that the job has written"),
+    ],
+)
+def test_the_final_state_is_that_of_the_cause(verdict, processes, expected):
+    """The order of the events does not matter."""
+    failure = verdict or records.first_failure(processes)
+    state = verdict["state"] if verdict and verdict["state"] in ("failed", "lost") else "failed"
+    for order in (processes, processes[::-1]):
+        assert records.failed_state(state, order, failure) == expected
+
+
+@pytest.mark.parametrize(
+    ("following", "expected"),
+    [
+        (None, ""),
+        ({"action": "restart", "failure": {"state": "lost"}}, ""),
+        ({"action": "stop", "failure": {"state": "lost"}}, "lost"),
+        ({"action": "stop", "failure": {"state": "failed"}}, "failed"),
+        ({"action": "stop", "failure": {"state": "running"}}, "failed"),
+        ({"action": "stop"}, "failed"),
+    ],
+)
+def test_the_decision_of_the_hosts_is_final(following, expected):
+    assert records.decided_state("failed", following) == expected
+
+
 @pytest.mark.parametrize(("now", "expected"), [(1060.0, "running"), (1061.0, "lost")])
 def test_a_job_without_a_verdict_has_the_state_of_its_processes(job, monkeypatch, now, expected):
     monkeypatch.setattr(records.time, "time", lambda: now)
