@@ -86,7 +86,7 @@ class StorageWatch:
     def _look(self, find: Callable[[str], StorageProblem | None]) -> None:
         for path in self._places:
             with contextlib.suppress(OSError):
-                found = find(path)
+                found = find(path) if os.path.isdir(path) else None
                 if found:
                     self._seen[path] = (time.monotonic(), os.stat(path).st_dev, found)
 

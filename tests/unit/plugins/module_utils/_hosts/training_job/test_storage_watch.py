@@ -84,6 +84,16 @@ def test_the_error_of_a_small_file_says_what_is_wrong(tmp_path, monkeypatch, num
     assert os.listdir(tmp_path) == []
 
 
+def test_only_directories_count(tmp_path, monkeypatch):
+    """The environment contains paths of programs, such as SHELL, and the sandbox mounts their directories read-only."""
+    program = tmp_path / "bash"
+    program.touch()
+    monkeypatch.setattr(storage_watch, "free_problem", lambda path: StorageProblem(path, "read_only"))
+    watch = StorageWatch()
+    watch.start([str(program)])
+    assert watch.problems() == []
+
+
 def test_storage_that_hangs_does_not_delay_a_failure(tmp_path, monkeypatch):
     released = threading.Event()
     monkeypatch.setattr(storage_watch, "PATIENCE", 0.1)
