@@ -28,7 +28,7 @@ options:
   partition:
     description: Partition of the account.
     type: str
-    choices: [aws, aws-cn, aws-us-gov]
+    choices: [aws, aws-cn, aws-eusc, aws-us-gov]
     default: aws
   region:
     description: The only region that the policies allow. By default, the policies allow all regions.

@@ -10,8 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible.errors import AnsibleError
-from ansible_collections.deeplearning.cluster.plugins.lookup.iam_policies import LookupModule
+from ansible_collections.deeplearning.cluster.plugins.lookup.iam_policies import DOCUMENTATION, LookupModule
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -37,6 +39,10 @@ def test_the_options_limit_the_policies():
     assert bucket in text
     assert '"aws:RequestedRegion": "cn-north-1"' in text
     assert "arn:aws:" not in text
+
+
+def test_all_partitions_can_be_chosen():
+    assert yaml.safe_load(DOCUMENTATION)["options"]["partition"]["choices"] == list(PARTITIONS)
 
 
 @pytest.mark.parametrize("term", ["", None, ["bert"]])
