@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
 
@@ -33,7 +34,7 @@ class ActionModule(ActionBase):
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
         given = validation.validated_parameters
-        display.display(given["msg"])
+        show(given["msg"])
         asked = given["ask"] and not self._task.check_mode
         answer = ask(given["question"]) if asked else None
         if answer is not None and answer != "yes":

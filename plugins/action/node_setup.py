@@ -12,14 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
-
-display = Display()
 
 MODULE = "deeplearning.cluster.node_setup"
 SHOW_SECONDS = 10.0
@@ -76,7 +73,7 @@ class ActionModule(NodeAction, module="node_setup"):
             running = next((step for step in steps if step["number"] == progress["number"]), None)
             if running and (progress["number"] != shown_number or now >= shown_at + SHOW_SECONDS):
                 shown_number, shown_at = progress["number"], now
-                display.display(ProgressLine(f"{self._host}: set-up {described(running)}, {progress['seconds']} s"))
+                show(ProgressLine(f"{self._host}: set-up {described(running)}, {progress['seconds']} s"))
             time.sleep(PAUSE)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 
 MODULE = "deeplearning.cluster.training_job_cleanup"
 
@@ -24,7 +25,7 @@ class ActionModule(NodeAction, module="training_job_cleanup"):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         answer = self._execute_module(MODULE, task_vars=task_vars)
-        for problem in answer.get("problems") or []:
+        for problem in Budget().messages(answer.get("problems") or [], "problems"):
             display.warning(problem)
         for name in [*(job["name"] for job in answer.get("jobs") or []), *(answer.get("kept") or []), *(answer.get("running") or [])]:
             if not JOB_NAME.fullmatch(name):

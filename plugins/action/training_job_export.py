@@ -12,6 +12,7 @@ from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import human
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.background import until_finished
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
 
@@ -26,7 +27,7 @@ class ActionModule(NodeAction, module="training_job_export"):
         answer = until_finished(self, dict(self._task.args), task_vars, text)
         if not answer.get("failed") and "files" in answer:
             line = f"{self._task.args['name']}: {summary(answer, check_mode=self._task.check_mode)}"
-            display.display(line)
+            show(line)
             if answer.get("changing"):
                 display.warning(f"{self._task.args['name']}: {changing(answer['changing'])}")
         return {**result, **answer}

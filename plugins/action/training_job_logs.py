@@ -13,15 +13,13 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
-
-display = Display()
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
@@ -54,9 +52,9 @@ class ActionModule(NodeAction, module="training_job_info"):
         with self.reading(task_vars):
             is_followed = given["follow"] and not self._task.check_mode
             found = follow(poll, arguments) if is_followed else JobWatch(poll, arguments, "").poll()
-            display.display(found["lines"][0])
+            show(found["lines"][0])
         if is_followed and is_over(found["state"]):
-            display.display(f"To write a report about the job, run: {playbook_command('report')} -e training_job_name={given['name']}")
+            show(f"To write a report about the job, run: {playbook_command('report')} -e training_job_name={given['name']}")
         return {**result, "job": found}
 
 
@@ -72,9 +70,7 @@ def follow(poll: Poll, arguments: Mapping[str, Any]) -> JobStatus:
             os.kill(os.getppid(), signal.SIGINT)
         else:
             pressed.set()
-            display.display(
-                f"{arguments['name']}: the job continues, and this run ends within {POLL_SECONDS} s; press Ctrl-C again to end it at once"
-            )
+            show(f"{arguments['name']}: the job continues, and this run ends within {POLL_SECONDS} s; press Ctrl-C again to end it at once")
 
     with interrupts(leave) as listening:
         hint = "press Ctrl-C to end this run; the job continues" if listening else "the job continues if Ansible is interrupted"

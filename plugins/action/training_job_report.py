@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report impor
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
 
@@ -51,7 +52,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         copied = self._put(dest, variables)
         if copied.get("failed"):
             return copied
-        display.display(f"{self._task.args['name']}: the report is at {dest}")
+        show(f"{self._task.args['name']}: the report is at {dest}")
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
 
@@ -46,10 +48,9 @@ class ActionModule(NodeAction, module="training_job_info"):
                 lines = shown(result["jobs"], arguments, gone)
                 if directory and not self._task.check_mode:
                     write_metrics(directory, result["jobs"][0], task_vars or {})
-            for problem in result.get("problems") or []:
+            for problem in Budget().messages(result.get("problems") or [], "problems"):
                 display.warning(problem)
-            for line in lines:
-                display.display(line)
+            show(Budget().lines(lines))
         return result
 
 

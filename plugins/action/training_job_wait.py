@@ -14,10 +14,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ENDED
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
 
@@ -78,8 +80,7 @@ class ActionModule(NodeAction, module="training_job_info"):
             if found["state"] != states.SUCCEEDED:
                 message = formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
                 result.update(failed=True, msg=message)
-        for line in lines:
-            display.display(line)
+        show(Budget().lines(lines))
         return {**result, "summary": lines}
 
 
@@ -109,5 +110,5 @@ def interrupted(name: str, answer: str) -> dict[str, Any]:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"{playbook_command(each)} -e training_job_name={name}" for each in ("logs", "stop"))
     message = f"Job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
-    display.display(message)
+    show(message)
     return {"interrupted": answer, "msg": message}

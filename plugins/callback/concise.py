@@ -33,7 +33,7 @@ import functools
 import json
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes, failures
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 
 # Host variables whose values may appear in messages in place of the host's inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")
@@ -57,7 +58,11 @@ ARGUMENTS = "Validating arguments against arg spec"
 ARGUMENTS_TITLE = "Check the types of the variables"
 WIDTH = 120
 DIFF_LINES = 40
-FAILURES = 4
+# Maximum number of different failures, and of different diffs, to show for a task.
+FAILURES, DIFFS = 4, 4
+# Maximum number of lines for the failures, unreachable hosts and warnings of a task, in this order, because hosts determine their number.
+TASK_LINES = 20
+USE_V = ", use -v to show them"
 # These modules change a job's files, but not the configuration of a host. The summary says whether the job was started or stopped.
 JOB = "deeplearning.cluster.training_job"
 JOB_WAIT = f"{JOB}_wait"
@@ -260,7 +265,8 @@ class CallbackModule(DefaultCallback):
         if changes.changes_of(result.result) is None:
             for each in items(result.result):
                 if each.get("diff") and each.get("changed"):
-                    self._add(result, "diffs", self._get_diff(each["diff"]).strip("\n"))
+                    diffs = each["diff"] if isinstance(each["diff"], list) else [each["diff"]]
+                    self._add(result, "diffs", self._get_diff(Budget().diffs(diffs)).strip("\n"))
 
     def _events(self, result: Any) -> TaskEvents:
         """Return the events of the task to which the result belongs. Strategies other than linear interleave the results of several
@@ -275,12 +281,12 @@ class CallbackModule(DefaultCallback):
     def _add(self, result: Any, kind: str, text: str) -> None:
         variables = result.host.get_vars() if kind in FOLDED else {}
         aliases = [result.host.get_name(), *(str(variables[name]) for name in ALIASES if variables.get(name))]
-        getattr(self._events(result), kind).add(text, result.host.get_name(), aliases if kind in FOLDED else [])
+        getattr(self._events(result), kind).add(Budget().cut(text), result.host.get_name(), aliases if kind in FOLDED else [])
 
     def _add_warnings(self, result: Any) -> None:
-        for warning in result.warnings:
-            if HARMLESS not in warning.event.msg:
-                self._add(result, "warnings", clean_line(warning.event.msg))
+        texts = [warning.event.msg for warning in result.warnings if HARMLESS not in warning.event.msg]
+        for text in Budget().messages(texts, "warnings"):
+            self._add(result, "warnings", text)
         self._events(result)
         self._handle_warnings({"deprecations": result.result.pop("deprecations", None)})
 
@@ -323,18 +329,29 @@ class CallbackModule(DefaultCallback):
         self._screen.clear()
 
     def _show(self, events: TaskEvents) -> None:
-        for text, hosts in events.warnings:
-            self._display.warning(f"{text} (also on {host_names(hosts[1:], ())})" if hosts[1:] else text)
+        failed = self._failures(events)
+        unreachable = self._unreachable(list(events.unreachable), max(1, TASK_LINES - line_count(failed) - 1))
+        self._show_warnings(events, max(1, TASK_LINES - line_count(failed) - len(unreachable)))
         for line, color in events.lines:
             self._display.display(textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False), color=color)
         for name, hosts in events.changed:
             self._show_changed(events, clean_line(name), hosts)
-        for text, hosts in events.diffs:
+        diffs = list(events.diffs)
+        for text, hosts in diffs[:DIFFS]:
             self._show_block(f"{self._who(events, hosts) or events.name}:", text.splitlines(), DIFF_LINES)
+        if diffs[DIFFS:]:
+            self._display.display(f"... ({len(diffs) - DIFFS} more diffs{USE_V})")
         for text, hosts in events.messages:
             self._show_message(events, text, hosts)
-        self._show_failures(events)
-        self._show_unreachable(list(events.unreachable))
+        for text in failed:
+            self._show_error(text, constants.COLOR_ERROR)
+        for text in unreachable:
+            self._show_error(text, constants.COLOR_UNREACHABLE)
+
+    def _show_warnings(self, events: TaskEvents, room: int) -> None:
+        also = [(text, host_names(hosts[1:], ()) if hosts[1:] else "") for text, hosts in events.warnings]
+        for text in fitting([f"{text} (also on {hosts})" if hosts else text for text, hosts in also], room, "warnings"):
+            self._display.warning(text)
 
     def _show_changed(self, events: TaskEvents, name: str, hosts: list[str]) -> None:
         who, verb = self._who(events, hosts), "would change" if events.is_check else "changed"
@@ -350,35 +367,36 @@ class CallbackModule(DefaultCallback):
             text = "\n" + textwrap.indent(text, "  ")
         self._display.display(f"{who}: {text}" if who else text)
 
-    def _show_failures(self, events: TaskEvents) -> None:
-        groups = list(events.failures)
-        limit = max(2, failures.LINES // max(1, min(len(groups), FAILURES)))
+    def _failures(self, events: TaskEvents) -> list[str]:
+        """Return why a task failed, as texts."""
+        groups, texts = list(events.failures), []
+        number = min(len(groups), FAILURES)
+        limit = failures.LINES if number <= 1 else failures.LINES // number - 1
         for text, hosts in groups[:FAILURES]:
             who = self._who(events, hosts)
-            self._show_error(f"FAILED: {events.name} ({who})" if who else f"FAILED: {events.name}", constants.COLOR_ERROR)
-            self._show_error(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "), constants.COLOR_ERROR)
+            texts.append(f"FAILED: {events.name} ({who})" if who else f"FAILED: {events.name}")
+            texts.append(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "))
         rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
-        if rest:
-            text = f"The task also failed on {host_names(rest, ())}, with other errors. Use -v to show them."
-            self._show_error(text, constants.COLOR_ERROR)
+        return [*texts, f"The task also failed on {host_names(rest, ())}, with other errors. Use -v to show them."] if rest else texts
 
     def _show_error(self, text: str, color: str) -> None:
         self._display.display(text, color=color, stderr=self.get_option("display_failed_stderr"))
 
-    def _show_unreachable(self, groups: list[tuple[str, list[str]]]) -> None:
-        """Show why hosts are unreachable, and then which other hosts SSH reaches only through one of these hosts."""
+    def _unreachable(self, groups: list[tuple[str, list[str]]], room: int) -> list[str]:
+        """Return why hosts are unreachable, and which other hosts SSH reaches only through one of these hosts, in at most `room` lines."""
         unreachable = {host for _text, hosts in groups for host in hosts}
         behind: dict[str, list[str]] = {}
+        lines = []
         for text, hosts in groups:
             other = failures.other_host(text)
             if other in unreachable:
                 behind.setdefault(other, []).extend(hosts)
                 continue
-            self._show_error(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}", constants.COLOR_UNREACHABLE)
+            lines.append(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}")
         for other, hosts in behind.items():
             them = "it" if len(hosts) == 1 else "them"
-            told = f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, because SSH reaches {them} through {other}."
-            self._show_error(told, constants.COLOR_UNREACHABLE)
+            lines.append(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, because SSH reaches {them} through {other}.")
+        return fitting(lines, room, "unreachable hosts")
 
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
         rest = len(lines) - limit
@@ -420,6 +438,15 @@ class CallbackModule(DefaultCallback):
             yield f"Plan: {'; '.join(_plan(totals)) or 'nothing to change'}", None
         elif totals.provisions or parts:
             yield f"Done in {seconds}: {done}.", None
+
+
+def fitting(lines: Sequence[str], room: int, what: str) -> list[str]:
+    """Return at most `room` lines. If lines are left out, the last line says how many."""
+    return list(lines) if len(lines) <= room else Budget(room - 1).messages(lines, what + USE_V)
+
+
+def line_count(texts: Sequence[str]) -> int:
+    return sum(text.count("\n") + 1 for text in texts)
 
 
 def _plan(totals: Totals) -> list[str]:

@@ -248,7 +248,9 @@ jobs:
       description: Number of processes in the job, excluding standby processes. The number is V(0) until a process has started.
       type: int
     processes:
-      description: Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
+      description:
+        - Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
+        - Without O(name), the value is empty for jobs that have ended, except the newest job.
       type: list
       elements: dict
       contains:
@@ -256,7 +258,8 @@ jobs:
           description: The index of the process in the job.
           type: int
         ranks:
-          description: Rank of this training process, or ranks of the training processes that it starts.
+          description: Rank of this training process, or ranks of the training processes that it starts. Some ranks are left out if all
+            processes together have more than 20000.
           returned: with O(name)
           type: list
           elements: int

@@ -23,14 +23,23 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import (
+    RUN_SIZE,
+    TEXT,
+    VALUES,
+    Budget,
+    RunBudget,
+    size_of,
+)
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice, login_of
@@ -39,10 +48,25 @@ display = Display()
 
 MODULES = Path(__file__).resolve().parents[1] / "modules"
 
-# Maximum size of a command's output in bytes. The logs and the progress of a long job are returned by several commands.
-ANSWER_LIMIT = 64 << 20
+
+class Limits(NamedTuple):
+    """Maximum size of a command's output in bytes, and maximum number of values in the result of a module."""
+
+    size: int
+    values: int = VALUES
+
+
+# The limits of most modules, and those of modules that return logs, the records or parameters of jobs, or lists of files. The logs and the
+# progress of a long job are returned by several commands. The result of a report does not reach the main process of Ansible.
+USUAL = Limits(4 << 20)
+LARGE: Mapping[str, Limits] = {
+    "dataset": Limits(16 << 20),
+    "queued_jobs": Limits(64 << 20),
+    "training_job_info": Limits(64 << 20, 320_000),
+    "training_job_report": Limits(64 << 20, 4_000_000),
+}
 # Maximum memory in bytes for processing a response. While Ansible reads a command's output, it keeps several copies of the output.
-MEMORY_LIMIT = 16 * ANSWER_LIMIT
+MEMORY_LIMIT = 1 << 30
 # Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT = 1 << 63
@@ -68,8 +92,10 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
 }
 # Keys of results that only ansible-core's own actions may have.
 INTERNAL = ("add_host", "add_group")
-# Keys whose values ansible-core 2.21 shows, and the maximum length of a warning in characters.
-SHOWN, WARNING_LIMIT = ("warnings", "deprecations", "exception"), 1000
+# Keys whose values ansible-core 2.21 shows.
+SHOWN = ("warnings", "deprecations", "exception")
+# Maximum number of characters to show of the output around a result.
+OTHER_OUTPUT = 100
 # Keys whose values ansible-core 2.21 shows if they have a different type.
 TYPES: Mapping[str, type] = {
     **dict.fromkeys(("changed", "failed", "unreachable", "skipped", "finished"), bool),
@@ -104,6 +130,9 @@ class NodeAction(ActionBase):
 
     _requires_connection = True
     _host, _limit = "", ANSWER_TIMEOUT
+    _limits = USUAL
+    # Memory in bytes that the last result of the module needs.
+    _size = 0
     _variables: Mapping[str, Any] = {}
     # The warnings in the last response of a module.
     _warnings: Sequence[str] = ()
@@ -112,6 +141,7 @@ class NodeAction(ActionBase):
         """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
         super().__init_subclass__(**options)
         returned_values(module)
+        cls._limits = LARGE.get(module, USUAL)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         gc.freeze()  # speeds up garbage collection for the same reason as in execute_watched
@@ -129,8 +159,8 @@ class NodeAction(ActionBase):
             answer: dict[str, Any] = super()._low_level_execute_command(*arguments, **options)
         for name in ("stdout", "stderr"):
             text = answer.get(name) or ""
-            if len(text) > ANSWER_LIMIT:
-                raise AnsibleConnectionFailure(f"{self._host}: the output is larger than {ANSWER_LIMIT >> 20} MiB. Check the host.")
+            if len(text) > self._limits.size:
+                raise AnsibleConnectionFailure(f"{self._host}: the output is larger than {self._limits.size >> 20} MiB. Check the host.")
             answer[name] = clean(text)
             answer[f"{name}_lines"] = answer[name].splitlines()
         return answer
@@ -191,6 +221,8 @@ class NodeAction(ActionBase):
     ) -> dict[str, Any]:
         """Run a module of this collection on the node and return the documented part of its result."""
         module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
+        if RunBudget(host).used() > RUN_SIZE:
+            return refusal(host, module, f"the results of this run need more than {RUN_SIZE >> 20} MiB of memory")
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:
@@ -209,10 +241,18 @@ class NodeAction(ActionBase):
         # Keep the fact that contains the discovered interpreter. Otherwise, ansible-core would search for an interpreter again in the next
         # task.
         facts = {self._discovered_interpreter_key: self._discovered_interpreter} if self._discovered_interpreter_key else {}
-        part = documented_part({**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}, module, host)
+        answer = {**answer, "ansible_facts": without(answer.get("ansible_facts"), facts)}
+        part = documented_part(answer, module, host, self._limits.values)
+        self._size = size_of(part)
         if part.get("failed") is True and isinstance(part.get("msg"), str):
             part["msg"] = of_host_role(self._task, part["msg"])
         return {**part, "ansible_facts": facts} if facts else part
+
+    def cleanup(self, force: bool = False) -> None:
+        """Count the result of the task, before Ansible stores it."""
+        super().cleanup(force)
+        if self._size:
+            RunBudget(self._host).add(self._size)
 
     def _update_module_args(self, module_name: str, module_args: dict[str, Any], task_vars: Any, *arguments: Any, **options: Any) -> None:
         """Keep arguments out of the node's syslog, because URLs may contain signatures, and environment variables may contain tokens."""
@@ -220,8 +260,8 @@ class NodeAction(ActionBase):
         module_args["_ansible_no_log"] = True
 
     def _parse_returned_data(self, response: Mapping[str, Any], *profile: Any) -> Any:
-        """Take what ansible-core would show on the terminal, without removing control characters, out of a module's response."""
-        text, self._warnings = without_shown_values(response.get("stdout") or "")
+        """Take what ansible-core would show on the terminal, without limits and with control characters, out of a module's response."""
+        text, self._warnings = own_result(response.get("stdout") or "")
         return super()._parse_returned_data({**response, "stdout": text}, *profile)
 
     @contextlib.contextmanager
@@ -298,8 +338,13 @@ def refuse_injected_facts() -> None:
         )
 
 
-def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
-    """Return the documented values of a module's result, or a failed result if a value does not match the documentation."""
+def documented_part(answer: Mapping[str, Any], module: str, host: str, limit: int = VALUES) -> dict[str, Any]:
+    """Return the documented values of a module's result.
+
+    Returns a failed result if a value does not match the documentation, or if the result has more than `limit` values.
+    """
+    if count_values(answer, limit) > limit:
+        return refusal(host, module, f"it has more than {limit} values")
     values = {**COMMON, **returned_values(module)}
     unknown = sorted(clean_line(str(key))[:40] for key in answer if key not in values and not is_silent(key))
     if answer.get("ansible_facts"):
@@ -311,9 +356,19 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str) -> dict[s
         )
     is_failed = answer.get("failed") is True
     try:
-        return _members(answer, values, "", is_complete=not is_failed)
+        return _shown_part(_members(answer, values, "", is_complete=not is_failed), is_failed)
     except AnswerError as error:
         return refusal(host, module, str(error))
+
+
+def _shown_part(part: dict[str, Any], is_failed: bool) -> dict[str, Any]:
+    """Return a result whose texts are short enough to show. Callbacks show diffs, and all values of a failed result."""
+    budget = Budget()
+    found: dict[str, Any] = {key: budget.cut(value) if isinstance(value, str) and key in COMMON else value for key, value in part.items()}
+    if isinstance(found.get("diff"), list):
+        found["diff"] = budget.diffs(found["diff"])
+    is_long = is_failed and size_of({key: value for key, value in found.items() if key not in COMMON}) > TEXT
+    return {key: value for key, value in found.items() if key in COMMON} if is_long else found
 
 
 def without(facts: Any, own: Mapping[str, Any]) -> Any:
@@ -346,30 +401,36 @@ def checked_identity(answer: dict[str, Any], variables: Mapping[str, Any], modul
     return answer
 
 
-def without_shown_values(text: str) -> tuple[str, list[str]]:
-    """Return a module's output without the values that ansible-core shows by itself, and the warnings among them, each as one line.
+def own_result(text: str) -> tuple[str, list[str]]:
+    """Return the result in a module's output without the values that ansible-core shows by itself, and warnings, each as one line.
 
-    Control characters can be escaped in JSON, so they are still in the output. ansible-core before 2.21 shows the names of internal
-    keys. From 2.21 on, it also shows warnings and deprecations. The names of internal keys are changed, so that they count as unknown.
+    The warnings are those in the result, and one about other output. Control characters can be escaped in JSON, so they are still in the
+    output. ansible-core shows output after the result and, before 2.21, the names of internal keys. From 2.21 on, it also shows warnings
+    and deprecations. The names of internal keys are changed, so that they count as unknown.
 
     Raises TypeError if a value that ansible-core uses itself does not have the correct type.
     """
-    before, document, after = first_document(text)
+    other, document = first_document(text)
     if document is None:
         return text, []
     wrong = [key for key in TYPES if not isinstance(document.get(key), (TYPES[key], type(None)))]
     if wrong or TYPE_KEY in document:
         raise TypeError(f"{wrong[0]} is not {TYPES[wrong[0]].__name__}" if wrong else f"{TYPE_KEY} is not allowed")
     shown = [key for key in document if key in (*SHOWN, *INTERNAL) or key.startswith("_ansible_")]
-    if not shown:
+    if not shown and not other:
         return text, []
     values = {key: document.pop(key) for key in shown}
     document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
-    return before + json.dumps(document) + after, warnings_of(values.get("warnings"))
+    return json.dumps(document), [*_about_other_output(other), *Budget().messages(warnings_of(values.get("warnings")), "warnings")]
 
 
-def first_document(text: str) -> tuple[str, dict[str, Any] | None, str]:
-    """Return the JSON object that begins in the first line with a brace, and the text before and after it.
+def _about_other_output(text: str) -> list[str]:
+    shown = clean_line(text)[:OTHER_OUTPUT]
+    return [f"the output has {len(text)} characters besides the result: {shown!r}. They are ignored. Check the host."] if text else []
+
+
+def first_document(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the text around the JSON object that begins in the first line with a brace, and this object.
 
     Without such an object, the object is None. ansible-core finds the object in the same way, so it cannot read such a text either.
     """
@@ -379,15 +440,15 @@ def first_document(text: str) -> tuple[str, dict[str, Any] | None, str]:
     try:
         document, end = json.JSONDecoder().raw_decode(rest)
     except (ValueError, RecursionError):
-        return text, None, ""
-    return "".join(f"{line}\n" for line in lines[:first]), document, rest[end:]
+        return text, None
+    return "\n".join([*lines[:first], rest[end:]]).strip(), document
 
 
 def warnings_of(found: Any) -> list[str]:
-    """Return the warnings in a result, each as one line. A warning is a text, or a document of ansible-core with a text."""
+    """Return the warnings in a result. A warning is a text, or a document of ansible-core with a text."""
     events = [each.get("event") if isinstance(each, dict) else {"msg": each} for each in (found if isinstance(found, list) else [])]
     texts = [event.get("msg") for event in events if isinstance(event, dict)]
-    return [clean_line(each)[:WARNING_LIMIT] for each in texts if isinstance(each, str)]
+    return [each for each in texts if isinstance(each, str)]
 
 
 @functools.lru_cache(maxsize=None)

@@ -9,11 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
-
-display = Display()
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
 
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
@@ -42,7 +39,7 @@ def until_finished(
         line, now = text(answer.get("progress") or {}), time.monotonic()
         if line and (line.split()[:1] != shown.split()[:1] or now >= shown_at + SHOW_SECONDS):
             shown, shown_at = line, now
-            display.display(ProgressLine(f"{host}: {line}"))
+            show(ProgressLine(f"{host}: {line}"))
         if answer.get("progress") != last:
             last, changed_at = answer.get("progress"), now
         elif now >= changed_at + action._limit:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
@@ -18,9 +18,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import LOG_TEXT, MESSAGES, Budget
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import with_run_options
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
 
 display = Display()
 
@@ -41,6 +42,12 @@ QUEUE_SECONDS = 120
 
 # Maximum seconds for which the queue of a waiting job may not respond. Otherwise, the files of an ended job could claim that it waits.
 QUEUE_PATIENCE = 3600
+
+# Maximum number of metrics to keep, and maximum number of characters in a metric and in its name. Metrics that come later are ignored.
+METRICS, METRIC = 1000, 200
+
+# Maximum number of logs whose offsets are kept. A job has at most this number of processes in an attempt.
+OFFSETS = 1 << 14
 
 # Seconds without a new heartbeat after which a line names the host. Processes send a heartbeat every 5 s.
 SILENCE_SECONDS = 15
@@ -99,7 +106,8 @@ class JobWatch:
         self._ask = poll
         self._arguments = arguments
         self._seen: dict[str, Any] = {}
-        self._attempts: set[int] = set()
+        # The last attempt whose end was shown.
+        self._attempt = 0
         # The last heartbeat of each process, and when this controller saw it for the first time.
         self._heard: dict[str, tuple[float, float]] = {}
         self._silent: set[str] = set()
@@ -158,29 +166,27 @@ class JobWatch:
         answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
-        for problem in answer.get("problems") or []:
-            if problem not in self._problems:
-                self._problems.add(problem)
-                display.warning(problem)
+        self._show_problems(answer.get("problems") or [])
         found: JobStatus = answer["jobs"][0]
         progress = found.pop("progress")
         self._seen["progress_offset"] = found.pop("progress_offset")
         if "log_offsets" in found:
-            self._seen["log_offsets"] = {**self._seen.get("log_offsets", {}), **found.pop("log_offsets")}
+            self._seen["log_offsets"] = merged_offsets(self._seen.get("log_offsets", {}), found.pop("log_offsets"))
         self._correct_state(found)
         if found["processes"] and self._hint:
-            display.display(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
+            show(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
             self._hint = ""
         if found["state"] == states.QUEUED:
             self._show_queue(found)
         self._show_attempts(found)
         self._write_metrics(found)
-        for line in logs.log_lines(found.pop("logs", []), found["processes"]):
-            display.display(line)
+        lines = logs.log_lines(found.pop("logs", []), found["processes"])
+        if lines:
+            show(Budget(text=LOG_TEXT).lines(lines), LOG_TEXT)
         for entry in progress:
-            self.metrics.update(entry)
+            self._keep_metrics(entry)
         if progress:
-            display.display(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
+            show(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         self._show_silence(found)
         return found
 
@@ -211,6 +217,20 @@ class JobWatch:
                 result={"out_of_reach": True},
             )
 
+    def _show_problems(self, problems: Sequence[str]) -> None:
+        """Show new problems. When there are too many, their number is shown once."""
+        new = [problem for problem in problems if problem not in self._problems]
+        room = MESSAGES - len(self._problems)
+        for text in Budget(room).messages(new, "problems") if new and room >= 0 else ():
+            display.warning(text)
+        self._problems.update(new[: room + 1])
+
+    def _keep_metrics(self, entry: Mapping[str, Any]) -> None:
+        """Keep the values of a progress entry. A script can report new names and long values forever."""
+        for name, value in entry.items():
+            if len(name) <= METRIC and len(str(value)) <= METRIC and (name in self.metrics or len(self.metrics) < METRICS):
+                self.metrics[name] = value
+
     def _write_metrics(self, found: JobStatus) -> None:
         """Update the file with the metrics. If the file cannot be written, show a warning once. The job is not affected."""
         if self._file:
@@ -225,32 +245,34 @@ class JobWatch:
         text = formatting.waiting(found["queue"])
         if text != self._waiting:
             self._waiting = text
-            display.display(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
+            show(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
 
     def _show_attempts(self, found: JobStatus) -> None:
         """Show why an attempt has ended and what follows, once for each attempt. The job's last attempt is not shown here, because the
         job's failure message reports it.
         """
-        for one in found.get("attempts") or []:
-            if one.get("action") == recovery.RESTART and one["attempt"] not in self._attempts:
-                self._attempts.add(one["attempt"])
-                cause = f" failed: {one['cause']}." if one.get("cause") else " failed."
-                display.display(clean_line(f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}"))
+        new = [one for one in found.get("attempts") or [] if one.get("action") == recovery.RESTART and one["attempt"] > self._attempt]
+        self._attempt = max((one["attempt"] for one in new), default=self._attempt)
+        causes = [f" failed: {one['cause']}." if one.get("cause") else " failed." for one in new]
+        lines = [f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}" for one, cause in zip(new, causes)]
+        for line in Budget().messages(lines, "attempts"):
+            show(line)
 
     def _show_silence(self, found: JobStatus) -> None:
         """Show which hosts have sent no heartbeat for a while. Only the controller's clock is used."""
         now, silent = time.monotonic(), dict[str, float]()
+        before, self._heard = self._heard, {}
         for process in found["processes"]:
-            heartbeat, since = self._heard.get(process["name"], (None, now))
-            if heartbeat != process["heartbeat"]:
-                self._heard[process["name"]] = (process["heartbeat"], now)
-            elif process["state"] == states.RUNNING and now - since >= SILENCE_SECONDS:
+            heartbeat, since = before.get(process["name"], (None, now))
+            since = since if heartbeat == process["heartbeat"] else now
+            self._heard[process["name"]] = (process["heartbeat"], since)
+            if process["state"] == states.RUNNING and now - since >= SILENCE_SECONDS:
                 silent[process["host"]] = max(now - since, silent.get(process["host"], 0.0))
         if silent:
             hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
             line = f"{found['name']}: no heartbeat from {hosts} for {seconds:.0f} s. After {timeout} s, a host counts as lost."
             # The first line about a host is not a progress line, because a long playbook run shows few progress lines.
-            display.display(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
+            show(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
         self._silent = set(silent)
 
     def _settle(self, found: JobStatus) -> JobStatus:
@@ -259,6 +281,13 @@ class JobWatch:
             return found
         time.sleep(PAUSE_SECONDS)
         return self.poll()
+
+
+def merged_offsets(before: Mapping[str, int], new: Mapping[str, Any]) -> dict[str, int]:
+    """Return the offsets of the logs for the next poll. If there are too many, only the newest are kept."""
+    valid = {name: offset for name, offset in new.items() if len(name) <= METRIC and isinstance(offset, int)}
+    merged = {**before, **valid}
+    return merged if len(merged) <= OFFSETS else dict(list(valid.items())[:OFFSETS])
 
 
 def missing_ranks(found: JobStatus) -> int:

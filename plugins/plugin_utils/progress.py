@@ -17,10 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-
-display = Display()
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
 
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.
@@ -29,10 +27,6 @@ LAST_SECONDS = 30
 WAITING = re.compile(r", \d+ (?:of \d+ )?s\Z")
 # Moves a terminal's cursor to the beginning of the line, and clears the line.
 CLEAR_LINE = "\r\x1b[K"
-
-
-class ProgressLine(str):
-    """A line that is replaced by the next line about the same subject. The callback `concise` rewrites such lines in place."""
 
 
 def keep_errors() -> int | None:
@@ -139,7 +133,7 @@ class FileWatch(threading.Thread):
             # AWS also returns text from other sources, such as the messages of failed EMR steps
             text = self._text(clean_line(line.decode(errors="replace")))
             if not self._is_direct:
-                display.display(ProgressLine(text) if WAITING.search(text) else text)
+                show(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:
                 with contextlib.suppress(OSError):
                     os.write(ERRORS, (CLEAR_LINE.encode() if os.isatty(ERRORS) else b"") + text.encode() + b"\n")

@@ -20,9 +20,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     supervisor,
     systemd,
     users,
+    watch,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
 from .jobs import DESCRIPTION, RECORD, Jobs
 
@@ -251,3 +253,40 @@ def test_no_job_finds_the_profile_that_another_has_written(tmp_path, monkeypatch
     assert supervisor.login_environment(own_profile=True)["FROM_HOME"] == "1"
     monkeypatch.setattr(supervisor, "PROFILE", str(tmp_path / "none"))
     assert supervisor.login_environment(own_profile=False)["HOME"] == str(tmp_path)
+
+
+def test_the_controller_accepts_the_status_whatever_a_script_has_written(tmp_path):
+    """A result that the controller refuses would end `train` before the job, and would keep other jobs from being listed."""
+    now, directory = time.time(), tmp_path / "evil"
+    (directory / "status").mkdir(parents=True)
+    (directory / "logs").mkdir()
+    (directory / "job.json").write_text(json.dumps({"launcher": "torchrun", "created": now, "command": ["x"] * 130_000}))
+    record = {
+        "rank": 0,
+        "ranks": list(range(100)),
+        "part": "worker",
+        "processes": 8300,
+        "state": "running",
+        "started": now,
+        "heartbeat": now,
+    }
+    for number in range(8300):
+        text = json.dumps({**record, "name": f"rank{number}", "host": f"h{number}"})
+        (directory / f"status/rank{number}.json").write_text(text)
+        if number < 2100:
+            (directory / f"logs/rank{number}.log").write_text("\n" * 2000)
+    entry = {"step": 1, "rank_seconds": [0.1] * 8300}
+    (directory / "progress.jsonl").write_text(
+        "".join(json.dumps({**entry, "step": step}) + "\n" for step in range(20)) + '{"a":1}\n' * 130_000
+    )
+    params = {"directory": str(tmp_path), "name": "evil", "attempt": None, "wait": 0, "hold": 0, "heartbeat_timeout": 60}
+    params.update(progress_offset=0, log_lines=10_000, log_process=None, log_offsets={}, goodput=watch.ALWAYS)
+    status = watch.watch(records.Paths(str(directory)), params, lambda _jobs: None)
+    listed, _problems = listing.list_jobs(params, lambda _jobs: None)
+    assert (len(status["processes"]), len(listed)) == (records.RECORDS_LIMIT, 1)
+    for jobs in ([status], listed):
+        text = json.dumps({"changed": False, "jobs": jobs})
+        limits = answers.LARGE["training_job_info"]
+        assert len(text) < limits.size
+        result = answers.documented_part(json.loads(text), "deeplearning.cluster.training_job_info", "bert-master", limits.values)
+        assert not result.get("failed"), result["msg"]

@@ -94,7 +94,7 @@ CONNECTION_CLOSED = (
 )
 
 # The maximum number of records to read. No job has so many records, but reading this many would still be fast.
-RECORDS_LIMIT = 1 << 14
+RECORDS_LIMIT = 1 << 13
 
 # Maximum total size of the records of one job, in bytes. The records of 8192 processes take up half of this size.
 JOB_LIMIT = 1 << 23

@@ -23,6 +23,8 @@ Document = Dict[str, Any]
 FILE_LIMIT, TEXT_LIMIT, LIST_LIMIT = 1 << 20, 1 << 14, 1 << 17
 # Maximum number of digits in an integer. Python parses longer integers in quadratic time, or rejects them.
 DIGITS = 18
+# In count_values(), an object or a list counts as this number of values, because it takes longer to copy.
+CONTAINER = 4
 # The latest valid time, in the year 2106, in seconds since 1970.
 TIME_LIMIT = 1 << 32
 
@@ -118,6 +120,18 @@ def parse_document(content: bytes, limit: int = FILE_LIMIT) -> Document:
     if not isinstance(document, dict):
         raise SchemaError("the JSON text is not an object")
     return document
+
+
+def count_values(value: Any, limit: int) -> int:
+    """Return the number of values of which a JSON value consists or, if there are more than `limit`, any number above `limit`."""
+    found, waiting = 1, [value]
+    while waiting and found <= limit:
+        one = waiting.pop()
+        if isinstance(one, (dict, list)):
+            found += len(one) + CONTAINER - 1
+            members = one.values() if isinstance(one, dict) else one
+            waiting += [member for member in members if isinstance(member, (dict, list))]
+    return found
 
 
 def conform(document: Mapping[str, Any], schema: Schema) -> Document:

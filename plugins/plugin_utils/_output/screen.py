@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import re
 import shutil
@@ -17,7 +16,8 @@ import threading
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE, ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE
 
 INDENT = "  "
 NUMBER = re.compile(r"\d+")
@@ -63,7 +63,7 @@ class Screen:
         with self._lock:
             self._task = ""
             self.clear()
-            self._write(line, **options)
+            self._put(line, **options)
 
     def display(
         self,
@@ -89,8 +89,7 @@ class Screen:
             if not stderr and newline:
                 self._write_heading()
                 msg = textwrap.indent(msg, INDENT)
-            self._write(msg, **options)
-            self._flush()
+            self._put(msg, **options)
 
     def clear(self) -> None:
         """Remove the progress line."""
@@ -98,8 +97,7 @@ class Screen:
             self._shows_task = False
             if self._has_progress:
                 self._has_progress = False
-                self._write(CLEAR_LINE, newline=False, screen_only=True)
-                self._flush()
+                self._put(CLEAR_LINE, newline=False, screen_only=True)
 
     def break_silence(self) -> None:
         """Show the name of the running task and its run time if nothing has been written for a while.
@@ -144,8 +142,7 @@ class Screen:
 
     def _write_progress(self, line: str) -> None:
         self._write_heading()
-        self._write(INDENT + line)
-        self._flush()
+        self._put(INDENT + line)
 
     def _rewrite_task(self, line: str) -> None:
         self._rewrite(f"{INDENT}{line}" if self._is_headed else f"{self._heading}: {line}")
@@ -154,16 +151,26 @@ class Screen:
     def _rewrite(self, line: str) -> None:
         width = shutil.get_terminal_size().columns - 1
         self._has_progress = True
-        self._write(CLEAR_LINE + line[:width], newline=False, screen_only=True)
-        self._flush()
+        self._put(CLEAR_LINE + line[:width], newline=False, screen_only=True)
 
     def _write_heading(self) -> None:
         if self._heading and not self._is_headed:
             self._is_headed = True
             self.clear()
-            self._write(self._heading)
+            self._put(self._heading)
 
-    def _flush(self) -> None:
+    def _put(self, text: str, **options: Any) -> None:
         self._written = time.monotonic()
-        with contextlib.suppress(OSError):
+        try:
+            self._write(text, **options)
             sys.stdout.flush()
+        except BrokenPipeError:
+            end_quietly()
+        except OSError:
+            pass  # for example, the disk with the output is full
+
+
+def end_quietly() -> None:
+    """End the run, because the program that reads its output has ended, such as `head`. Jobs continue on their hosts."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -13,13 +13,16 @@ from typing import Any, Callable, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import shorten
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum total size, in bytes, of the records to read and return for a list of jobs. The controller accepts twice this size.
 LISTING_LIMIT = 1 << 25
+# Maximum number of values in a list of jobs. The controller accepts slightly more.
+LISTING_VALUES = 300_000
 # Maximum number of skipped files to name.
 PROBLEMS_LIMIT = 20
 # Maximum number of jobs to suggest in a message.
@@ -29,11 +32,12 @@ SHOWN_JOBS = 5
 def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return all jobs in the directory, newest first, and messages about the jobs and files that were skipped.
 
+    Of the jobs that have ended, only the newest has its processes, because nobody needs the processes of all jobs.
     If a job waits in a queue, `complete` extends the job's status with the information from the queue.
     """
     jobs: list[dict[str, Any]] = []
     problems: list[str] = []
-    left = LISTING_LIMIT
+    left, values = LISTING_LIMIT, LISTING_VALUES
     for name in newest_first(params["directory"]):
         paths = records.Paths(os.path.join(params["directory"], name))
         budget = records.Budget(min(left, records.JOB_LIMIT))
@@ -47,21 +51,29 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
                 problems.append(f"job {name!r} in {params['directory']} is skipped: {error}")
             continue
         problems += found.pop("problems")
-        processes = [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]
-        job = {**found, "processes": processes}
-        size = max(len(json.dumps(job)), budget.size - budget.left)
-        if size > left:
+        job = _entry(found, with_processes=not jobs or not is_over(found["state"]))
+        size, count = max(len(json.dumps(job)), budget.size - budget.left), schema.count_values(job, LISTING_VALUES)
+        if size > left or count > values:
             problems.append(
-                f"job {name!r} in {params['directory']} is skipped: its records and those of newer jobs exceed {LISTING_LIMIT} bytes"
+                f"job {name!r} in {params['directory']} is skipped: its records and those of newer jobs exceed {LISTING_LIMIT} bytes or "
+                f"{LISTING_VALUES} values"
             )
         else:
             jobs.append(job)
-            left -= size
+            left, values = left - size, values - count
     complete(cast("list[JobStatus]", jobs))
     for job in jobs:
         job["over"] = is_over(cast(JobStatus, job)["state"])
-        job["lines"] = [formatting.job_line(cast(JobStatus, job), time.time())]
+        job["lines"] = job.get("lines") or [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
+
+
+def _entry(found: JobStatus, with_processes: bool) -> dict[str, Any]:
+    """Return the entry of a job in the list. Without its processes, the entry already has its line."""
+    shorten(found)
+    if not with_processes:
+        return {**found, "processes": [], "lines": [formatting.job_line(found, time.time())]}
+    return {**found, "processes": [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]}
 
 
 def newest_first(directory: str) -> list[str]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
 
 # Number of bytes at the end of the file in which to search for the last entry.
 PROGRESS_TAIL = 4096
 
-# Maximum size of the progress entries in one response, in bytes. Earlier entries are left out.
-PROGRESS_LIMIT = 1 << 20
+# Maximum size of the progress entries in one response, in bytes, and maximum number of values in them. Earlier entries are left out.
+PROGRESS_LIMIT, PROGRESS_VALUES = 1 << 20, 20_000
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
@@ -29,12 +30,16 @@ def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
     except OSError:
         return [], offset
     complete = data[: data.rfind(b"\n") + 1]
-    entries = []
-    for line in complete.splitlines():
+    entries: list[Document] = []
+    left = PROGRESS_VALUES
+    for line in reversed(complete.splitlines()):
         entry = progress_entry(line)
         if entry is not None:
+            left -= schema.count_values(entry, PROGRESS_VALUES)
+            if left < 0:
+                break
             entries.append(entry)
-    return entries, start + len(complete)
+    return entries[::-1], start + len(complete)
 
 
 def progress_entry(line: bytes) -> Document | None:

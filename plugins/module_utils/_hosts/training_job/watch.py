@@ -26,6 +26,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
+# Maximum number of log lines, of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can
+# make these lists long, and the controller accepts a limited number of values.
+LINES, LOGS, HOSTS, RANKS, ARGUMENTS = 20_000, 2000, 2048, 20_000, 1000
+
 # The cases in which the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
 NEVER, ENDED, ALWAYS = "never", "ended", "always"
 
@@ -62,8 +66,20 @@ def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
                 result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
             _describe(result)
+            shorten(result)
             return result
         time.sleep(QUEUE_INTERVAL if result["state"] == QUEUED else INTERVAL)
+
+
+def shorten(result: JobStatus) -> None:
+    """Shorten lists of a job's status that may be too long for the controller."""
+    result["command"] = result["command"][:ARGUMENTS]
+    processes = result["processes"]
+    for process in processes:
+        process["ranks"] = process["ranks"][: max(1, RANKS // len(processes))]
+    if "goodput" in result:
+        result["goodput"]["hosts"] = result["goodput"]["hosts"][:HOSTS]
+        result["step_times"] = result["step_times"][:HOSTS]
 
 
 def _describe(result: JobStatus) -> None:
@@ -92,14 +108,19 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     if processes and not wanted and len(records.participants(processes)) == processes[0]["processes"]:
         raise NoProcessError(_no_process(processes, params["name"], str(asked)))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
+    most = max(1, LINES // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}
     for process in wanted:
         key = process["name"] if attempt == 1 else f"attempt{attempt}/{process['name']}"
         offset = params["log_offsets"].get(key, 0 if attempt > 1 and params["log_offsets"] else None)
         log, offsets[key] = _read_log(process, params, offset, limit)
+        left_out = log["lines"][:-most]
+        log["lines"], log["left_out"] = log["lines"][-most:], log["left_out"] + sum(len(line) + 1 for line in left_out)
         if log["lines"]:
             found.append(log)
+        if len(found) == LOGS:
+            break
     return {"logs": found, "log_offsets": offsets}
 
 

@@ -18,7 +18,7 @@ def confirm(monkeypatch):
 
     def run(answer, check_mode=False, **arguments):
         shown = []
-        monkeypatch.setattr(confirmation.display, "display", shown.append)
+        monkeypatch.setattr(confirmation.display, "display", lambda line, **_: shown.append(line))
         monkeypatch.setattr(confirmation.display, "prompt_until", MagicMock(side_effect=[answer]))
         task = MagicMock(args={"msg": "all goes", "question": "Go on?", **arguments}, check_mode=check_mode, async_val=0)
         return confirmation.ActionModule(task, *[MagicMock()] * 5).run(task_vars={}), shown

@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import node_setup
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import output
 
 VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100, "hostvars": {}}
 STEPS = [{"name": "tools", "command": "make", "timeout": 10, "secrets": {"TOKEN": "hunter2"}}, {"command": "true", "timeout": 20}]
@@ -29,7 +30,7 @@ class Clock:
 def action(monkeypatch):
     monkeypatch.setattr(node_setup, "time", Clock())
     shown = []
-    monkeypatch.setattr(node_setup.display, "display", lambda line: shown.append(str(line)))
+    monkeypatch.setattr(output.display, "display", lambda line, **_: shown.append(str(line)))
 
     def make(answers, done=False, **arguments):
         task = MagicMock(args={"steps": STEPS, **arguments}, check_mode=False, async_val=0)

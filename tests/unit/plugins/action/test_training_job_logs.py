@@ -22,8 +22,7 @@ JOB = {"name": "digits", "state": "running", "directory": "/efs/jobs/digits", "p
 @pytest.fixture
 def shown(monkeypatch):
     lines = []
-    for module in (job_watch, training_job_logs):
-        monkeypatch.setattr(module.display, "display", lambda line, **_: lines.append(line))
+    monkeypatch.setattr(job_watch.display, "display", lambda text, **_: lines.extend(text.split("\n")))
     monkeypatch.setattr(job_watch.time, "sleep", lambda seconds: None)
     return lines
 

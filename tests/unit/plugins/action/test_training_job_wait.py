@@ -27,8 +27,7 @@ def answer(state="running", heartbeat=5.0, **more):
 @pytest.fixture
 def shown(monkeypatch):
     lines = []
-    for module in (job_watch, training_job_wait):
-        monkeypatch.setattr(module.display, "display", lambda line, **_: lines.append(line))
+    monkeypatch.setattr(job_watch.display, "display", lambda text, **_: lines.extend(text.split("\n")))
     monkeypatch.setattr(job_watch.time, "sleep", lambda seconds: None)
     return lines
 

@@ -34,7 +34,7 @@ import time
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import ProgressLine
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
 
 
 class ActionModule(ActionBase):
@@ -441,3 +441,64 @@ def test_tasks_of_roles_are_shown_without_the_name_of_the_role(project):
     (folder / "main.yml").write_text(yaml.safe_dump(tasks))
     lines = project.run(play("Greet", hosts="h1", roles=["greeting"]), status=2)
     assert lines[1:3] == ["  Greet h1: changed on h1", "  FAILED: Break (h1)"]
+
+
+def test_many_messages_of_many_hosts_take_few_lines(project):
+    hosts = ",".join(f"h{number}" for number in range(1, 31))
+    texts = {f"h{number}": f"text {number}: " + "x\n" * 30 for number in range(1, 31)}
+    inventory = ["-i", f"{hosts},", "-e", "ansible_connection=local", "-e", json.dumps({"texts": texts})]
+    own = "{{ texts[inventory_hostname] }}"
+    lines = project.run(
+        play(
+            "Work",
+            task("Warn", warns=own),
+            task("Break", {"when": "inventory_hostname != 'h1'"}, failed=True, msg=own, warns=own),
+            task("Go on", changed=True),
+        ),
+        arguments=inventory,
+        status=2,
+    )
+    end = lines.index("  Go on: changed on h1")
+    begin = next(number for number, line in enumerate(lines) if "FAILED" in line)
+    told = "\n".join(lines[:end])
+    assert "11 more warnings, use -v to show them" in told
+    assert "27 more warnings, use -v to show them" in told
+    assert "The task also failed on" in lines[end - 1]
+    assert end - begin <= 20
+    assert told.count("[WARNING]") <= 21
+
+
+def test_texts_for_people_stay_out_of_the_output_of_other_callbacks(project):
+    """The JSON of ansible.posix.json can be parsed."""
+    code = (
+        "from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show\n"
+        "from ansible.plugins.action import ActionBase\n"
+        "class ActionModule(ActionBase):\n"
+        "    def run(self, tmp=None, task_vars=None):\n"
+        "        show('for people')\n"
+        "        show(ProgressLine('1 of 2'))\n"
+        "        return super().run(tmp, task_vars)\n"
+    )
+    (project.folder / "action_plugins" / "say.py").write_text(code)
+    command = project.command([play("Say", {"say": {}}, hosts="h1")])
+    for callback, is_text in (("ansible.posix.json", False), ("deeplearning.cluster.concise", True), ("default", True)):
+        environment = project.environment(ANSIBLE_STDOUT_CALLBACK=callback)
+        done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=300, check=True)
+        assert ("for people" in done.stdout, "for people" in done.stderr) == (is_text, not is_text), callback
+        assert is_text or json.loads(done.stdout)["stats"]["h1"]["ok"] == 1
+
+
+@pytest.mark.parametrize("text", ["one", "x" * 100_000], ids=["short", "long"])
+def test_a_run_whose_reader_has_ended_ends_too(project, text):
+    say = task("Say", {"run_once": True}, lines=[text])
+    command = project.command([play("Say", say, task("Wait", sleep=1), say, task("Wait", sleep=100), say)])
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, cwd=project.folder, env=project.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        run.stdout.read(1)
+        run.stdout.close()
+        errors = run.stderr.read()
+        assert run.wait(timeout=90) == -signal.SIGTERM
+    assert errors == ""
+    assert time.monotonic() - began < 90

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from unittest.mock import MagicMock
 
 import pytest
@@ -33,24 +34,31 @@ SUMMARY = {"__ansible_type": "WarningSummary", "event": {"__ansible_type": "Even
         ({"changed": True, "msg": ESCAPE}, {"changed": True, "msg": ESCAPE}, []),
         ({"warnings": [f"old{ESCAPE}", SUMMARY], "changed": True}, {"changed": True}, ["old ", "a disk  is full"]),
         ({"warnings": ["x" * 2000]}, {}, ["x" * 1000]),
+        ({"warnings": [f"w{number}" for number in range(30)]}, {}, [*(f"w{number}" for number in range(20)), "10 more warnings"]),
         ({"warnings": [None, 3, {"event": 4}, {"event": {"msg": 5}}]}, {}, []),
         ({"warnings": {"event": "x"}, "deprecations": [ESCAPE], "exception": ESCAPE}, {}, []),
         ({f"_ansible_{ESCAPE}": ESCAPE, "add_host": ESCAPE}, {"internal _ansible_ ": None, "internal add_host": None}, []),
     ],
-    ids=["nothing", "warnings", "a long warning", "no warnings", "another type", "internal keys"],
+    ids=["nothing", "warnings", "a long warning", "many warnings", "no warnings", "another type", "internal keys"],
 )
-@pytest.mark.parametrize(("before", "after"), [("", ""), ("a banner\n  ", "\njunk")], ids=["plain", "with other output"])
-def test_values_that_ansible_core_would_show_are_taken_out_of_a_response(document, expected, warnings, before, after):
-    text, found = answers.without_shown_values(before + json.dumps(document) + after)
-    start = text.index("{")
-    assert json.JSONDecoder().raw_decode(text[start:])[0] == expected
-    assert (text[:start].strip(), text[text.rindex("}") + 1 :]) == (before.strip(), after)
+def test_values_that_ansible_core_would_show_are_taken_out_of_a_response(document, expected, warnings):
+    text, found = answers.own_result(json.dumps(document))
+    assert json.loads(text) == expected
     assert found == warnings
+
+
+@pytest.mark.parametrize(("before", "after"), [("a banner\n  ", ""), ("", "\njunk\x1b[2J"), ("a banner\n", "junk")])
+def test_other_output_is_dropped_with_one_short_warning(before, after):
+    text, (warning,) = answers.own_result(f'{before}{{"changed": true}}{after * 1000}')
+    assert json.loads(text) == {"changed": True}
+    assert re.match(r"the output has \d+ characters besides the result: '(a banner|junk)", warning)
+    assert len(warning) < 250
+    assert "\x1b" not in warning
 
 
 @pytest.mark.parametrize("text", ["", "no result\nsudo: a password is required", '{"warnings": ["x"]', '{"a": ' * 100_000, "[1]"])
 def test_a_response_without_a_result_stays_as_it_is(text):
-    assert answers.without_shown_values(text) == (text, [])
+    assert answers.own_result(text) == (text, [])
 
 
 @pytest.mark.parametrize(
@@ -65,4 +73,4 @@ def test_a_response_without_a_result_stays_as_it_is(text):
 )
 def test_a_response_whose_values_ansible_core_cannot_use_is_refused(document):
     with pytest.raises(TypeError):
-        answers.without_shown_values(json.dumps(document))
+        answers.own_result(json.dumps(document))

@@ -1,0 +1,103 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Limits what the results of a host can cost the main process of Ansible, which serves all hosts.
+
+Each value of a result costs the main process time and memory, because Ansible copies results for callbacks and for variables. Each message
+and each line costs the main process time, and space on the terminal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+# Maximum number of values in a result, as schema.count_values() counts them. The main process needs about 2 microseconds for each value.
+VALUES = 100_000
+# Maximum number of characters to show from one result or one poll, and of log lines from one poll of a job.
+TEXT, LOG_TEXT = 1 << 17, 1 << 20
+# Maximum number of messages to show from one result or one poll, and maximum number of characters in a message.
+MESSAGES, MESSAGE = 20, 1000
+# Maximum number of lines in all diffs of a result. The time to compare two texts grows with the cube of their length.
+DIFF_LINES = 2000
+TOO_LONG = "differs (too long to show)\n"
+# Memory in bytes that a value needs in addition to its characters, and maximum memory for all results of a host in one run.
+VALUE_SIZE, RUN_SIZE = 64, 128 << 20
+
+
+class Budget:
+    """What the results of a host may still cost: messages and characters to show."""
+
+    def __init__(self, messages: int = MESSAGES, text: int = TEXT) -> None:
+        self._messages, self._text = messages, text
+
+    def messages(self, texts: Sequence[str], what: str) -> list[str]:
+        """Return the first messages, each as one line. If some are left out, a line such as `7 more warnings` follows."""
+        shown = [clean_line(self.cut(text[:MESSAGE])) for text in texts[: self._messages]]
+        self._messages -= len(shown)
+        return [*shown, f"{len(texts) - len(shown)} more {what}"] if len(shown) < len(texts) else shown
+
+    def cut(self, text: str) -> str:
+        """Return a text, or its beginning and a note if it exceeds the budget."""
+        shown = text[: self._text]
+        self._text -= len(shown)
+        return text if len(shown) == len(text) else f"{shown}... ({len(text) - len(shown)} more characters)"
+
+    def lines(self, lines: Iterable[str]) -> str:
+        """Return lines as one text. If lines exceed the budget, a line with their number follows.
+
+        The main process shows one text in much less time than many lines.
+        """
+        shown, rest = [], 0
+        for line in lines:
+            if rest or len(line) >= self._text:
+                rest += 1
+            else:
+                shown.append(line)
+                self._text -= len(line) + 1
+        return "\n".join([*shown, *([f"... ({rest} more lines)"] if rest else [])])
+
+    def diffs(self, diffs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return diffs in the format of Ansible. In place of a diff that exceeds the budget, callbacks show that the texts differ."""
+        found, left = [], DIFF_LINES
+        for diff in diffs:
+            texts = [str(diff.get(name) or "") for name in ("before", "after", "prepared")]
+            left -= sum(len(text.splitlines()) for text in texts)
+            self._text -= sum(map(len, texts))
+            is_short = left >= 0 and self._text >= 0
+            found.append(dict(diff) if is_short else {"prepared": TOO_LONG})
+        return found
+
+
+def size_of(result: Mapping[str, Any]) -> int:
+    """Return the approximate memory in bytes that the main process needs to keep a result."""
+    text = json.dumps(result, default=str)
+    return len(text) + VALUE_SIZE * (text.count(",") + text.count("["))
+
+
+class RunBudget:
+    """The memory for the results of a host in one run.
+
+    Ansible keeps registered results until the run ends, and starts a new process for each task. The processes of a run share a directory.
+    """
+
+    def __init__(self, host: str) -> None:
+        name = hashlib.sha256(host.encode("utf-8", "replace")).hexdigest()
+        self._path = Path(constants.DEFAULT_LOCAL_TMP) / f"deeplearning-results-{name}"
+
+    def used(self) -> int:
+        """Return the memory in bytes that the results of the host need."""
+        try:
+            return int(self._path.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def add(self, size: int) -> None:
+        """Count a result that has been returned."""
+        self._path.write_text(str(self.used() + size), encoding="ascii")
