@@ -259,7 +259,7 @@ jobs:
           type: int
         ranks:
           description: Rank of this training process, or ranks of the training processes that it starts. Some ranks are left out if all
-            processes together have more than 20000.
+            processes together have more than 8192.
           returned: with O(name)
           type: list
           elements: int

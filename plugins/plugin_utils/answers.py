@@ -62,7 +62,7 @@ USUAL = Limits(4 << 20)
 LARGE: Mapping[str, Limits] = {
     "dataset": Limits(16 << 20),
     "queued_jobs": Limits(64 << 20),
-    "training_job_info": Limits(64 << 20, 320_000),
+    "training_job_info": Limits(64 << 20, 250_000),
     "training_job_report": Limits(64 << 20, 4_000_000),
 }
 # Maximum memory in bytes for processing a response. While Ansible reads a command's output, it keeps several copies of the output.
@@ -189,7 +189,7 @@ class NodeAction(ActionBase):
                 f"{self._host}: no answer within {self._limit} s. Check the host, or increase deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
-            message = clean(str(error)).rstrip()
+            message = indented(clean(str(error)).rstrip())
             login = login_of(self._host, node_table(self._variables), self._variable)
             advice = login_advice(message, login._replace(user=self._ssh("remote_user"), key_file=self._ssh("private_key_file")))
             raise AnsibleConnectionFailure(f"{message.rstrip('.')}.\n{advice}" if advice else message) from None
@@ -364,11 +364,18 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str, limit: in
 def _shown_part(part: dict[str, Any], is_failed: bool) -> dict[str, Any]:
     """Return a result whose texts are short enough to show. Callbacks show diffs, and all values of a failed result."""
     budget = Budget()
-    found: dict[str, Any] = {key: budget.cut(value) if isinstance(value, str) and key in COMMON else value for key, value in part.items()}
+    found: dict[str, Any] = {
+        key: indented(budget.lines(value.split("\n"))) if isinstance(value, str) and key in COMMON else value for key, value in part.items()
+    }
     if isinstance(found.get("diff"), list):
         found["diff"] = budget.diffs(found["diff"])
     is_long = is_failed and size_of({key: value for key, value in found.items() if key not in COMMON}) > TEXT
     return {key: value for key, value in found.items() if key in COMMON} if is_long else found
+
+
+def indented(text: str) -> str:
+    """Return a text whose second and later lines are indented. Without indentation, they could imitate lines of Ansible's output."""
+    return text.replace("\n", "\n    ")
 
 
 def without(facts: Any, own: Mapping[str, Any]) -> Any:

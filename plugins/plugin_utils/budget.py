@@ -20,13 +20,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 
 # Maximum number of values in a result, as schema.count_values() counts them. The main process needs about 2 microseconds for each value.
 VALUES = 100_000
-# Maximum number of characters to show from one result or one poll, and of log lines from one poll of a job.
-TEXT, LOG_TEXT = 1 << 17, 1 << 20
+# Maximum number of characters and lines to show from one result or one poll. The status of a job on 1000 hosts needs half of this. In
+# addition, maximum number of characters in the log lines of one poll.
+TEXT, LINES, LOG_TEXT = 1 << 17, 2500, 1 << 20
 # Maximum number of messages to show from one result or one poll, and maximum number of characters in a message.
 MESSAGES, MESSAGE = 20, 1000
-# Maximum number of lines in all diffs of a result. The time to compare two texts grows with the cube of their length.
-DIFF_LINES = 2000
-TOO_LONG = "differs (too long to show)\n"
+# Maximum number of diffs in a result, and of lines in all of them. The time to compare two texts grows with the cube of their length.
+DIFFS, DIFF_LINES = 100, 2000
+TOO_LONG = "differs (too long to show)"
 # Memory in bytes that a value needs in addition to its characters, and maximum memory for all results of a host in one run.
 VALUE_SIZE, RUN_SIZE = 64, 128 << 20
 
@@ -34,8 +35,8 @@ VALUE_SIZE, RUN_SIZE = 64, 128 << 20
 class Budget:
     """What the results of a host may still cost: messages and characters to show."""
 
-    def __init__(self, messages: int = MESSAGES, text: int = TEXT) -> None:
-        self._messages, self._text = messages, text
+    def __init__(self, messages: int = MESSAGES, text: int = TEXT, lines: int = LINES) -> None:
+        self._messages, self._text, self._lines = messages, text, lines
 
     def messages(self, texts: Sequence[str], what: str) -> list[str]:
         """Return the first messages, each as one line. If some are left out, a line such as `7 more warnings` follows."""
@@ -56,22 +57,23 @@ class Budget:
         """
         shown, rest = [], 0
         for line in lines:
-            if rest or len(line) >= self._text:
+            self._lines -= 1
+            if self._text <= 0 or self._lines < 0:
                 rest += 1
             else:
-                shown.append(line)
-                self._text -= len(line) + 1
+                shown.append(self.cut(line))
+                self._text -= 1
         return "\n".join([*shown, *([f"... ({rest} more lines)"] if rest else [])])
 
     def diffs(self, diffs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return diffs in the format of Ansible. In place of a diff that exceeds the budget, callbacks show that the texts differ."""
         found, left = [], DIFF_LINES
-        for diff in diffs:
+        for diff in diffs[:DIFFS]:
             texts = [str(diff.get(name) or "") for name in ("before", "after", "prepared")]
             left -= sum(len(text.splitlines()) for text in texts)
             self._text -= sum(map(len, texts))
-            is_short = left >= 0 and self._text >= 0
-            found.append(dict(diff) if is_short else {"prepared": TOO_LONG})
+            is_short, name = left >= 0 and self._text >= 0, clean_line(str(diff.get("after_header") or ""))[:MESSAGE]
+            found.append(dict(diff) if is_short else {"prepared": f"{name} {TOO_LONG}\n".lstrip()})
         return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import LINES as LOG_LINES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants
@@ -182,7 +183,7 @@ class JobWatch:
         self._write_metrics(found)
         lines = logs.log_lines(found.pop("logs", []), found["processes"])
         if lines:
-            show(Budget(text=LOG_TEXT).lines(lines), LOG_TEXT)
+            show(Budget(text=LOG_TEXT, lines=LOG_LINES).lines(lines), LOG_TEXT)
         for entry in progress:
             self._keep_metrics(entry)
         if progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import random
 import re
 import subprocess
@@ -24,12 +25,16 @@ from .schedule import schedule
 
 Row = dict[str, Any]
 
+# The file for the requests of hosts to their metadata services.
+LOG = Path(__file__).resolve().parents[2] / ".cache" / "chaos.log"
+
 # Number of health checks of healthy hosts, if the options do not specify the number.
 HEALTHY = 40
 
 
 def main() -> int:
     options = parse()
+    log_to(LOG)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, runner.chaos_cluster(Path(folder)) as cluster:
         rows = [*run_jobs(cluster, options), *run_checks(cluster, options)]
     if options.output:
@@ -40,6 +45,12 @@ def main() -> int:
         f" Others: {', '.join(failed) or 'none'}"
     )
     return 1 if failed else 0
+
+
+def log_to(path: Path) -> None:
+    """Write the log messages of this process to a file, because they would interrupt the list of results."""
+    path.parent.mkdir(exist_ok=True)
+    logging.basicConfig(filename=path, filemode="w", level=logging.INFO)
 
 
 def run_jobs(cluster: runner.ChaosCluster, options: argparse.Namespace) -> list[Row]:

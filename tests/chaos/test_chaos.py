@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from . import checks, runner
@@ -35,3 +40,21 @@ def test_health_checks_find_the_faults_that_hosts_have(cluster):
     chosen = schedule(of_one_run, len(cluster.hosts), SEED)
     assert {fault.name: complaints for fault, complaints in checks.judge_faults(cluster, chosen)} == {fault.name: [] for fault in chosen}
     assert checks.wrong_verdicts(cluster, 1) == (len(cluster.hosts), [])
+
+
+def test_requests_of_hosts_go_to_the_log_and_not_between_the_results(tmp_path):
+    """werkzeug shows each request on standard error, unless the process has configured its log."""
+    code = """
+import logging, sys
+from pathlib import Path
+from chaos.__main__ import log_to
+from werkzeug.serving import WSGIRequestHandler
+log_to(Path(sys.argv[1]))
+from werkzeug._internal import _log
+_log("info", "GET /latest/meta-data")
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    log = tmp_path / "new" / "log"
+    done = subprocess.run([sys.executable, "-c", code, log], env=environment, capture_output=True, text=True, timeout=300, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert "GET /latest/meta-data" in log.read_text()

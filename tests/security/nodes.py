@@ -73,7 +73,9 @@ class Nodes:
             "PATH": os.pathsep.join([*map(str, search), str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         }
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
+        return subprocess.run(
+            command, env=environment, cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=600, check=False
+        )
 
     def node(self, number: int, answer: object) -> dict[str, object]:
         """Return the variables of a node whose interpreter ignores its input and prints the answer."""

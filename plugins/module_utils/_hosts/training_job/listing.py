@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 # Maximum total size, in bytes, of the records to read and return for a list of jobs. The controller accepts twice this size.
 LISTING_LIMIT = 1 << 25
 # Maximum number of values in a list of jobs. The controller accepts slightly more.
-LISTING_VALUES = 300_000
+LISTING_VALUES = 240_000
 # Maximum number of skipped files to name.
 PROBLEMS_LIMIT = 20
 # Maximum number of jobs to suggest in a message.

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 PROGRESS_TAIL = 4096
 
 # Maximum size of the progress entries in one response, in bytes, and maximum number of values in them. Earlier entries are left out.
-PROGRESS_LIMIT, PROGRESS_VALUES = 1 << 20, 20_000
+PROGRESS_LIMIT, PROGRESS_VALUES = 1 << 20, 10_000
 
 
 def read_progress(path: str, offset: int) -> tuple[list[Document], int]:

@@ -28,7 +28,7 @@ LOG_LIMIT = 1 << 12
 
 # Maximum number of log lines, of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can
 # make these lists long, and the controller accepts a limited number of values.
-LINES, LOGS, HOSTS, RANKS, ARGUMENTS = 20_000, 2000, 2048, 20_000, 1000
+LINES, LOGS, HOSTS, RANKS, ARGUMENTS = 10_000, 1000, 1100, 1 << 13, 1000
 
 # The cases in which the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
 NEVER, ENDED, ALWAYS = "never", "ended", "always"

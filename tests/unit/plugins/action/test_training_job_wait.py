@@ -318,3 +318,35 @@ def test_without_a_terminal_nothing_listens():
         timeout=120,
     )
     assert result.stderr.split()[1:] == ["False", "over"]
+
+
+def test_what_a_script_reports_without_an_end_is_kept_and_shown_within_limits(shown, monkeypatch):
+    """A script can report new metrics, problems and processes in each poll, for days."""
+    warnings, asked, number = [], [], iter(range(1000))
+    monkeypatch.setattr(job_watch.display, "warning", warnings.append)
+
+    def poll(arguments):
+        asked.append(arguments)
+        one = next(number)
+        progress = [{f"{one} {key}": 1 for key in range(500)}, {"long" + "x" * 300: 1, "text": "x" * 300, "step": one}]
+        processes = [{"name": f"{one} {rank}", "host": "w1", "part": "worker", "state": "running", "heartbeat": 1.0} for rank in range(9)]
+        attempts = [{"attempt": one * 100 + each + 1, "action": "restart", "why": "."} for each in range(100)]
+        log = {"name": "rank0", "path": "/l", "left_out": 0, "lines": ["x" * 10] * 300_000}
+        found = answer(progress=progress, processes=processes, attempts=attempts, logs=[log])
+        found["jobs"][0]["log_offsets"] = {**{f"{one} {rank}": 1 for rank in range(9000)}, "x" * 300: 1, "text": "x"}
+        return {**found, "problems": [f"problem {one} {each}" for each in range(15)]}
+
+    watch = job_watch.JobWatch(poll, {"name": "digits", "directory": "/efs/jobs", "heartbeat_timeout": 60}, "")
+    for _poll in range(4):
+        shown.clear()
+        watch.poll()
+        assert sum(map(len, shown)) < 1_100_000
+        assert len(shown) < 10_100
+        assert len([line for line in shown if "attempt" in line]) == 21
+    assert len(warnings) == 21
+    assert warnings[-1] == "10 more problems"
+    assert len(watch.metrics) == job_watch.METRICS
+    assert {len(key) > 200 for key in watch.metrics} == {False}
+    assert len(watch._heard) == 9
+    assert len(asked[-1]["log_offsets"]) <= job_watch.OFFSETS
+    assert all(isinstance(offset, int) for offset in asked[-1]["log_offsets"].values())

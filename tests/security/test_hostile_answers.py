@@ -1,0 +1,154 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Hostile nodes give the answers in hostile_answers.py. Honest nodes take part in the same tasks, and nothing changes for them."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shlex
+import sys
+from collections import Counter
+
+import pytest
+from ansible import context
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import MESSAGES
+
+from .hostile_answers import ANSWERS, INFO, STATUS, Program, smallest_result
+from .nodes import ON_NODES, Nodes
+from .test_answer_cost import main_process_seconds
+
+HONEST = ("bert-honest1", "bert-honest2")
+MODULES = sorted({module for _name, module, _output in ANSWERS})
+MARK = "task of"
+CONCISE = "deeplearning.cluster.concise"
+
+
+def test_answers_have_unique_names():
+    assert [name for name, count in Counter(name for name, _module, _output in ANSWERS).items() if count > 1] == []
+
+
+@pytest.fixture(autouse=True)
+def _command_line(monkeypatch):
+    monkeypatch.setattr(context, "CLIARGS", {"check": False})
+
+
+@pytest.mark.parametrize(("module", "output"), [each[1:] for each in ANSWERS], ids=[each[0] for each in ANSWERS])
+def test_an_answer_costs_the_main_process_less_than_a_second(module, output):
+    text = output()
+    if isinstance(text, Program):
+        return  # the other test runs it
+    try:
+        own, warnings = answers.own_result(text)
+        result = json.loads(own)
+    except (TypeError, ValueError, RecursionError):
+        return  # the worker process refuses it
+    module = INFO if module == STATUS else module
+    limits = answers.LARGE.get(module, answers.USUAL)
+    assert len(warnings) <= MESSAGES + 2
+    if len(text) > limits.size:
+        return  # the worker process refuses it
+    part = answers.documented_part(result, f"deeplearning.cluster.{module}", "w", limits.values)
+    assert main_process_seconds(part, is_failed=part.get("failed") is True) < 1
+
+
+def program(text):
+    """Return the shell script that prints an answer."""
+    return f"#!/bin/sh\n{text}\n" if isinstance(text, Program) else ""
+
+
+class Cluster(Nodes):
+    """Two honest nodes, and one node for each hostile answer."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.pythons = folder / "pythons"
+        self.pythons.mkdir()
+
+    def add_answer(self, host, module, text):
+        file, python = self.pythons / f"{host}.txt", self.pythons / f"{host}-{module}"
+        file.write_text(text, errors="surrogatepass")
+        python.write_text(program(text) or f"#!/bin/sh\ncat {shlex.quote(str(file))}\n")
+        python.chmod(0o755)
+
+    def run_answers(self, hostile):
+        """Run the task of each module on the honest nodes and on the hostile nodes of this module."""
+        hosts = {}
+        for number, host in enumerate([*HONEST, *hostile], 2):
+            hosts[host] = {**self.node(number, ""), "module": hostile.get(host, ("", ""))[0]}
+            del hosts[host]["ansible_python_interpreter"]
+        for module in MODULES:
+            for host in HONEST:
+                self.add_answer(host, module, "")
+                (self.pythons / f"{host}-{module}").write_text(f"#!/bin/sh\necho {shlex.quote(json.dumps(smallest_result(module)))}\n")
+        for host, (module, text) in hostile.items():
+            self.add_answer(host, module, text)
+        tasks = []
+        for module in MODULES:
+            run = {
+                f"deeplearning.cluster.{module}": ON_NODES[module],
+                "when": f"module in ['', '{module}']",
+                "register": f"result_{module}",
+                "diff": True,
+                "vars": {
+                    "ansible_python_interpreter": f"{self.pythons}/{{{{ inventory_hostname }}}}-{module}",
+                    "deeplearning_answer_timeout": 30,
+                },
+            }
+            tasks += [{"ansible.builtin.debug": {"msg": f"{MARK} {module}"}, "run_once": True}, run]
+        own = ", ".join(f"'{module}': result_{module}" for module in MODULES)
+        tasks += [
+            {
+                "ansible.builtin.copy": {
+                    "content": "{{ {'results': {" + own + "}, 'names': names, 'groups': groups} | to_json }}",
+                    "dest": f"{self.folder}/{{{{ inventory_hostname }}}}.json",
+                },
+                "delegate_to": "localhost",
+                "when": "module == ''",
+                "vars": {
+                    "ansible_python_interpreter": sys.executable,
+                    "names": "{{ lookup('ansible.builtin.varnames', '^evil', wantlist=true) }}",
+                },
+            }
+        ]
+        return self.play([{"hosts": "trainers", "gather_facts": False, "tasks": tasks}], hosts)
+
+    def honest(self):
+        return [json.loads((self.folder / f"{host}.json").read_text()) for host in HONEST]
+
+
+@pytest.mark.parametrize("callback", [CONCISE, pytest.param("default", marks=pytest.mark.exhaustive)])
+def test_hostile_answers_change_nothing_for_honest_nodes(tmp_path, monkeypatch, callback):
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", callback)
+    for name in ("before", "during"):
+        (tmp_path / name).mkdir()
+    before, during = (Cluster(tmp_path / name) for name in ("before", "during"))
+    done = before.run_answers({})
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = during.run_answers({f"bert-evil{number}": (module, output()) for number, (_name, module, output) in enumerate(ANSWERS)})
+    shown = done.stdout + done.stderr
+    for expected, found in zip(before.honest(), during.honest()):
+        assert without_times(found["results"]) == without_times(expected["results"])
+        assert found["names"] == []
+        assert set(found["groups"]) == set(expected["groups"])
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+    assert re.findall(r"^ {0,2}EVIL.*", shown, re.MULTILINE) == []
+    assert "Traceback" not in shown
+    assert list(tmp_path.rglob("owned*")) == []
+    assert len(shown) < len(ANSWERS) * 100_000
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20, "in KiB: the largest process of all runs so far"
+    if callback == CONCISE:
+        parts = re.split(rf"^ *{MARK} ", done.stdout, flags=re.MULTILINE)[1:]
+        lines = {part.split("\n")[0]: len(part.splitlines()) for part in parts if len(part.splitlines()) > 21}
+        assert lines.pop(STATUS) <= 2502 * sum(module == STATUS for _name, module, _output in ANSWERS)
+        # Four diffs, of 40 lines each.
+        assert lines.pop("worker_metadata", 0) <= 20 + 4 * 43
+        assert lines == {}
+        assert len(re.findall(r"^\[WARNING\]", done.stderr, re.MULTILINE)) <= 20 * len(MODULES)
+
+
+def without_times(results):
+    return {module: {key: value for key, value in one.items() if key != "findings"} for module, one in results.items()}

@@ -1,0 +1,71 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the limits on what the results of a host cost. tests/security contains tests with hostile nodes."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, budget
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget, RunBudget
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [("x", 1), ([], 4), ({"a": 1, "b": "x"}, 6), ([[], {}], 12), ({"a": [1, 2, {"b": [3]}]}, 5 + 6 + 4 + 4)],
+)
+def test_containers_count_more_than_other_values(value, count):
+    assert count_values(value, 1000) == count
+    assert count_values([value] * 1000, 100) > 100
+
+
+def test_messages_that_exceed_the_budget_are_counted():
+    assert Budget(2).messages(["a\nb", "c"], "warnings") == ["a b", "c"]
+    assert Budget(2).messages(["a", "b", "c", "d"], "warnings") == ["a", "b", "2 more warnings"]
+    assert [len(text) for text in Budget().messages(["x" * 5000], "warnings")] == [budget.MESSAGE]
+
+
+def test_text_that_exceeds_the_budget_is_cut():
+    assert Budget(text=10).cut("x" * 10) == "x" * 10
+    assert Budget(text=10).cut("x" * 12) == "x" * 10 + "... (2 more characters)"
+    assert Budget(text=10).lines(["12345", "67", "89012", "3"]) == "12345\n67\n8... (4 more characters)\n... (1 more lines)"
+    assert Budget(lines=2).lines("abcd") == "a\nb\n... (2 more lines)"
+
+
+@pytest.mark.parametrize("side", ["x\n" * 2001, "x" * (budget.TEXT + 1)], ids=["lines", "characters"])
+def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(side):
+    short = {"before": "a\n", "after": "b\n", "after_header": "/etc/hosts"}
+    assert Budget().diffs([short]) == [short]
+    assert Budget().diffs([{"before": "", "after": side, "after_header": "/etc/\nhosts"}]) == [
+        {"prepared": "/etc/ hosts differs (too long to show)\n"}
+    ]
+    assert len(Budget().diffs([short] * 9999)) == budget.DIFFS
+
+
+class Action(answers.NodeAction, module="sge_info"):
+    """An action without a body of its own."""
+
+
+def test_the_results_of_a_host_in_a_run_have_a_limit(monkeypatch, tmp_path):
+    """The results of other hosts do not count."""
+    monkeypatch.setattr(budget.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(answers, "RUN_SIZE", 1000)
+    result = {"missing_packages": ["x" * 400], "hardware": {}}
+    monkeypatch.setattr(answers.ActionBase, "_execute_module", lambda *_arguments, **_options: {"changed": False, **result})
+    monkeypatch.setattr(answers, "returned_values", lambda _module: {"missing_packages": {"type": "list", "elements": "str"}})
+
+    def run(host):
+        action = Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5)
+        action._discovered_interpreter_key = None
+        action.run(task_vars={"inventory_hostname": host})
+        found = action._execute_module("deeplearning.cluster.sge_info", task_vars={"inventory_hostname": host})
+        action.cleanup()
+        return found.get("msg", "")
+
+    assert [run("w2") for _task in range(2)] == ["", ""]
+    assert "w2: the result of sge_info is not valid: the results of this run need more than" in run("w2")
+    assert run("w3") == ""
+    assert RunBudget("w3").used() < 1000 < RunBudget("w2").used()
