@@ -8,44 +8,22 @@ The tests build results from the documentation of each module: for each document
 
 from __future__ import annotations
 
-import gc
-import pickle
-import time
-from types import SimpleNamespace
+import json
 
 import pytest
 from ansible import context
-from ansible.utils.vars import transform_to_native_types
-from ansible.vars.clean import module_response_deepcopy, strip_internal_keys
-from ansible_collections.deeplearning.cluster.plugins.callback.concise import CallbackModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 
+from .hostile_answers import JOB, PROCESS, smallest, smallest_result
+from .main_process import main_process_seconds
 from .nodes import ON_NODES
 
 # The actions of these modules run another module on nodes.
 WITHOUT_OWN_MODULE = {"training_job_status", "training_job_logs", "training_job_wait"}
 MODULES = sorted(set(ON_NODES) - WITHOUT_OWN_MODULE)
-HOST = SimpleNamespace(get_name=lambda: "bert-worker2", get_vars=lambda: {"deeplearning_instance_id": "i-0bb2"})
-LEAVES = {"str": "x", "text": "x", "path": "/x", "int": 1, "float": 0.5, "bool": True, "dict": {}, "raw": []}
-
-
-def smallest(description):
-    """Return the smallest valid value."""
-    if description["type"] == "list":
-        return []
-    if description["type"] == "dict" and description.get("contains"):
-        return smallest_members(description["contains"], is_nested=True)
-    return description["choices"][0] if description.get("choices") else LEAVES[description["type"]]
-
-
-def smallest_members(documented, is_nested):
-    required = {
-        name: one
-        for name, one in documented.items()
-        if (one.get("returned") is None if is_nested else one.get("returned") in ("always", "success"))
-    }
-    return {name: smallest(one) for name, one in required.items()}
 
 
 def variants(description):
@@ -77,28 +55,6 @@ def of_each_kind(documented):
     return kinds.values()
 
 
-def main_process_seconds(result, is_failed=False):
-    """Return the CPU seconds that the main process needs to receive, show and register a result."""
-    sent = pickle.dumps(result)
-    callback, task = CallbackModule(), SimpleNamespace(_uuid="1", action="x", check_mode=False, ignore_unreachable=False)
-    task.__dict__.update(name="x", _role=None, delegate_to=None, run_once=False, args={}, diff=True, _parent=None)
-    callback.get_option = lambda _name: False
-    callback._display = SimpleNamespace(verbosity=0, display=lambda *_, **__: None, warning=lambda *_: None)
-    gc.collect()
-    gc.freeze()  # the main process does not have the objects of the tests
-    start = time.thread_time()
-    received = pickle.loads(sent)
-    shown = transform_to_native_types(strip_internal_keys(module_response_deepcopy(received)))
-    event = SimpleNamespace(result=shown, host=HOST, task=task, task_name="x", warnings=[], is_changed=lambda: True)
-    callback.v2_on_file_diff(event)
-    (callback.v2_runner_on_failed if is_failed else callback.v2_runner_on_ok)(event)
-    callback._flush()
-    strip_internal_keys(module_response_deepcopy(received))
-    seconds = time.thread_time() - start
-    gc.unfreeze()
-    return seconds
-
-
 @pytest.fixture(autouse=True)
 def _command_line(monkeypatch):
     monkeypatch.setattr(context, "CLIARGS", {"check": False})
@@ -111,7 +67,7 @@ PART = 4
 @pytest.mark.parametrize("module", MODULES)
 def test_the_largest_result_of_each_key_takes_less_than_a_second(module):
     documented = {**answers.COMMON, **answers.returned_values(f"deeplearning.cluster.{module}")}
-    least = {"changed": True, **smallest_members(documented, is_nested=False)}
+    least = {**smallest_result(module), "changed": True}
     # The result of a report does not reach the main process.
     limit = answers.VALUES if module == "training_job_report" else answers.LARGE.get(module, answers.USUAL).values
     slow = {}
@@ -140,3 +96,47 @@ def test_more_values_are_refused_before_they_are_read(module):
     result = {"changed": False, "forged": [[] for _unused in range(30_000)]}
     part = filtered(module, result, answers.VALUES)
     assert part["msg"].startswith(f"bert-worker2: the result of {module} is not valid: it has more than 100000 values. Check the host, ")
+
+
+def test_the_status_of_a_job_on_1000_hosts_is_accepted_and_shown_completely():
+    names = [f"deeplearning-worker{number}" for number in range(1000)]
+    processes = [
+        {**PROCESS, "name": f"rank{number}", "host": name, "ranks": list(range(8)), "instance": "i-0123456789abcdef0", "exit_code": 0}
+        for number, name in enumerate(names)
+    ]
+    buckets = dict.fromkeys(("training", "recomputed", "checkpoint", "start", "waiting", "detection", "restart", "idle"), 1.0)
+    spent = {
+        "nodes": 1000,
+        "seconds": 9.0,
+        "ratio": 0.5,
+        "buckets": buckets,
+        "hosts": [{"host": name, "buckets": buckets} for name in names],
+    }
+    log = {"name": "rank0", "path": "/efs/jobs/digits/logs/rank0.log", "lines": ["x" * 80] * 10, "left_out": 0}
+    job = {
+        **JOB,
+        "processes": processes,
+        "goodput": spent,
+        "step_times": [{"name": name, "seconds": 1.0, "slow": False} for name in names],
+        "lines": formatting.process_table(processes),
+        "logs": [log] * 1000,
+    }
+    assert not filtered("training_job_info", {"changed": False, "jobs": [job]}, answers.LARGE["training_job_info"].values).get("failed")
+    assert Budget().lines(job["lines"]) == "\n".join(job["lines"])
+
+
+def test_the_end_of_a_log_of_64_mib_is_accepted(tmp_path):
+    line = b"step 1234 loss 0.123 with a few more words\n"
+    (tmp_path / "rank0.log").write_bytes(line * ((64 << 20) // len(line)) + b"the end\n")
+    process = {**PROCESS, "log": str(tmp_path / "rank0.log"), "ranks": [0]}
+    found = watch.read_logs([process], {"name": "digits", "log_lines": 10_000, "log_process": None, "log_offsets": {}})
+    assert found["logs"][0]["lines"][-1] == "the end"
+    assert len(found["logs"][0]["lines"]) == 10_000
+    job = {**JOB, **found}
+    assert not filtered("training_job_info", {"changed": False, "jobs": [job]}, answers.LARGE["training_job_info"].values).get("failed")
+
+
+def test_a_list_of_10_000_files_is_accepted():
+    result = {**smallest_result("dataset"), "shares": [[f"folder/{number:0200}" for number in range(10_000)]]}
+    assert not filtered("dataset", result, answers.LARGE["dataset"].values).get("failed")
+    assert len(json.dumps(result)) < answers.LARGE["dataset"].size

@@ -18,8 +18,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answer
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import MESSAGES
 
 from .hostile_answers import ANSWERS, INFO, STATUS, Program, smallest_result
+from .main_process import main_process_seconds
 from .nodes import ON_NODES, Nodes
-from .test_answer_cost import main_process_seconds
 
 HONEST = ("bert-honest1", "bert-honest2")
 MODULES = sorted({module for _name, module, _output in ANSWERS})
