@@ -198,8 +198,9 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, and jobs with processes that are started over ssh; measure the health checks
+bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, the inventory with boto3, and jobs with processes that are started over ssh; measure the health checks
 	python tests/benchmarks/compare_provisioning.py
+	python tests/benchmarks/scale.py
 	python tests/benchmarks/compare_start.py
 	PYTHONPATH=tests python tests/benchmarks/supervision.py
 	PYTHONPATH=tests python tests/benchmarks/health.py
