@@ -44,7 +44,9 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import ordered
 
+# The names of the values in the variables of hosts, and in the nodes that the lookup `nodes` returns.
 VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "address": "deeplearning_private_ip"}
+KEYS = {"number": "number", "name": "hostname", "address": "private_ip"}
 
 
 def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -53,13 +55,17 @@ def workers(hosts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
     """
     try:
-        return ordered({field: host[variable] for field, variable in VARIABLES.items()} for host in hosts)
+        return ordered({field: host[_name_in(host, field)] for field in VARIABLES} for host in hosts)
     except KeyError as error:
         raise AnsibleFilterError(
             f"{error.args[0]}: the variable is not set for a host. Use the deeplearning.cluster.nodes inventory, or set the variable."
         ) from error
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
+
+
+def _name_in(host: Mapping[str, Any], field: str) -> str:
+    return KEYS[field] if VARIABLES[field] not in host and KEYS[field] in host else VARIABLES[field]
 
 
 class FilterModule:
