@@ -162,7 +162,8 @@ class Exporter:
     def __init__(self, spec: ExportSpec, links: str) -> None:
         self.spec, self.paths = spec, Paths(spec["directory"])
         self._links, self._passed = links, 0.0
-        self._alive, self._heartbeats = time.monotonic(), dict[str, float]()
+        self._alive = time.monotonic()
+        self._heartbeats: dict[str, float] = {}
         self._access = s3.Access(spec["region"], grant=GRANT)
         self._request, self._record = self.paths.export + ".request", self.paths.export + ".files"
 
