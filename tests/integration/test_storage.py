@@ -9,6 +9,7 @@ import base64
 import json
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources
 from local_cloud.testing import wait_until
 
 from .clusters import instances, steps
@@ -138,6 +139,18 @@ def test_links_on_several_pages_are_all_read(run, definition, bucket):
     options = {**definition, "worker_count": 0, "lustre": True, "lustre_data_repositories": links}
     run("cluster", **options)
     assert not run("cluster", **options)["changed"]
+
+
+def test_links_take_turns_and_the_last_one_has_enough_time(cloud, run, definition, bucket, monkeypatch):
+    run("cluster", **{**definition, "worker_count": 0}, lustre=True)
+    cloud.control.set_delays(data_repository_association=1)
+    monkeypatch.setattr(resources, "DEFAULT_WAIT_TIMEOUT", 2)
+    links = [{"path": f"/{number}", "s3": f"s3://{bucket}/{number}"} for number in range(3)]
+    options = {"cluster": definition["cluster"], "lustre": True, "lustre_data_repositories": links, "wait_timeout": 2}
+    assert steps(run("lustre_file_system", **options)) == {("create", f"data_repository_association /{number}") for number in range(3)}
+    assert steps(run("lustre_file_system", **{**options, "lustre_data_repositories": []})) == {
+        ("delete", f"data_repository_association /{number}") for number in range(3)
+    }
 
 
 def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):

@@ -16,6 +16,8 @@ class Delays:
     nat_gateway: float = 1.0
     file_system: float = 0.5
     mount_target: float = 0.5
+    # Time that FSx works on one request to create, change or delete a data repository association.
+    data_repository_association: float = 0.2
     # Time from a policy change until reads return the new policy.
     file_system_policy: float = 0.2
     # The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node.

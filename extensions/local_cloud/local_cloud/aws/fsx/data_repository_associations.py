@@ -23,7 +23,11 @@ MODEL = {**models.PAGINATION_MODEL, "describe_associations": {**models.PAGINATIO
 
 
 class Association(LifeCycle):
-    """A link between a directory of a file system and an S3 bucket or a prefix in a bucket."""
+    """A link between a directory of a file system and an S3 bucket or a prefix in a bucket.
+
+    FSx works on the requests for the associations of a file system one after another. Source: FSx for Lustre User Guide, "Linking your file
+    system to an Amazon S3 bucket".
+    """
 
     def __init__(self, file_system: Any, request: dict[str, Any]) -> None:
         self.file_system = file_system
@@ -34,7 +38,7 @@ class Association(LifeCycle):
         self.resource_arn = f"arn:aws:fsx:{place}:association/{file_system.file_system_id}/{self.association_id}"
         self.created = time.time()
         self.backend.tagger.tag_resource(self.resource_arn, request.get("Tags", []))
-        self.start_creation(CLOUD.delays.file_system)
+        self.start_creation(self._seconds_in_queue())
 
     @property
     def path(self) -> str:
@@ -43,11 +47,23 @@ class Association(LifeCycle):
     def change(self, policies: dict[str, Any]) -> None:
         """Set the given policies and keep all other policies."""
         self.request["S3"] = {**self.request.get("S3", {}), **policies}
-        self.start_update(CLOUD.delays.file_system)
+        self.start_update(self._seconds_in_queue())
+
+    def delete(self) -> None:
+        """Start the deletion, unless it has started."""
+        if self.life_cycle_state != "deleting":
+            self.start_deletion(self._seconds_in_queue())
 
     def finish_deletion(self) -> None:
         del associations(self.backend)[self.association_id]
         self.backend.tagger.delete_all_tags_for_resource(self.resource_arn)
+
+    def _seconds_in_queue(self) -> float:
+        """Add a request to the queue of the file system, and return the seconds until FSx has completed it."""
+        now = time.time()
+        queued_until = max(now, getattr(self.file_system, "queued_until", now)) + CLOUD.delays.data_repository_association
+        self.file_system.queued_until = queued_until
+        return queued_until - now
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -127,7 +143,7 @@ def update_data_repository_association(self: FSxResponse) -> str:
 def delete_data_repository_association(self: FSxResponse) -> str:
     request = json.loads(self.body)
     association = _association(self.fsx_backend, request["AssociationId"])
-    association.start_deletion(CLOUD.delays.file_system)
+    association.delete()
     deletes = request.get("DeleteDataInFileSystem", False)
     return json.dumps({"AssociationId": association.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes})
 

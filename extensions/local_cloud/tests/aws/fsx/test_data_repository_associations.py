@@ -52,3 +52,24 @@ def test_links_to_s3(account: Account, subnet: str) -> None:
     refused(lambda: fsx.describe_data_repository_associations(AssociationIds=unknown), "DataRepositoryAssociationNotFound")
     fsx.delete_file_system(FileSystemId=identifier)
     wait_until(lambda: links() == {})
+
+
+def test_fsx_works_on_one_request_after_another(account: Account, subnet: str) -> None:
+    fsx, bucket = account.client("fsx"), account.name("bucket")
+    account.client("s3").create_bucket(Bucket=bucket)
+    identifier = create(account, subnet, SCRATCH, FileSystemTypeVersion="2.15")["FileSystemId"]
+    available(account, identifier)
+    account.control.set_delays(data_repository_association=0.5)
+    for name in "abc":
+        fsx.create_data_repository_association(
+            FileSystemId=identifier, FileSystemPath=f"/{name}", DataRepositoryPath=f"s3://{bucket}/{name}"
+        )
+    seen = []
+
+    def states() -> list[str]:
+        found = fsx.describe_data_repository_associations(Filters=[{"Name": "file-system-id", "Values": [identifier]}])["Associations"]
+        seen.append([each["Lifecycle"] for each in sorted(found, key=lambda each: each["FileSystemPath"])])
+        return seen[-1]
+
+    wait_until(lambda: set(states()) == {"AVAILABLE"})
+    assert ["AVAILABLE", "CREATING", "CREATING"] in seen

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
 
 NAME = "lustre"
-TIMEOUT = 3600  # maximum time to create, change or delete a file system, in seconds. For most file systems, a few minutes are enough
+TIMEOUT = 3600  # maximum time to create, change or delete a file system or a link, in seconds. Usually, a few minutes are enough
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)
 )
@@ -186,7 +186,7 @@ def _settle_file_system(cloud: AwsClient, found: Found) -> Found:
 
 
 def _timeout(cloud: AwsClient) -> float:
-    """Return how long to wait for a file system, in seconds.
+    """Return how long to wait for a file system or a link, in seconds. FSx works on the links of a file system one after another.
 
     If the user sets `wait_timeout` to less than the default, return that value.
     """
@@ -271,12 +271,12 @@ def _update_link(cloud: AwsClient, found: Found, properties: Properties, changed
 
 
 def _settle_link(cloud: AwsClient, found: Found) -> Found:
-    return LINK.settle(cloud, found, _is_available)
+    return LINK.settle(cloud, found, _is_available, timeout=_timeout(cloud))
 
 
 def _delete_link(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_data_repository_association, AssociationId=found.id, DeleteDataInFileSystem=False)
-    LINK.wait_until_gone(cloud, found)
+    LINK.wait_until_gone(cloud, found, timeout=_timeout(cloud))
 
 
 KINDS = (
