@@ -103,10 +103,19 @@ def test_workers_come_and_go_and_numbers_stay(cloud, run, definition, name, chan
 
 
 def test_a_group_that_is_busy_is_asked_again(cloud, run, definition, name):
+    """The API reference of Auto Scaling lists these errors for these operations."""
+    busy = {"service": "autoscaling", "status": 400, "each_call_once": True}
+    rules = [
+        {**busy, "code": "ScalingActivityInProgress", "action": "(TerminateInstanceIn|Delete|Update)AutoScalingGroup"},
+        {**busy, "code": "ResourceInUse", "action": "CreateOrUpdateTags|DeleteTags|(Suspend|Resume)Processes"},
+    ]
+    cloud.control.set_faults(rules)
     run("cluster", **definition)
-    busy = {"service": "autoscaling", "code": "ScalingActivityInProgress", "status": 400, "each_call_once": True}
-    cloud.control.set_faults([{**busy, "action": "TerminateInstanceInAutoScalingGroup|DeleteAutoScalingGroup"}])
-    run("cluster", **{**definition, "worker_count": 1})
+    for process in ("Launch", "HealthCheck"):
+        cloud.control.suspend(f"{name}-workers", process)
+    for changes in ({"worker_count": 3, "tags": {"team": "vision"}}, {"worker_count": 1}):
+        cloud.control.set_faults(rules)
+        run("cluster", **{**definition, **changes})
     assert sorted(numbers(cloud, name).values()) == [1, 2]
     run("cluster", cluster=name, state="absent")
     assert not instances(cloud, name)

@@ -30,7 +30,7 @@ from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_a
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import ALWAYS_ENABLED, valid_region
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import is_always_enabled, valid_region
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
 # AWS is eventually consistent. For a while, API calls that refer to a new resource may fail with these error codes.
@@ -52,7 +52,7 @@ NOT_YET_VISIBLE = (
     "NoSuchEntity",
     "SubnetNotFound",
 )
-# Error codes for the deletion of a resource that is still in use, for example by a resource that is itself being deleted.
+# Error codes for a resource that is in use, for example by a resource that is itself being deleted, or by a scaling activity.
 IN_USE = (
     "DeleteConflict",
     "DependencyViolation",
@@ -343,14 +343,18 @@ class AwsClient:
         self.created |= ids(answer) - ids(arguments)
         return dict(answer)
 
+    def once_idle(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T:
+        """Make an API call, and retry while the resource is in use. `more_codes` lists additional error codes with this meaning."""
+        retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
+        return retry(call)(**arguments)
+
     def once_unused(self, call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
         """Make a delete call, and retry while the resource is in use. Return None if the resource is already deleted.
 
         `more_codes` lists additional error codes that mean that the resource is in use.
         """
-        retry = AWSRetry.jittered_backoff(retries=40, delay=1, max_delay=10, catch_extra_error_codes=[*IN_USE, *more_codes])
         try:
-            return retry(call)(**arguments)
+            return self.once_idle(call, *more_codes, **arguments)
         except ClientError as error:
             if is_missing(error):
                 return None
@@ -458,7 +462,7 @@ def rejection(error: BaseException, region: str) -> str:
     """Return a message about credentials that AWS does not accept. The message contains AWS's error code and advice."""
     key = os.environ.get("AWS_ACCESS_KEY_ID")
     where = f" The environment variables AWS_ACCESS_KEY_ID ({key}) and AWS_SECRET_ACCESS_KEY set them." if key else ""
-    enable = "" if region in ALWAYS_ENABLED else f" If other regions accept these credentials, enable {region} for the account."
+    enable = "" if is_always_enabled(region) else f" If other regions accept these credentials, enable {region} for the account."
     return (
         f"AWS does not accept the credentials in {region} ({error_code(error)}).{where} Sign in again, or correct the keys.{enable} To see "
         "where the keys come from, run: aws configure list. To test the credentials, run: aws sts get-caller-identity"

@@ -80,6 +80,11 @@ def _regions() -> dict[str, Partition]:
     }
 
 
+def is_always_enabled(region: str) -> bool:
+    """Return whether no account can disable the region. Only the partition `aws` has regions that accounts enable and disable."""
+    return region in ALWAYS_ENABLED or partition_of(region).name != "aws"
+
+
 def partition_of(region: str) -> Partition:
     """Return the partition of a region. Raises ValueError if the region is not valid."""
     return _regions()[valid_region(region)]

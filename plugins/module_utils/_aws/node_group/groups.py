@@ -177,7 +177,7 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
     if changed & {"launch_template", "template_version"}:
         settings["LaunchTemplate"] = _template(properties)
     if settings:
-        update = partial(cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=found.id, **settings)
+        update = partial(cloud.once_idle, cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=found.id, **settings)
         _once_accepted(cloud, found.id, update)
     if "suspended" in changed:
         _suspend(cloud, found.id, before=found.properties["suspended"], after=properties["suspended"])
@@ -195,14 +195,14 @@ def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inh
     new = {name: value for name, value in after.items() if before.get(name) != value}
     for call, changed in ((cloud.autoscaling.delete_tags, gone), (cloud.autoscaling.create_or_update_tags, new)):
         if changed:
-            call(Tags=_group_tags(found.id, changed))
+            cloud.once_idle(call, Tags=_group_tags(found.id, changed))
 
 
 def _suspend(cloud: AwsClient, name: str, *, before: frozenset[str], after: frozenset[str]) -> None:
     """Suspend the processes in `after`, and resume other processes that AWS has suspended on its own."""
     for call, processes in ((cloud.autoscaling.suspend_processes, after - before), (cloud.autoscaling.resume_processes, before - after)):
         if processes:
-            call(AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
+            cloud.once_idle(call, AutoScalingGroupName=name, ScalingProcesses=sorted(processes))
 
 
 def _remove_highest_numbers(cloud: AwsClient, found: Found, properties: Properties) -> None:

@@ -204,7 +204,8 @@ def shrink(cloud: AwsClient, name: str, size: int, order: Sequence[str], **setti
     otherwise terminate instances of its own choice. `settings` contains additional settings to change in the group.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-instance-termination.html
     """
-    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, DesiredCapacity=max(size, len(order)), **settings)
+    desired = max(size, len(order))
+    cloud.once_idle(cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=name, DesiredCapacity=desired, **settings)
     for instance_id in order[: max(len(order) - size, 0)]:
         end(cloud, instance_id, replaced=False)
 
@@ -244,7 +245,7 @@ def _settle_for(cloud: AwsClient, name: str, accepted: Collection[str]) -> None:
     """Reduce the group to the accepted instances. The group's tag keeps the desired number."""
     others = active_members(cloud, name).difference(accepted)
     shrink(cloud, name, len(accepted), [*sorted(others), *accepted])
-    cloud.autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, MaxSize=len(accepted))
+    cloud.once_idle(cloud.autoscaling.update_auto_scaling_group, AutoScalingGroupName=name, MaxSize=len(accepted))
 
 
 def _replace_nodes(cloud: AwsClient, found: Found, properties: Properties) -> None:

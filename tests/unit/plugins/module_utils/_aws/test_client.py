@@ -62,6 +62,8 @@ def test_rejected_credentials_are_named(monkeypatch):
         "AWS does not accept the credentials in af-south-1 (AuthFailure). Sign in again, or correct the keys. If other regions accept "
         "these credentials, enable af-south-1 for the account. To see"
     )
+    for region in ("cn-north-1", "us-gov-west-1", "eusc-de-east-1"):
+        assert "enable" not in rejection(refused, region), "only the partition aws has regions that accounts can disable"
 
 
 @pytest.mark.parametrize(
