@@ -9,6 +9,7 @@ import json
 import shlex
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import nodes
 from local_cloud.testing import wait_until
 
 from .clusters import EXPECTED, instances, inventory, numbers, steps
@@ -247,6 +248,22 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == sorted([lost, shrunk])
     run("cluster", cluster=name, state="absent", delete_data=True)
     assert {lost, shrunk} < set(run("former_nodes_info", cluster=name, days=10)["instance_ids"]), "deleted groups count too"
+
+
+def test_failed_launches_of_long_ago_are_not_read(cloud, run, definition, name, monkeypatch):
+    """After a long shortage of capacity, a group has thousands of failed launches, which AWS lists for six weeks in pages of 100."""
+    cloud.control.set_delays(clock_lag=15 * 24 * 3600, launch_retry=0)
+    cloud.control.set_capacity({"c5.large": {"us-east-1a": 2}})
+    with pytest.raises(ModuleFailed, match=r"1 of 2 nodes of .*-workers are in service"):
+        run("cluster", **{**definition, "capacity_timeout": 2})
+    cloud.control.reset()
+    read = []
+    original = nodes.departures
+    monkeypatch.setattr(nodes, "departures", lambda found, *more: (read.extend(found), original(found, *more))[1])
+    run("former_nodes_info", cluster=name, days=10)
+    assert {each["StatusCode"] for each in read} == {"Successful"}, "launches of nodes that may still be missing are read"
+    run("former_nodes_info", cluster=name, days=20)
+    assert "Failed" in {each["StatusCode"] for each in read}
 
 
 def authority(cloud, name):

@@ -21,15 +21,19 @@ LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
 LEAVES = re.compile(r"(?:Terminating|Detaching) EC2 instance: (i-[0-9a-f]{8,17})\b")
 
 
-def activities(reader: Reader, group: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the group's scaling activities, or nothing if the group does not exist."""
+def activities(reader: Reader, group: str, since: datetime) -> Iterator[Mapping[str, Any]]:
+    """Yield the group's scaling activities, or nothing if the group does not exist.
+
+    Activities before the time `since` are omitted if they failed. During a shortage of capacity, a group fails to launch an instance again
+    and again, and AWS lists activities for six weeks.
+    """
+    moment = since.isoformat()
+    ended = [{"Name": "Status", "Values": ["Successful", "Cancelled"]}, {"Name": "StartTimeUpperBound", "Values": [moment]}]
+    pages = reader.client("autoscaling").get_paginator("describe_scaling_activities")
     try:
-        for page in (
-            reader.client("autoscaling")
-            .get_paginator("describe_scaling_activities")
-            .paginate(AutoScalingGroupName=group, IncludeDeletedGroups=True)
-        ):
-            yield from page["Activities"]
+        for filters in ([{"Name": "StartTimeLowerBound", "Values": [moment]}], ended):
+            for page in pages.paginate(AutoScalingGroupName=group, IncludeDeletedGroups=True, Filters=filters):
+                yield from page["Activities"]
     except ClientError as error:
         if error_code(error) != "ValidationError" or "not found" not in str(error):
             raise

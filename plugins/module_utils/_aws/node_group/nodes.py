@@ -52,7 +52,7 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
     reader.client("autoscaling")  # the client is created once, before the threads use it
     groups = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
     with ThreadPoolExecutor(len(groups)) as pool:
-        found = list(pool.map(lambda group: list(activities(reader, group)), groups))
+        found = list(pool.map(lambda group: list(activities(reader, group, since)), groups))
     # Instances are read after the activities, so that no launched instance is missed
     running = running_instances(reader)
     former = set().union(*(former_instances(each, since, running) for each in found)) - set(current)

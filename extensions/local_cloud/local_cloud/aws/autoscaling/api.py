@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from moto.autoscaling.exceptions import AutoscalingClientError, ValidationError
@@ -16,6 +17,9 @@ from ..ec2.placement_groups import find_placement_group
 from ..override import check_before, override
 from .activities import activities
 from .groups import Group, find_group, find_member
+
+# Fields of an activity, and the filter or parameter with their allowed values.
+FILTERED = {"StatusCode": "Status", "ActivityId": "ActivityIds"}
 
 moto_create_group = AutoScalingResponse.create_auto_scaling_group
 moto_update_group = AutoScalingResponse.update_auto_scaling_group
@@ -279,8 +283,8 @@ def _exists(find: Any, identifier: str) -> bool:
 @override(AutoScalingResponse)
 def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
     """Return activities in pages, newest first."""
-    name, wanted = self._get_param("AutoScalingGroupName"), self._get_param("ActivityIds", [])
-    backend = self.autoscaling_backend
+    name = self._get_param("AutoScalingGroupName")
+    backend, filters = self.autoscaling_backend, _activity_filters(self)
     if name and not self._get_bool_param("IncludeDeletedGroups", False):
         find_group(backend, name)
     living = {group.arn for group in backend.autoscaling_groups.values()}
@@ -288,7 +292,7 @@ def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
         activity
         for activity in reversed(activities(backend))
         if name in (None, activity["AutoScalingGroupName"])
-        and (not wanted or activity["ActivityId"] in wanted)
+        and _passes(activity, filters)
         and (activity["AutoScalingGroupARN"] in living or self._get_bool_param("IncludeDeletedGroups", False))
     ]
     token = self._get_param("NextToken")
@@ -296,3 +300,28 @@ def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
     page = found[start : start + min(self._get_int_param("MaxRecords") or 100, 100)]
     more = bool(page) and page[-1] is not found[-1]
     return ActionResult({"Activities": page, "NextToken": page[-1]["ActivityId"] if more else None})
+
+
+def _activity_filters(response: AutoScalingResponse) -> dict[str, list[str]]:
+    filters = {each["Name"]: each.get("Values", []) for each in response._get_param("Filters", [])}
+    if "Status" in filters and not response._get_param("AutoScalingGroupName"):
+        raise ValidationError("The Status filter can only be used with an AutoScalingGroupName.")
+    identifiers = response._get_param("ActivityIds")
+    return filters | ({"ActivityIds": identifiers} if identifiers else {})
+
+
+def _passes(activity: dict[str, Any], filters: dict[str, list[str]]) -> bool:
+    if any(activity[key] not in filters.get(name, [activity[key]]) for key, name in FILTERED.items()):
+        return False
+    started = activity["StartTime"].replace(tzinfo=UTC)
+    earliest, latest = (_time(filters.get(f"StartTime{bound}Bound"), started) for bound in ("Lower", "Upper"))
+    return earliest <= started <= latest
+
+
+def _time(values: list[str] | None, default: datetime) -> datetime:
+    """Return the time in a filter. A time without an offset is in UTC. Raises `ValidationError` for any other format."""
+    try:
+        given = datetime.fromisoformat(values[0]) if values else default
+    except ValueError:
+        raise ValidationError(f"Timestamp '{values}' is not in the ISO 8601 format.") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)

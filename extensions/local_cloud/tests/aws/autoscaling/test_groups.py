@@ -6,6 +6,7 @@ import re
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
@@ -13,7 +14,7 @@ from local_cloud.aws.app import AwsApi
 from local_cloud.aws.context import CLOUD
 from local_cloud.testing import wait_until
 
-from ..conftest import Account, Hosts
+from ..conftest import Account, Hosts, refused
 
 
 def code(caught: pytest.ExceptionInfo[ClientError]) -> str:
@@ -90,6 +91,25 @@ def test_activities_come_newest_first_and_in_pages(account: Account) -> None:
     assert [each["StartTime"] for each in both] == sorted((each["StartTime"] for each in both), reverse=True)
     one = account.groups.describe_scaling_activities(AutoScalingGroupName=group, ActivityIds=[both[1]["ActivityId"]])
     assert one["Activities"] == [both[1]]
+
+
+def test_activities_are_filtered_by_status_and_start(account: Account) -> None:
+    group = account.group(1)
+    in_service(account, group, 1)
+
+    def ids(**filters: str | datetime) -> list[str]:
+        given = [{"Name": name, "Values": [f"{value}"]} for name, value in filters.items()]
+        found = account.groups.describe_scaling_activities(AutoScalingGroupName=group, Filters=given)["Activities"]
+        return [each["ActivityId"] for each in found]
+
+    (launch,) = account.activities(group)
+    before, after = (launch["StartTime"] + timedelta(seconds=seconds) for seconds in (-1, 1))
+    assert ids(Status="Failed") == ids(StartTimeLowerBound=after) == ids(StartTimeUpperBound=before) == []
+    assert ids(Status="Successful", StartTimeLowerBound=before, StartTimeUpperBound=after) == [launch["ActivityId"]]
+    refused(lambda: ids(StartTimeLowerBound="yesterday"), "ValidationError", "ISO 8601")
+    refused(lambda: ids(Cause="x"), "ValidationError")
+    for_all = [{"Name": "Status", "Values": ["Failed"]}]
+    refused(lambda: account.groups.describe_scaling_activities(Filters=for_all), "ValidationError", "AutoScalingGroupName")
 
 
 def test_a_launch_that_fails_is_tried_again(account: Account, hosts: Hosts) -> None:
