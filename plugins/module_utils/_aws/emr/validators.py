@@ -25,8 +25,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import BUCKET_NAME
 
-LOG_URI = re.compile(r"(?i:s3[an]?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/.*)?")
+LOG_URI = re.compile(rf"(?i:s3[an]?)://({BUCKET_NAME})(/.*)?")
 SCRIPT = re.compile(r"(s3[an]?|file)://.+|/.+", re.IGNORECASE)
 MOST_BOOTSTRAP_ACTIONS = 16
 MOST_STEPS = 256
@@ -53,7 +54,7 @@ class EmrOptions(Validator):
         yield from _check_duplicates("emr_applications", options["emr_applications"])
         uri = options["emr_log_uri"]
         if uri and not LOG_URI.fullmatch(uri):
-            yield f"emr_log_uri: '{uri}' is not a location in S3. Specify a location such as s3://bucket/logs/."
+            yield f"emr_log_uri: '{uri}' is not a location in S3. Specify a general purpose bucket, as in s3://bucket/logs/."
 
 
 def _check_release(options: Mapping[str, Any]) -> Iterator[str]:

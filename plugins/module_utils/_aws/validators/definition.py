@@ -75,7 +75,7 @@ def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
     """Check that the values are valid bucket names, and not URLs or paths, because bucket names become part of ARNs."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
-            yield f"{option}: '{name}' is not a valid bucket name. Specify the name without s3:// and without a path."
+            yield f"{option}: '{name}' is not a valid bucket name. Specify a general purpose bucket, without s3:// and without a path."
 
 
 def check_network_cidr(cidr: str) -> Iterator[str]:

@@ -26,6 +26,8 @@ DESCRIBING = ".dataset."
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
 # Control characters, and all line breaks that `str.splitlines` recognizes.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# The end of the names of directory buckets, for which the nodes have no permissions.
+DIRECTORY_BUCKET = "--x-s3"
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
 # The path of a file in the data set, and the size of the file in bytes.
@@ -64,7 +66,7 @@ def parse(text: str) -> Source:
     """Return the parsed source. Raises DataError if the source cannot be staged."""
     if text.startswith("s3://"):
         bucket, _slash, key = text[len("s3://") :].partition("/")
-        if bucket:
+        if bucket and not bucket.endswith(DIRECTORY_BUCKET):
             return Source(S3, text, bucket, key)
     elif text.startswith(("https://", "http://")):
         source = Source(URL, text)
@@ -73,8 +75,8 @@ def parse(text: str) -> Source:
     elif text.startswith("/"):
         return Source(PATH, text)
     raise DataError(
-        f"dataset_source: '{text}' is not supported. Use s3://bucket/prefix, the https:// URL of a file, or an absolute path on the "
-        "controller."
+        f"dataset_source: '{text}' is not supported. Use s3://bucket/prefix of a general purpose bucket, the https:// URL of a file, or an "
+        "absolute path on the controller."
     )
 
 

@@ -39,7 +39,8 @@ ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 # One or more servers (name or address, and network), then the file system and optionally a directory in it.
 LUSTRE_SOURCE = re.compile(r"[A-Za-z0-9.-]+@[a-z0-9]+(:[A-Za-z0-9.-]+@[a-z0-9]+)*:(/[A-Za-z0-9._-]+)+")
 
-BUCKET_NAME = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+# A general purpose bucket. Directory buckets need other permissions, and most services do not support them.
+BUCKET_NAME = r"(?![a-z0-9.-]*--x-s3(?![a-z0-9.-]))[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 # A bucket and optionally a prefix. None of the allowed characters has a special meaning in tags or in /etc/fstab.
 BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[A-Za-z0-9._=+@-]*))?")
 # The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
@@ -250,7 +251,9 @@ def lustre(source: str, mount_point: str) -> FstabMount:
 def check_bucket_source(text: str) -> None:
     """Raise ValueError if the text is not the location of a bucket or of a prefix in a bucket."""
     if not BUCKET_SOURCE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a bucket or prefix. Use letters, digits and ._=+@-, as in s3://bucket/prefix")
+        raise ValueError(
+            f"{text!r} is not a bucket or prefix. Use letters, digits and ._=+@-, as in s3://bucket/prefix, and no directory bucket"
+        )
 
 
 def bucket_and_prefix(source: str) -> tuple[str, str]:

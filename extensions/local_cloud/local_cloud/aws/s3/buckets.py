@@ -7,11 +7,14 @@ from typing import Any
 
 import xmltodict
 from moto.iam.access_control import IAMPolicy, PermissionResult
-from moto.s3.exceptions import S3AccessDeniedError
+from moto.s3.exceptions import InvalidBucketName, S3AccessDeniedError
 from moto.s3.models import FakeBucket, s3_backends
 from moto.s3.responses import S3Response
 
 from ..override import override
+
+# The end of the names of directory buckets, which general purpose buckets cannot have.
+DIRECTORY_BUCKET = "--x-s3"
 
 moto_put = S3Response._bucket_response_put
 moto_bucket = S3Response._bucket_response
@@ -40,6 +43,8 @@ def _check_owner(response: S3Response, request: Any, full_url: str) -> None:
 
 @override(S3Response)
 def _bucket_response_put(self: S3Response, request: Any, bucket_name: str, querystring: dict[str, Any]) -> Any:
+    if not querystring and bucket_name.endswith(DIRECTORY_BUCKET):
+        raise InvalidBucketName
     answer = moto_put(self, request, bucket_name, querystring)
     if not querystring and self.body:
         tags = (xmltodict.parse(self.body, force_list=("Tag",)).get("CreateBucketConfiguration") or {}).get("Tags") or {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from ..conftest import Account, client_of
+from ..conftest import Account, client_of, refused
 
 
 def test_a_bucket_has_the_tags_it_was_created_with(account: Account) -> None:
@@ -44,3 +45,10 @@ def test_a_request_can_require_the_owner_of_a_bucket(account: Account) -> None:
             s3.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=owner)
         with pytest.raises(ClientError, match="AccessDenied"):
             s3.put_object(Bucket=name, Key="a", Body=b"", ExpectedBucketOwner=owner)
+
+
+def test_there_are_no_directory_buckets(account: Account) -> None:
+    s3, name = account.client("s3"), account.name("bucket") + "--use1-az4--x-s3"
+    refused(lambda: s3.list_objects_v2(Bucket=name), "NoSuchBucket", "CreateSession")
+    plain = account.session.client("s3", endpoint_url=account.url, config=Config(s3={"disable_s3_express_session_auth": True}))
+    refused(lambda: plain.create_bucket(Bucket=name), "InvalidBucketName")

@@ -55,7 +55,7 @@ def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{option}: {len(repositories)} links exceed the limit. Specify at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
-            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify a value such as s3://bucket/prefix."
+            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify a general purpose bucket, as in s3://bucket/prefix."
         if not DIRECTORY.fullmatch(item["path"]):
             yield f"{option}: '{item['path']}' is not a valid directory. Specify a directory such as /dataset."
     paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)

@@ -53,6 +53,7 @@ def action(path, name="a"):
         ({"emr_log_uri": "S3://logs/emr/"}, []),
         ({"emr_log_uri": "logs"}, ["emr_log_uri: 'logs' is not a location in S3"]),
         ({"emr_log_uri": "s3://Logs"}, ["emr_log_uri: 's3://Logs' is not a location in S3"]),
+        ({"emr_log_uri": "s3://logs--use1-az4--x-s3/a"}, ["emr_log_uri: 's3://logs--use1-az4--x-s3/a' is not a location in S3"]),
         ({"emr_applications": ["Spark", "Spark"]}, ["emr_applications: 'Spark' occurs more than once"]),
         ({"emr_bootstrap_actions": [action("s3://a/b.sh"), action("file:///bin/true"), action("/usr/bin/x")]}, []),
         ({"emr_bootstrap_actions": [action("b.sh")]}, ["emr_bootstrap_actions: 'b.sh' is not the location of a script"]),

@@ -165,7 +165,7 @@ def test_good_tags():
     assert not list(definition.check_tags({"k": "v" * 256, "k" * 128: "v"}))
 
 
-@pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*"])
+@pytest.mark.parametrize("name", ["s3://data", "data/part", "arn:aws:s3:::data", "Data", "ab", "*", "data--use1-az4--x-s3"])
 def test_buckets(name):
     (finding,) = definition.check_buckets("read_buckets", ["data-1.example", name])
     assert f"read_buckets: '{name}' is not a valid bucket name" in finding

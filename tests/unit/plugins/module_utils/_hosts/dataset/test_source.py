@@ -27,7 +27,7 @@ def test_a_source_has_a_kind_and_a_name(given, kind, name):
     assert "token" not in parsed.shown
 
 
-@pytest.mark.parametrize("given", ["", "s3://", "data/train", "ftp://example.org/x", "https://example.org/"])
+@pytest.mark.parametrize("given", ["", "s3://", "data/train", "ftp://example.org/x", "https://example.org/", "s3://sets--use1-az4--x-s3/a"])
 def test_what_is_no_source_is_refused(given):
     with pytest.raises(DataError, match=f"dataset_source: '{given}' is not supported"):
         source.parse(given)

@@ -98,7 +98,19 @@ def test_a_bucket_is_mounted_as_mountpoint_documents_it(source, mounted):
 
 @pytest.mark.parametrize(
     "source",
-    ["", "sets", "s3://", "s3://Sets", "s3://sets//images", "s3://sets/a b", "s3://sets/a,rw", "s3://sets/a\nb", "s3://sets/'a", "s3://s"],
+    [
+        "",
+        "sets",
+        "s3://",
+        "s3://Sets",
+        "s3://sets//images",
+        "s3://sets/a b",
+        "s3://sets/a,rw",
+        "s3://sets/a\nb",
+        "s3://sets/'a",
+        "s3://s",
+        "s3://sets--use1-az4--x-s3/a",
+    ],
 )
 def test_what_is_no_bucket_is_not_put_into_fstab(source):
     with pytest.raises(ValueError, match="is not a bucket or prefix"):

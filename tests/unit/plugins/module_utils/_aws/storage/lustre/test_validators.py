@@ -34,6 +34,7 @@ def links(*paths, s3="s3://sets/images"):
         (links("a"), ["'a' is not a valid directory"]),
         (links("/a", s3="sets"), ["'sets' is not a bucket or prefix"]),
         (links("/a", s3="s3://Sets"), ["'s3://Sets' is not a bucket or prefix"]),
+        (links("/a", s3="s3://sets--use1-az4--x-s3"), ["'s3://sets--use1-az4--x-s3' is not a bucket or prefix"]),
         ({**links("/a"), "lustre_file_system_id": "fs-1"}, ["an adopted file system is never changed"]),
     ],
 )
