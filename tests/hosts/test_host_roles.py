@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from local_cloud.testing import bare_hosts, wait_until
 
+from .packages import purge
 from .project import CLUSTER, FILE_SYSTEM, REGION, Project, changes
 
 EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")
@@ -278,6 +279,22 @@ def test_a_client_that_installing_does_not_bring_is_asked_for_once(cluster: Proj
     finally:
         host.ssh("cd /usr/local/sbin && sudo mv away/* . && sudo rmdir away")
     assert changes(cluster.play("shared_storage")) == {cluster.name(1): 1, cluster.name(2): 0}
+
+
+@pytest.mark.exhaustive
+def test_the_distributions_own_updates_may_hold_the_lock_for_a_while(cluster: Project) -> None:
+    """On Ubuntu images of AWS, unattended upgrades run for minutes after the boot. By default, Ansible waits 60 s."""
+    host, only_first = cluster.hosts[0], ("--limit", cluster.name(1))
+    purge(cluster, (1,), ["nfs-common"])
+    host.ssh("sudo umount /efs && cd /usr/local/sbin && sudo mkdir away && sudo mv mount.nfs4 mount.efs away")
+    # The package contains the kernel's helper, which hosts of the local cloud cannot use
+    restore = "mv /usr/local/sbin/away/* /usr/local/sbin && rmdir /usr/local/sbin/away"
+    lock = (
+        "import fcntl, os, sys; file = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(file, fcntl.LOCK_EX); os.system(sys.argv[1])"
+    )
+    host.ssh(shlex.join(["sudo", "systemd-run", "--unit=updates", "python3", "-c", lock, f"sleep 150; {restore}"]))
+    assert changes(cluster.play("shared_storage", arguments=only_first))[cluster.name(1)] > 0
+    assert host.ssh("mountpoint -q /efs && dpkg-query --show --showformat='${db:Status-Status}' nfs-common").stdout == "installed"
 
 
 def test_certificates_that_would_always_be_renewed_are_refused(cluster: Project) -> None:

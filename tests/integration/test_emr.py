@@ -640,13 +640,37 @@ def test_a_smaller_cluster(cloud, run, emr, name, monkeypatch):
     assert run("emr_cluster", **{**emr, "emr_core_count": 2})["changed"]
 
 
-def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
-    """The test deletes the default roles first, so that the account is like a new one."""
-    iam = cloud.client("iam")
+def delete_default_roles(iam):
+    """Delete the default roles, so that the account is like a new one."""
     iam.remove_role_from_instance_profile(InstanceProfileName=PROFILE, RoleName=PROFILE)
     iam.delete_instance_profile(InstanceProfileName=PROFILE)
     for name in (ROLE, PROFILE):
+        for policy in iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
+            iam.detach_role_policy(RoleName=name, PolicyArn=policy["PolicyArn"])
         iam.delete_role(RoleName=name)
+
+
+def test_a_cluster_that_ends_because_its_role_is_new_is_created_again(cloud, run, emr, name):
+    delete_default_roles(cloud.client("iam"))
+    cloud.control.set_delays(**QUICK, emr_service_role=6)
+    # The local cloud terminates a cluster after a second. EMR takes at least a minute, and by then the role is no longer new.
+    cloud.control.set_faults([{"action": "RunJobFlow", "nth": 2, "latency": 6}])
+    result = run("emr_cluster", **emr, emr_create_default_roles=True, emr_steps=[STEP])
+    assert steps(result) >= {("create", "emr_role service"), ("create", "emr_cluster main"), ("create", f"emr_step {STEP['name']}")}
+    (ended,), (running,) = described(cloud, name, "TERMINATED_WITH_ERRORS"), described(cloud, name)
+    assert ended["Status"]["StateChangeReason"]["Code"] == "VALIDATION_ERROR"
+    assert result["resources"]["emr_cluster"]["main"] == running["Id"]
+    assert not run("emr_cluster", **emr, emr_create_default_roles=True, emr_steps=[STEP])["changed"]
+    cloud.control.set_delays(**QUICK, emr_service_role=3600)
+    run("emr_cluster", cluster=name, state="absent")
+    with pytest.raises(ModuleFailed, match=r"ended \(VALIDATION_ERROR\): .* has insufficient EC2 permissions"):
+        run("emr_cluster", **emr)
+    assert len(described(cloud, name, "TERMINATED_WITH_ERRORS")) == 2, "the role is not new, so the cluster is not created again"
+
+
+def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):
+    iam = cloud.client("iam")
+    delete_default_roles(iam)
     with pytest.raises(
         ModuleFailed, match=rf"emr_service_role: there is no role '{ROLE}'. To create it, set emr_create_default_roles: true"
     ):
@@ -728,6 +752,19 @@ def test_denied_calls_are_told_and_leave_nothing_half_done(cloud, run, emr, name
     with pytest.raises(ModuleFailed, match="AccessDenied"):
         run("emr_cluster", **{**emr, "emr_core_count": 3})
     assert sizes(cloud, described(cloud, name)[0]["Id"])["CORE"] == ("c5.xlarge", 2)
+
+
+def test_each_call_about_a_new_cluster_is_denied_once(cloud, run, emr):
+    """While the tags of a new cluster and of its nodes are not visible to IAM, calls that depend on these tags are denied."""
+    denied = {"read_only": False, "each_call_once": True, "message": "is not authorized"}
+    rules = [
+        {**denied, "service": "emr", "action": "(?!RunJobFlow$).*", "code": "AccessDeniedException", "status": 400},
+        {**denied, "service": "ec2", "code": "UnauthorizedOperation", "status": 403},
+    ]
+    cloud.control.set_faults(rules)
+    run("emr_cluster", **emr, emr_steps=[STEP])
+    made = [call["action"] for call in cloud.control.calls()]
+    assert min(made.count("AddJobFlowSteps"), made.count("CreateTags")) >= 2
 
 
 def test_the_policy_of_emr_suffices_and_ends_at_clusters_of_others(cloud, run, emr, name, operators):

@@ -102,7 +102,7 @@ NO_CREDENTIALS = (
 )
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
-RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
+RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}|j-[0-9A-Z]{8,}")
 PROGRESS_INTERVAL = 30  # seconds
 
 # The minimum version of boto3 and botocore. Older versions do not return the interface types of network cards, and do not support some
@@ -323,20 +323,28 @@ class AwsClient:
     def create(self, service: str, operation: str, *more_codes: str, **arguments: Any) -> dict[str, Any]:
         """Make a create call that accepts no client token. Retry only if the error shows that AWS created nothing.
 
+        If the call refers to a resource that this run created, also retry while AWS denies the call (see `once_allowed`).
+
         After any other error, a retry could create a duplicate resource. The method raises the error, and the caller must read the actual
         state before trying again (see `outcome_is_unknown`). `more_codes` lists additional error codes that allow a retry.
         """
         once = self._config.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
         call = getattr(self._client(service, once, purpose=" once"), operation)
         not_done = (*THROTTLED, *NOT_YET_VISIBLE, *more_codes)
+
+        def complete() -> dict[str, Any]:
+            return self._remember(call(**arguments), arguments)
+
+        if self.created & ids(arguments):
+            complete = partial(self.once_allowed, complete)
         for attempt in range(1, CREATE_ATTEMPTS):
             try:
-                return self._remember(call(**arguments), arguments)
+                return complete()
             except ClientError as error:
                 if error_code(error) not in not_done:
                     raise
             self.pause(min(0.1 * 2**attempt, 10))
-        return self._remember(call(**arguments), arguments)
+        return complete()
 
     def _remember(self, answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Record the IDs of the created resources, but not the IDs that the request contained."""

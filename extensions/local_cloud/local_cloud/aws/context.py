@@ -41,6 +41,8 @@ class CloudState:
         self.monitored_by_guardduty = False
         self.clock = Clock()
         self.latest_public = 0
+        self.tagged_at: dict[str, float] = {}
+        """When each EC2 resource got its first tags, by resource ID."""
         self.service_roles: set[str] = set()
         """Service principals whose service-linked roles exist."""
         self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)

@@ -20,6 +20,12 @@ class Delays:
     data_repository_association: float = 0.2
     # Time from a policy change until reads return the new policy.
     file_system_policy: float = 0.2
+    # Time until EC2 and EMR see a new instance profile, and until EC2 applies the policies of a new EMR service role. On AWS, each takes up
+    # to a minute.
+    instance_profile: float = 0.1
+    emr_service_role: float = 0.2
+    # Time until policies are evaluated with the tags of a new resource. On AWS, this takes up to a minute.
+    tag_visibility: float = 0.1
     # The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node.
     emr_cluster: float = 0.5
     # Time between two attempts of a group to launch instances.

@@ -21,7 +21,16 @@ from local_cloud.credentials import Credentials
 from local_cloud.host_interface import HostSpec
 from local_cloud.testing import Control
 
-DELAYS = Delays(nat_gateway=0.2, file_system=0.15, mount_target=0.15, launch_retry=0.2, health_check=0.05, forget=600)
+DELAYS = Delays(
+    nat_gateway=0.2,
+    file_system=0.15,
+    mount_target=0.15,
+    launch_retry=0.2,
+    health_check=0.05,
+    forget=600,
+    instance_profile=0,
+    emr_service_role=0,
+)
 AMI_PARAMETERS = "/aws/service/deeplearning/ami"
 IMAGE_PARAMETER = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 ADMINISTRATOR = Credentials()

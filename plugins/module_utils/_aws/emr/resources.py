@@ -73,6 +73,14 @@ NEW_ROLE = "InstanceProfile"
 ClusterDescription = Mapping[str, Any]
 
 
+class ClusterEnded(ClusterError):
+    """An EMR cluster ended unexpectedly. `code` is EMR's reason."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def read(request: Request) -> list[Found]:
     """Return the cluster, its steps, and the existing default roles that the definition uses and allows the run to create.
 
@@ -344,6 +352,7 @@ def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
     """
     instances = running_instances(cloud, cluster_id)
     numbered = {item["InstanceId"]: number for item in instances if (number := number_of(item))}
+    cloud.created.update(item["InstanceId"] for item in instances if item["InstanceId"] not in numbered)  # launched a short time ago
     for group in NODE_TYPES:
         members = [item for role in GROUPS for item in instances if role_of(item) == role and group_of(cloud.cluster, item) == group]
         known = {item["InstanceId"]: numbered[item["InstanceId"]] for item in members if item["InstanceId"] in numbered}
@@ -371,6 +380,13 @@ def _settle_cluster(cloud: AwsClient, found: Found) -> Found:
         _wait(cloud, found.id, is_ready, SHRINK_TIMEOUT if shrinks else START_TIMEOUT)
     except WaitTimeout as error:
         raise WaitTimeout(f"{error} {STILL_SHRINKING}" if shrinks else str(error)) from error
+    except ClusterEnded as error:
+        role = found.properties["service_role"]
+        if error.code != "VALIDATION_ERROR" or role not in cloud.created:
+            raise
+        # AWS did not apply the policies of the new role yet
+        cloud.created.remove(role)
+        return _settle_cluster(cloud, _create_cluster(cloud, found.address, found.properties))
     _number_nodes(cloud, found.id)
     return found
 
@@ -391,7 +407,8 @@ def _wait(
     def probe() -> bool:
         described = describe(cloud, cluster_id)
         if described["Status"]["State"] not in LIVE:
-            raise ClusterError(ended(described, bootstrap_log(cloud, described)))
+            reason = described["Status"].get("StateChangeReason", {}).get("Code", "")
+            raise ClusterEnded(ended(described, bootstrap_log(cloud, described)), reason)
         groups = _groups(cloud, cluster_id)
         nodes = [(group["RunningInstanceCount"], group["RequestedInstanceCount"]) for group in groups]
         running, wanted = (sum(counts) for counts in zip(*nodes))

@@ -99,6 +99,7 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
         if number in possible and number not in numbered.values():
             numbered[instance["InstanceId"]] = number
     unnumbered = [instance["InstanceId"] for instance in instances if instance["InstanceId"] not in numbered]
+    cloud.created.update(unnumbered)  # AWS launched these nodes a short time ago
     for instance_id, number in assign_numbers(address.key, numbered, unnumbered, len(instances)).items():
         if instance_id not in numbered:
             cloud.once_visible(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 from moto.autoscaling.models import autoscaling_backends
@@ -12,7 +14,7 @@ from moto.fsx.models import fsx_backends
 from moto.iam.models import iam_backends
 from moto.ssm.models import ssm_backends
 
-from ..context import ACCOUNT
+from ..context import ACCOUNT, CLOUD
 from ..ec2.placement_groups import placement_groups
 from ..emr.clusters import clusters
 from ..fsx.data_repository_associations import associations
@@ -59,7 +61,7 @@ def ec2(region: str, identifier: str, kind: str = "") -> tuple[str, Tags]:
         name, identifier = next(found, (identifier, identifier))
     if kind == "key-pair" and not identifier.startswith("key-"):
         identifier = next((pair.id for pair in backend.key_pairs.values() if pair.key_name == identifier), identifier)
-    tags = dict(backend.tags.get(identifier, {}))
+    tags = _visible(dict(backend.tags.get(identifier, {})), CLOUD.tagged_at.get(identifier, 0.0))
     return arn("ec2", region, f"{kind}/{name}", "" if kind in PUBLIC else ACCOUNT), tags
 
 
@@ -67,6 +69,7 @@ def group(region: str, name: str) -> tuple[str, Tags]:
     """Return the ARN and tags of an Auto Scaling group."""
     found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
     tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
+    tags = _visible(tags, datetime.fromisoformat(found.created_time).timestamp()) if found else {}
     return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags
 
 
@@ -75,13 +78,15 @@ def efs(region: str, identifier: str) -> tuple[str, Tags]:
     identifier = identifier.rpartition("/")[2]
     backend: Any = efs_backends[ACCOUNT][region]
     kind = "access-point" if identifier.startswith("fsap-") else "file-system"
-    return arn("elasticfilesystem", region, f"{kind}/{identifier}"), _tags(backend.list_tags_for_resource(identifier))
+    created = getattr(backend.file_systems_by_id.get(identifier), "creation_time", 0.0)
+    tags = _visible(_tags(backend.list_tags_for_resource(identifier)), created)
+    return arn("elasticfilesystem", region, f"{kind}/{identifier}"), tags
 
 
 def emr(region: str, identifier: str) -> tuple[str, Tags]:
     """Return the ARN and tags of an EMR cluster."""
     found = clusters(emr_backends[ACCOUNT][region]).get(identifier)
-    return arn("elasticmapreduce", region, f"cluster/{identifier}"), dict(found.tags) if found else {}
+    return arn("elasticmapreduce", region, f"cluster/{identifier}"), _visible(dict(found.tags), found.created.timestamp()) if found else {}
 
 
 def emr_cluster_of(region: str, group: str) -> str:
@@ -98,13 +103,13 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
     kind = "association" if identifier.startswith("dra-") else "file-system"
     found = (backend.file_systems if kind == "file-system" else associations(backend)).get(identifier)
     resource = found.resource_arn if found else arn("fsx", region, f"{kind}/{identifier}")
-    return resource, _tags(backend.list_tags_for_resource(resource))
+    return resource, _visible(_tags(backend.list_tags_for_resource(resource)), found.created if found else 0.0)
 
 
 def role(name: str) -> tuple[str, Tags]:
     """Return the ARN and tags of a role. For an unknown role, the ARN has no path."""
     found = find_role(name)
-    return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"role/{name}"), {})
+    return (found.arn, _tags_of_new(found)) if found else (arn("iam", "", f"role/{name}"), {})
 
 
 def find_role(name: str) -> Any:
@@ -115,7 +120,7 @@ def find_role(name: str) -> Any:
 def instance_profile(name: str) -> tuple[str, Tags]:
     """Return the ARN and tags of an instance profile."""
     found = find_profile(name)
-    return (found.arn, _tags_of(found.tags)) if found else (arn("iam", "", f"instance-profile/{name}"), {})
+    return (found.arn, _tags_of_new(found)) if found else (arn("iam", "", f"instance-profile/{name}"), {})
 
 
 def find_profile(name: str) -> Any:
@@ -136,6 +141,12 @@ def _tags(listed: list[dict[str, str]]) -> Tags:
     return {tag["Key"]: tag["Value"] for tag in listed}
 
 
-def _tags_of(tags: Any) -> Tags:
-    """Return the tags of an IAM resource, which moto stores as a dictionary or as a list."""
-    return _tags(list(tags.values()) if isinstance(tags, dict) else list(tags or []))
+def _tags_of_new(found: Any) -> Tags:
+    """Return the visible tags of an IAM resource. moto stores the tags as a dictionary or as a list."""
+    tags = _tags(list(found.tags.values()) if isinstance(found.tags, dict) else list(found.tags or []))
+    return _visible(tags, found.create_date.replace(tzinfo=UTC).timestamp())
+
+
+def _visible(tags: Tags, created: float) -> Tags:
+    """Return the tags with which policies are evaluated: none for a resource that was created less than `tag_visibility` ago."""
+    return tags if time.time() - created >= CLOUD.delays.tag_visibility else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from typing import Any
 
@@ -17,6 +18,8 @@ from moto.ec2.utils import convert_tag_spec, filter_iam_instance_profiles, parse
 from moto.iam.exceptions import NotFoundException
 
 from ..capacity import ON_DEMAND, SPOT
+from ..context import CLOUD
+from ..iam.visibility import age
 from ..override import override
 from .admission import admit, largest_count, market
 from .capacity_reservations import CapacityReservation, find_capacity_reservation, target
@@ -28,6 +31,8 @@ from .spot import SpotRequest
 # Launch data in the format of a RunInstances request. The data of a launch template has a subset of the request's members.
 Data = dict[str, Any]
 NO_ADDRESS = "0.0.0.0"
+# The maximum size of user data in bytes, before the encoding.
+MOST_USER_DATA = 16384
 PROVISIONED_IOPS = ("io1", "io2")
 
 
@@ -75,6 +80,7 @@ def check(backend: EC2Backend, data: Data) -> None:
         if backend.get_security_group_from_id(group) is None:
             raise InvalidSecurityGroupNotFoundError(group)
     _check_profile(backend, data.get("IamInstanceProfile") or {})
+    _check_user_data(data)
     if placement_group := data.get("Placement", {}).get("GroupName"):
         check_type(find_placement_group(backend, placement_group), data["InstanceType"])
     if identifier := target(data):
@@ -207,12 +213,20 @@ def _check_profile(backend: EC2Backend, profile: Data) -> None:
         return
     key, value = ("arn", profile["Arn"]) if profile.get("Arn") else ("name", profile.get("Name"))
     try:
-        filter_iam_instance_profiles(backend.account_id, backend.partition, profile.get("Arn"), profile.get("Name"))
+        found = filter_iam_instance_profiles(backend.account_id, backend.partition, profile.get("Arn"), profile.get("Name"))
     except NotFoundException:
+        found = None
+    if found is None or age(found) < CLOUD.delays.instance_profile:
         raise EC2ClientError(
             "InvalidParameterValue",
             f"Value ({value}) for parameter iamInstanceProfile.{key} is invalid. Invalid IAM Instance Profile {key}",
-        ) from None
+        )
+
+
+def _check_user_data(data: Data) -> None:
+    encoded = _user_data(data)
+    if encoded and len(base64.b64decode(str(encoded))) > MOST_USER_DATA:
+        raise EC2ClientError("InvalidParameterValue", f"User data is limited to {MOST_USER_DATA} bytes")
 
 
 def _combination(message: str) -> EC2ClientError:

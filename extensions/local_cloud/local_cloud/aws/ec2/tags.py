@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from moto.ec2.exceptions import InvalidParameterValueErrorTagNull, TagLimitExceeded
 from moto.ec2.models.tags import TagBackend
 
+from ..context import CLOUD
 from ..override import override
 from ..tags import RESERVED
 
@@ -22,5 +25,6 @@ def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str])
         if sum(not key.startswith(RESERVED) for key in together) > LIMIT:
             raise TagLimitExceeded
     for resource_id in resource_ids:
+        CLOUD.tagged_at.setdefault(resource_id, time.time())
         self.tags[resource_id].update(tags)
     return True

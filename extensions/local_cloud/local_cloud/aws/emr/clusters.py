@@ -25,7 +25,7 @@ from .managed_security_groups import ManagedGroups, is_public, lets_master_in, m
 from .node_tasks import failure_message, user_data
 from .nodes import CORE, JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node, replication_of
 from .objects import is_missing
-from .roles import SCOPED_TAG, check_service_role, needs_tags
+from .roles import SCOPED_TAG, check_service_role, check_effective, needs_tags
 from .steps import Step
 
 LOG = logging.getLogger(__name__)
@@ -169,7 +169,8 @@ class Cluster:
 
     def _launch_data(self, group: InstanceGroup) -> tuple[dict[str, Any], Any]:
         """Return the launch data of a group and the subnet of the cluster. Raises `Invalid`, and the EC2 errors for missing resources."""
-        check_service_role(self.backend.account_id, self.request["ServiceRole"], Invalid)
+        for check in (check_service_role, check_effective):
+            check(self.backend.account_id, self.request["ServiceRole"], Invalid)
         place = {"Placement": self.instances.get("Placement") or {}}
         subnet = choose_subnet(self._ec2, {"SubnetId": self.subnet_id or self.instances.get("Ec2SubnetId"), **place})
         self.subnet_id, self.managed = subnet.id, self._managed_groups(subnet)

@@ -7,6 +7,8 @@ from typing import Any
 
 from moto.iam.models import iam_backends
 
+from ..context import CLOUD
+from ..iam.visibility import age
 from .errors import invalid
 
 SERVICE = "elasticmapreduce.amazonaws.com"
@@ -24,6 +26,13 @@ def check_service_role(account: str, name: str, error: type[Exception]) -> None:
         raise error(f"EMR service role {arn} is invalid")
 
 
+def check_effective(account: str, name: str, error: type[Exception]) -> None:
+    """Raise `error` for a new service role, whose policies EC2 does not apply yet. EMR notices this only when it launches nodes."""
+    found = _role(account, name)
+    if found is not None and age(found) < CLOUD.delays.emr_service_role:
+        raise error(f"Service role {found.arn} has insufficient EC2 permissions")
+
+
 def needs_tags(account: str, name: str) -> bool:
     """Return whether the only policy of a service role is `SCOPED_POLICY`. Other policies might allow more."""
     found = _role(account, name)
@@ -39,7 +48,7 @@ def check_profile(account: str, name: str) -> None:
     """Raise the EMR error for an instance profile that does not exist or contains no role."""
     iam: Any = iam_backends[account]["aws"]
     found = next((each for each in iam.instance_profiles.values() if name in (each.name, each.arn)), None)
-    if found is None or not found.roles:
+    if found is None or not found.roles or age(found) < CLOUD.delays.instance_profile:
         raise invalid(f"Invalid InstanceProfile: {name}.")
 
 

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from ..conftest import Account, Hosts, encoded
+from ..conftest import Account, Hosts, encoded, refused
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFKEhLHiVfhRWNJYeZi4tXrVTy8AzsGCvvTABqlPVUPR someone"
 
@@ -160,3 +160,24 @@ def test_user_data_can_be_read_back(account: Account) -> None:
     identifier = account.run(account.subnets()[0], UserData="hello")[0]["InstanceId"]
     answer = account.ec2.describe_instance_attribute(InstanceId=identifier, Attribute="userData")
     assert answer["UserData"]["Value"] == encoded("hello")
+
+
+def test_user_data_is_limited(account: Account) -> None:
+    subnet = account.subnets()[0]
+    account.run(subnet, UserData="x" * 16384)
+    refused(lambda: account.run(subnet, UserData="x" * 16385), "InvalidParameterValue", "limited to 16384 bytes")
+    template = account.template(UserData=encoded("x" * 16385))
+    refused(lambda: account.group(0, [subnet], template), "ValidationError", "limited to 16384 bytes")
+
+
+def test_a_new_instance_profile_is_visible_late(account: Account) -> None:
+    account.control.set_delays(instance_profile=0.5)
+    name, subnet, iam = account.name("profile"), account.subnets()[0], account.client("iam")
+    profile = {"IamInstanceProfile": {"Name": name}}
+    template = account.template(**profile)
+    iam.create_instance_profile(InstanceProfileName=name)
+    refused(lambda: account.run(subnet, **profile), "InvalidParameterValue", "Invalid IAM Instance Profile name")
+    refused(lambda: account.group(0, [subnet], template), "ValidationError", "Invalid IAM Instance Profile name")
+    account.control.set_delays(instance_profile=0)
+    account.run(subnet, **profile)
+    account.group(0, [subnet], template)

@@ -500,6 +500,15 @@ def test_permissions_depend_on_tags_and_roles(account: Account, emr: Emr) -> Non
     assert operator.client.list_clusters()["Clusters"]
 
 
+def test_new_roles_are_visible_late(account: Account, emr: Emr) -> None:
+    """EMR refuses a new instance profile, but starts a cluster with a new service role, and terminates it later."""
+    account.control.set_delays(instance_profile=600)
+    refused(emr.run, "ValidationException", "InstanceProfile")
+    account.control.set_delays(instance_profile=0, emr_service_role=600)
+    reason = emr.reached(emr.run(), "TERMINATED_WITH_ERRORS")
+    assert (reason["Code"], "has insufficient EC2 permissions" in reason["Message"]) == ("VALIDATION_ERROR", True)
+
+
 def test_a_snapshot_contains_clusters(cloud: AwsApi, emr: Emr, tmp_path: Path) -> None:
     cluster = emr.waiting(2)
     persistence.save(tmp_path / "state")

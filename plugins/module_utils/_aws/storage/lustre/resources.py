@@ -169,6 +169,7 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
     created = cloud.once_visible(
         cloud.client("fsx").create_file_system, "InvalidNetworkSettings", ClientRequestToken=_token(cloud, request), **request
     )["FileSystem"]
+    cloud.created.add(created["FileSystemId"])
     return Found(address, created["FileSystemId"], properties, _attributes(created))
 
 
@@ -259,7 +260,8 @@ def _create_link(cloud: AwsClient, address: Address, properties: Properties) -> 
         **_created_policies(properties),
         "Tags": tag_list(properties["tags"]),
     }
-    created = cloud.client("fsx").create_data_repository_association(ClientRequestToken=_token(cloud, request), **request)["Association"]
+    create, token = cloud.client("fsx").create_data_repository_association, _token(cloud, request)
+    created = cloud.once_visible(create, ClientRequestToken=token, **request)["Association"]
     return Found(address, created["AssociationId"], properties, {"arn": created["ResourceARN"]})
 
 
