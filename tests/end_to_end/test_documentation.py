@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from local_cloud.testing import LocalCloud, unused_range
 
 from .conftest import REPOSITORY
@@ -148,7 +150,7 @@ def account(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> None
     """Create what the pages expect in the account: a key pair, GPU quotas, a bucket with data and a role for operators."""
     key = Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "id_ed25519.pub"
     cloud.client("ec2").import_key_pair(KeyName="my-key", PublicKeyMaterial=key.read_bytes())
-    cloud.client("iam").create_role(RoleName="ml-operators", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
+    cloud.client("iam").create_role(RoleName="ml-operators", AssumeRolePolicyDocument=json.dumps(trust_policy("us-east-1")))
     cloud.control.set_quotas({"L-417A185B": 1000, "L-DB2E81BA": 8})
     data = tmp_path_factory.mktemp("data")
     (data / "labels").write_text("cat\n")

@@ -9,6 +9,7 @@ import json
 import shlex
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import nodes
 from local_cloud.testing import wait_until
 
@@ -117,7 +118,7 @@ def test_without_waiting_nodes_are_numbered_by_the_next_run(cloud, run, definiti
 
 
 def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
-    cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument="{}")
+    cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     with pytest.raises(ModuleFailed, match=r"exists but is not tagged"):
         run("instance_role", cluster=name)
 

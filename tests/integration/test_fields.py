@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, UpdatePolicy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
@@ -84,7 +85,7 @@ class Account:
     def instance_profile(self) -> str:
         def make() -> str:
             iam, name = self.cloud.client("iam"), f"{self.name}-theirs"
-            iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust_policy("us-east-1")))
             iam.create_instance_profile(InstanceProfileName=name)
             iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
             return name

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import SshNode, config_file
 
 from .clusters import instances, inventory, steps
@@ -469,7 +472,7 @@ def test_an_instance_profile_of_somebody_else_is_used_and_left_alone(cloud, run,
     iam.create_instance_profile(InstanceProfileName=profile)
     with pytest.raises(ModuleFailed, match=rf"instance_profile: {profile} contains no role"):
         run("cluster", **definition, instance_profile=profile)
-    iam.create_role(RoleName=profile, AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName=profile, AssumeRolePolicyDocument=json.dumps(trust_policy("us-east-1")))
     iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
     options = {**definition, "instance_profile": profile, "read_buckets": ["data"]}
     applied = run("cluster", **options)

@@ -66,6 +66,21 @@ def host(running_cloud: tuple[app.AwsApi, str], accounts: dict[str, Account]) ->
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [{"Action": "sts:AssumeRoleWithSAML"}, {"Principal": {"Service": "lambda.amazonaws.com"}}, {"Effect": "Deny"}],
+)
+def test_a_role_that_ec2_may_not_assume_has_no_credentials(host: Host, changes: dict[str, Any]) -> None:
+    trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    changed = {"Version": "2012-10-17", "Statement": [{**trust, **changes}]}
+    try:
+        host.iam.update_assume_role_policy(RoleName=host.role, PolicyDocument=json.dumps(changed))
+        assert (host.credentials()["Code"], "AccessKeyId" in host.credentials()) == ("AssumeRoleUnauthorizedAccess", False)
+    finally:
+        host.iam.update_assume_role_policy(RoleName=host.role, PolicyDocument=json.dumps(TRUST))
+    assert host.credentials()["Code"] == "Success"
+
+
+@pytest.mark.parametrize(
     ("path", "wanted"),
     [
         ("/latest/meta-data/instance-id", lambda host: host.id),

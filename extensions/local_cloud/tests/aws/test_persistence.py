@@ -14,6 +14,7 @@ from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
 from .conftest import Account, Hosts
+from .test_host_sockets import TRUST
 
 
 def save_and_load(cloud: AwsApi, folder: Path) -> None:
@@ -74,7 +75,7 @@ def test_roles_keys_parameters_and_placement_groups_come_back(account: Account, 
     placement, role = account.name("placement"), account.name("role")
     account.ec2.create_placement_group(GroupName=placement, Strategy="cluster")
     iam = account.client("iam")
-    iam.create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.attach_role_policy(RoleName=role, PolicyArn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
     parameter = f"/{role}"
     account.client("ssm").put_parameter(Name=parameter, Value="x", Type="SecureString", Tags=[{"Key": "a", "Value": "b"}])

@@ -14,6 +14,7 @@ from moto.core.utils import iso_8601_datetime_without_milliseconds, utcnow
 from moto.sts.models import sts_backends
 
 from ..context import ACCOUNT, CLOUD, instances
+from ..iam.assume_role import may_assume
 
 TOKEN_PATH = "/latest/api/token"
 LONGEST_TOKEN = 21600  # seconds
@@ -21,6 +22,7 @@ SESSION = timedelta(hours=6)
 # Credentials are renewed when they expire within this time.
 RENEWAL_MARGIN = timedelta(minutes=15)
 
+ROLE_PROBLEMS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc"
 Tree = dict[str, Any]
 
 
@@ -97,8 +99,12 @@ class InstanceMetadata:
         return {"meta-data": metadata, "dynamic": {"instance-identity": {"document": json.dumps(_identity(instance))}}}
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
-        """Return credentials for the role. The session name is the instance ID."""
+        """Return credentials for the role, or an error if EC2 may not assume the role. The session name is the instance ID."""
         known, now = self._credentials.get(role.arn), utcnow()
+        if not may_assume("ec2.amazonaws.com", role):
+            message = f"EC2 cannot assume the role {role.name}. Please see documentation at {ROLE_PROBLEMS}."
+            updated = iso_8601_datetime_without_milliseconds(now)
+            return {"Code": "AssumeRoleUnauthorizedAccess", "Message": message, "LastUpdated": updated}
         renew = iso_8601_datetime_without_milliseconds(now + RENEWAL_MARGIN)
         if known is None or known["Expiration"] <= renew:
             session: Any = sts_backends[ACCOUNT]["aws"].assume_role(

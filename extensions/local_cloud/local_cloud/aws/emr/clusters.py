@@ -25,7 +25,7 @@ from .managed_security_groups import ManagedGroups, is_public, lets_master_in, m
 from .node_tasks import failure_message, user_data
 from .nodes import CORE, JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, Node, replication_of
 from .objects import is_missing
-from .roles import SCOPED_TAG, check_service_role, check_effective, needs_tags
+from .roles import SCOPED_TAG, check_effective, check_service_role, needs_tags
 from .steps import Step
 
 LOG = logging.getLogger(__name__)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from moto.iam.models import iam_backends
 
 from ..context import CLOUD
+from ..iam.assume_role import may_assume
 from ..iam.visibility import age
 from .errors import invalid
 
@@ -21,7 +21,7 @@ SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-em
 def check_service_role(account: str, name: str, error: type[Exception]) -> None:
     """Raise `error` for a role that does not exist or that EMR is not allowed to assume."""
     found = _role(account, name)
-    if found is None or not _trusts(found.assume_role_policy_document, SERVICE):
+    if found is None or not may_assume(SERVICE, found):
         arn = name if name.startswith("arn:") else f"arn:aws:iam::{account}:role/{name}"
         raise error(f"EMR service role {arn} is invalid")
 
@@ -50,13 +50,3 @@ def check_profile(account: str, name: str) -> None:
     found = next((each for each in iam.instance_profiles.values() if name in (each.name, each.arn)), None)
     if found is None or not found.roles or age(found) < CLOUD.delays.instance_profile:
         raise invalid(f"Invalid InstanceProfile: {name}.")
-
-
-def _trusts(document: Any, service: str) -> bool:
-    policy = json.loads(document) if isinstance(document, str) else document
-    statements = policy.get("Statement", [])
-    for statement in statements if isinstance(statements, list) else [statements]:
-        services = (statement.get("Principal") or {}).get("Service", [])
-        if statement.get("Effect") == "Allow" and service in ([services] if isinstance(services, str) else services):
-            return True
-    return False

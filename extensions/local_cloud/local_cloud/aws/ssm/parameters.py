@@ -13,14 +13,24 @@ from ..ec2.images import Release, releases
 from ..kms.keys import usable_key
 from ..override import override
 
+TYPE_MISMATCH = (
+    "Parameter Store doesn't support changing a parameter type in a hierarchy. For example, you can't change a parameter from a String type "
+    "to a SecureString type. You must create a new, unique parameter."
+)
+
 moto_put_parameter = SimpleSystemManagerBackend.put_parameter
 moto_check_loading_status = ParameterDict._check_loading_status
 
 
 @override(SimpleSystemManagerBackend)
 def put_parameter(self: SimpleSystemManagerBackend, *args: Any, **kwargs: Any) -> Parameter:
-    """Store a parameter. Raises `InvalidKeyId` for a key that does not exist or cannot encrypt."""
+    """Store a parameter. Raises `InvalidKeyId` for a key that does not exist or cannot encrypt, and `HierarchyTypeMismatchException` for an
+    existing parameter of another type.
+    """
     bound = inspect.signature(moto_put_parameter).bind(self, *args, **kwargs).arguments
+    known = self._parameters[bound["name"]]
+    if known and bound["parameter_type"] not in (None, "", known[-1].parameter_type):
+        raise SSMException("HierarchyTypeMismatchException", TYPE_MISMATCH)
     identifier = bound["keyid"]
     if identifier and usable_key(self.account_id, self.region_name, identifier) is None:
         raise SSMException("InvalidKeyId", f"The key {identifier} cannot be found, or is not enabled. (Service: AWSKMS)")

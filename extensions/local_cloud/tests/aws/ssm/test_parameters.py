@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..conftest import AMI_PARAMETERS, Account
+from ..conftest import AMI_PARAMETERS, Account, refused
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,14 @@ def test_secure_parameters(account: Account) -> None:
     ssm.delete_parameter(Name=name)
     with pytest.raises(ssm.exceptions.ParameterNotFound):
         ssm.get_parameter(Name=name)
+
+
+@pytest.mark.parametrize(("before", "after"), [("SecureString", "String"), ("String", "SecureString")])
+def test_the_type_of_a_parameter_cannot_change(account: Account, before: str, after: str) -> None:
+    ssm, name = account.client("ssm"), f"/{account.name('parameter')}"
+    ssm.put_parameter(Name=name, Type=before, Value="a")
+    refused(lambda: ssm.put_parameter(Name=name, Type=after, Value="b", Overwrite=True), "HierarchyTypeMismatchException")
+    ssm.put_parameter(Name=name, Type=before, Value="b", Overwrite=True)
+    ssm.put_parameter(Name=name, Value="c", Overwrite=True)
+    found = ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]
+    assert (found["Type"], found["Value"]) == (before, "c")

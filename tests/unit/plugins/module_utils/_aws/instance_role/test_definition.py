@@ -68,4 +68,4 @@ def test_own_statements_come_before_those_that_protect_the_authority():
 )
 def test_who_may_have_the_role(region, services):
     (statement,) = definition.trust_policy(region)["Statement"]
-    assert statement["Principal"] == {"Service": services}
+    assert statement == {"Effect": "Allow", "Principal": {"Service": services}, "Action": "sts:AssumeRole"}
