@@ -532,3 +532,30 @@ def test_a_zone_without_nat_gateways_is_named(cloud, run, definition):
     cloud.control.set_faults([{"service": "ec2", "action": "CreateNatGateway", "code": "NotAvailableInZone", "status": 400}])
     with pytest.raises(ModuleFailed, match=r"NAT gateways are not available in us-east-1b, the zone of subnet-\w+\. Choose other zones"):
         run("cluster", **definition, zones=["us-east-1b"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "exclusion", "told"),
+    [
+        ("off", None, []),
+        ("block-ingress", None, ["master_public_address"]),
+        ("block-bidirectional", None, ["nat", "master_public_address"]),
+        ("block-bidirectional", "allow-egress", ["master_public_address"]),
+        ("block-bidirectional", "allow-bidirectional", []),
+    ],
+)
+def test_vpc_block_public_access_is_told_before_nodes_run(cloud, run, definition, mode, exclusion, told):
+    ec2 = cloud.client("ec2")
+    vpc = run("network", cluster=definition["cluster"], ssh_cidrs=definition["ssh_cidrs"])["resources"]["vpc"]["main"]
+    if exclusion:
+        ec2.create_vpc_block_public_access_exclusion(VpcId=vpc, InternetGatewayExclusionMode=exclusion)
+    ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode=mode)
+    try:
+        findings = run("cluster_validation", **definition)["findings"]
+        messages = [each["message"] for each in findings if each["validator"] == "block_public_access"]
+        assert [message.partition(":")[0] for message in messages] == told
+        assert all(f"({mode})" in message and vpc in message for message in messages)
+        private = run("cluster_validation", **definition, nat="none", master_public_address=False)["findings"]
+        assert "block_public_access" not in {each["validator"] for each in private}
+    finally:
+        ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode="off")

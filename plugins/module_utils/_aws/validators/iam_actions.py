@@ -13,6 +13,8 @@ IAM_ACTIONS = IamActions(
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypes",
         "ec2:DescribeKeyPairs",
+        "ec2:DescribeVpcBlockPublicAccessExclusions",
+        "ec2:DescribeVpcBlockPublicAccessOptions",
         "ec2:DescribeVpcs",
         "iam:SimulatePrincipalPolicy",
         "kms:DescribeKey",

@@ -183,6 +183,39 @@ class PublicRoutes(Validator):
                 )
 
 
+class BlockPublicAccess(Validator):
+    """Warns if VPC Block Public Access separates the cluster's own VPC from the internet.
+
+    Source: Amazon VPC User Guide, "Block public access to VPCs and subnets".
+    """
+
+    name = "block_public_access"
+    level = Level.WARNING
+    components = frozenset({NETWORK_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options, own = request.options, _one(found, VPC)
+        if options["vpc_id"]:
+            return
+        mode = request.cloud.ec2.describe_vpc_block_public_access_options()["VpcBlockPublicAccessOptions"]["InternetGatewayBlockMode"]
+        if mode == "off":
+            return
+        excluded = _exclusions(request.cloud, {item.id for item in found if item.address.kind in ("vpc", "subnet")})
+        where = f"VPC Block Public Access ({mode}) blocks {own.id if own else 'the new VPC'} in {request.cloud.region}"
+        advice = "Create an exclusion for the VPC with aws ec2 create-vpc-block-public-access-exclusion, or set"
+        if options["nat"] != "none" and mode == "block-bidirectional" and not excluded:
+            yield f"nat: {where}, so the nodes cannot reach the internet. {advice} nat: none."
+        if options["master_public_address"] and "allow-bidirectional" not in excluded:
+            yield f"master_public_address: {where}, so SSH cannot reach the master. {advice} master_public_address: false."
+
+
+def _exclusions(cloud: AwsClient, ids: Collection[str]) -> set[str]:
+    """Return the modes of the exclusions for these VPCs and subnets."""
+    listed = cloud.retrieve("ec2", "describe_vpc_block_public_access_exclusions", "VpcBlockPublicAccessExclusions")
+    active = (item for item in listed if not item["State"].startswith(("delete-", "disable-")))
+    return {item["InternetGatewayExclusionMode"] for item in active if item["ResourceArn"].rpartition("/")[2] in ids}
+
+
 class PrivateRoutes(Validator):
     """Checks that private subnets have a route to the internet, or endpoints for the required services."""
 

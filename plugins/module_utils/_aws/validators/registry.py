@@ -34,6 +34,7 @@ VALIDATORS: tuple[Validator, ...] = (
     network.AdoptedDns(),
     network.AdoptedGroups(),
     network.PublicRoutes(),
+    network.BlockPublicAccess(),
     network.PrivateRoutes(),
     network.InterfaceEndpoints(),
     network.SessionManagerReach(),

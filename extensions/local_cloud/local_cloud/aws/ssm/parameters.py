@@ -14,8 +14,8 @@ from ..kms.keys import usable_key
 from ..override import override
 
 TYPE_MISMATCH = (
-    "Parameter Store doesn't support changing a parameter type in a hierarchy. For example, you can't change a parameter from a String type "
-    "to a SecureString type. You must create a new, unique parameter."
+    "Parameter Store doesn't support changing a parameter type in a hierarchy. For example, you can't change a parameter from a String "
+    "type to a SecureString type. You must create a new, unique parameter."
 )
 
 moto_put_parameter = SimpleSystemManagerBackend.put_parameter
