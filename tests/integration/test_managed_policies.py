@@ -30,8 +30,8 @@ EXCEPTIONS = {
     ),
     ("ec2:createplacementgroup", "aws:requesttag/*"): "EC2 User Guide, 'Grant permission to tag resources during creation'.",
     ("ec2:*networkinterface*", "aws:viaawsservice"): (
-        "Not verified: IAM User Guide, 'aws:ViaAWSService', for calls with forward access sessions. AWS's policy for EFS allows these calls "
-        "without a condition. tools/first_account.sh verifies the key."
+        "Not verified: IAM User Guide, 'aws:ViaAWSService', for calls with forward access sessions. AWS's own policy for EFS allows these "
+        "calls without a condition. tools/first_account.py verifies the key."
     ),
     ("elasticmapreduce:*tags", "aws:*"): "EMR Management Guide, 'Using cluster tags for fine-grained access control', has both keys.",
     ("fsx:createdatarepositoryassociation", "aws:requesttag/*"): "FSx for Lustre User Guide, 'Using tags with Amazon FSx'.",
