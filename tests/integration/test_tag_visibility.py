@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from permissions import operators
 
-from .test_denials import DENIED
-
 __all__ = ["operators"]
 
+DENIED = {"code": "AccessDenied", "status": 403, "message": "is not authorized"}
 # Calls of a first run that name no new resource
 NAME_NOTHING_NEW = (
     *(

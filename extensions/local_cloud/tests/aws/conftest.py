@@ -21,6 +21,10 @@ from local_cloud.credentials import Credentials
 from local_cloud.host_interface import HostSpec
 from local_cloud.testing import Control
 
+TRUST_EC2: dict[str, Any] = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
 DELAYS = Delays(
     nat_gateway=0.2,
     file_system=0.15,

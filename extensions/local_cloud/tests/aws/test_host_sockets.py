@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +19,8 @@ from local_cloud.host_sockets import API_ADDRESS, METADATA_ADDRESS, HostSockets,
 from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
-from .conftest import Account
+from .conftest import TRUST_EC2, Account
 
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
-}
 TTL = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
 
 
@@ -35,7 +32,7 @@ class Host:
         account.client("s3").create_bucket(Bucket=self.bucket)
         account.client("s3").create_bucket(Bucket=f"{self.bucket}-other")
         self.iam = account.client("iam")
-        self.iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
+        self.iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST_EC2))
         statements = [
             {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": f"arn:aws:s3:::{self.bucket}"},
             {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"arn:aws:s3:::{self.bucket}/*"]},
@@ -70,13 +67,13 @@ def host(running_cloud: tuple[app.AwsApi, str], accounts: dict[str, Account]) ->
     [{"Action": "sts:AssumeRoleWithSAML"}, {"Principal": {"Service": "lambda.amazonaws.com"}}, {"Effect": "Deny"}],
 )
 def test_a_role_that_ec2_may_not_assume_has_no_credentials(host: Host, changes: dict[str, Any]) -> None:
-    trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    changed = {"Version": "2012-10-17", "Statement": [{**trust, **changes}]}
+    changed = copy.deepcopy(TRUST_EC2)
+    changed["Statement"][0].update(changes)
     try:
         host.iam.update_assume_role_policy(RoleName=host.role, PolicyDocument=json.dumps(changed))
         assert (host.credentials()["Code"], "AccessKeyId" in host.credentials()) == ("AssumeRoleUnauthorizedAccess", False)
     finally:
-        host.iam.update_assume_role_policy(RoleName=host.role, PolicyDocument=json.dumps(TRUST))
+        host.iam.update_assume_role_policy(RoleName=host.role, PolicyDocument=json.dumps(TRUST_EC2))
     assert host.credentials()["Code"] == "Success"
 
 

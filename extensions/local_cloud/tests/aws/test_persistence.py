@@ -13,8 +13,7 @@ from local_cloud.private_files import CloudError
 from local_cloud.testing import wait_until
 from moto.core.base_backend import BackendDict
 
-from .conftest import Account, Hosts
-from .test_host_sockets import TRUST
+from .conftest import TRUST_EC2, Account, Hosts
 
 
 def save_and_load(cloud: AwsApi, folder: Path) -> None:
@@ -75,7 +74,7 @@ def test_roles_keys_parameters_and_placement_groups_come_back(account: Account, 
     placement, role = account.name("placement"), account.name("role")
     account.ec2.create_placement_group(GroupName=placement, Strategy="cluster")
     iam = account.client("iam")
-    iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST_EC2))
     iam.attach_role_policy(RoleName=role, PolicyArn="arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
     parameter = f"/{role}"
     account.client("ssm").put_parameter(Name=parameter, Value="x", Type="SecureString", Tags=[{"Key": "a", "Value": "b"}])
