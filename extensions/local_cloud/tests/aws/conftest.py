@@ -202,6 +202,11 @@ def client_of(account: Account, other: str, service: str) -> Any:
     return session.client(service, endpoint_url=account.url)
 
 
+def wait(client: Any, waiter: str, **arguments: Any) -> None:
+    """Wait with a waiter of the AWS SDK, but poll faster."""
+    client.get_waiter(waiter).wait(WaiterConfig={"Delay": 0.1, "MaxAttempts": 600}, **arguments)
+
+
 @pytest.fixture(scope="package")
 def hosts() -> Hosts:
     return Hosts()

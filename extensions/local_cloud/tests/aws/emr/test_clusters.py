@@ -15,7 +15,7 @@ from local_cloud.aws.emr.node_tasks import NodeTasks
 from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
-from ..conftest import Account, Hosts, refused
+from ..conftest import Account, Hosts, refused, wait
 from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap, trust
 
 OVER = "A job flow that is shutting down, terminated, or finished may not be modified."
@@ -507,6 +507,16 @@ def test_new_roles_are_visible_late(account: Account, emr: Emr) -> None:
     account.control.set_delays(instance_profile=0, emr_service_role=600)
     reason = emr.reached(emr.run(), "TERMINATED_WITH_ERRORS")
     assert (reason["Code"], "has insufficient EC2 permissions" in reason["Message"]) == ("VALIDATION_ERROR", True)
+
+
+def test_the_waiters_of_the_sdk(emr: Emr) -> None:
+    cluster = emr.run()
+    wait(emr.client, "cluster_running", ClusterId=cluster)
+    jar = {"Jar": "command-runner.jar", "Args": ["true"]}
+    (step,) = emr.client.add_job_flow_steps(JobFlowId=cluster, Steps=[{"Name": "a", "HadoopJarStep": jar}])["StepIds"]
+    wait(emr.client, "step_complete", ClusterId=cluster, StepId=step)
+    emr.client.terminate_job_flows(JobFlowIds=[cluster])
+    wait(emr.client, "cluster_terminated", ClusterId=cluster)
 
 
 def test_a_snapshot_contains_clusters(cloud: AwsApi, emr: Emr, tmp_path: Path) -> None:
