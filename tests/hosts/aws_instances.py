@@ -15,6 +15,7 @@ IMAGE = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-
 def launch(cloud, key, network, policy, count=1, **options):
     """Launch instances whose role has the policy, and return their descriptions. `key` is the path of the private SSH key."""
     ec2, iam = cloud.client("ec2"), cloud.client("iam")
+    cloud.control.set_delays(instance_profile=0)
     iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     iam.put_role_policy(RoleName="nodes", PolicyName="nodes", PolicyDocument=json.dumps(policy))
     iam.create_instance_profile(InstanceProfileName="nodes")

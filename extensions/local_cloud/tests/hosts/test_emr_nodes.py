@@ -33,6 +33,7 @@ class Emr:
         self.ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
         self.s3, self.iam = cloud.client("s3"), cloud.client("iam")
         self.s3.create_bucket(Bucket="scripts")
+        cloud.control.set_delays(instance_profile=0, emr_service_role=0)
         for name, text in {"first.sh": FIRST, "second": SECOND, "failing": FAILING}.items():
             self.s3.put_object(Bucket="scripts", Key=f"emr/{name}", Body=text.encode())
         self.make_role("emr", "elasticmapreduce")

@@ -45,6 +45,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
         subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=network, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
         ec2.import_key_pair(KeyName="test", PublicKeyMaterial=key.with_suffix(".pub").read_bytes())
         iam = cloud.client("iam")
+        cloud.control.set_delays(instance_profile=0)
         iam.create_role(RoleName="reader", AssumeRolePolicyDocument=document(ASSUME))
         iam.put_role_policy(RoleName="reader", PolicyName="read", PolicyDocument=document(READ))
         iam.create_instance_profile(InstanceProfileName="reader")
