@@ -13,6 +13,8 @@ description:
     cluster sign with the same key, and controllers do not have to store this key.
   - The key pair is created once. O(rotate=true) replaces it. For a cluster that is in use, run the playbook
     C(deeplearning.cluster.rotate_authority), which also replaces all certificates.
+  - The public key is also published in a parameter of its own, C(/deeplearning/CLUSTER/ssh-authority-public-key). Operators who may read
+    only this parameter can verify the nodes. If others have changed this parameter, the module corrects it.
   - By default, the AWS managed key for SSM encrypts the parameter, and every role with C(ssm:GetParameter) can read the key pair.
     With a customer managed key, a role also needs C(kms:Decrypt).
   - The result contains the private key, so set C(no_log) on the task.
@@ -49,6 +51,14 @@ options:
         hosts, they still trust certificates that were signed with the old key.
       - The KMS key of the old key pair also encrypts the new one, unless you specify a different KMS key with O(kms_key_id) or
         O(create_kms_key).
+    type: bool
+    default: false
+    version_added: 0.2.0
+  purge_previous:
+    description:
+      - After O(rotate=true), the public key from before the rotation stays published in addition to the new public key, because nodes still
+        have certificates of the previous authority. With V(true), the module removes the previous public key. Use V(true) when all nodes
+        have new certificates.
     type: bool
     default: false
     version_added: 0.2.0
@@ -121,6 +131,7 @@ def main() -> None:
             "node_service": ARGUMENT,
             "kms_key_id": {"type": "str"},
             "rotate": {"type": "bool", "default": False},
+            "purge_previous": {"type": "bool", "default": False},
             "create_kms_key": {"type": "bool", "default": False, "no_log": False},
         },
         mutually_exclusive=[("kms_key_id", "create_kms_key")],

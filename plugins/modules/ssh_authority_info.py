@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_authority_info
 version_added: 0.1.0
-short_description: Checks whether a training cluster has an SSH certificate authority
+short_description: Reads the public keys of a training cluster's SSH certificate authority
 description:
-  - Checks whether M(deeplearning.cluster.ssh_authority) has created the cluster's certificate authority. The module does not read the
-    private key.
+  - Reads the public keys that M(deeplearning.cluster.ssh_authority) publishes. This needs only the permission C(ssm:GetParameter) for the
+    parameter C(/deeplearning/CLUSTER/ssh-authority-public-key). The module does not read the private key.
   - The role P(deeplearning.cluster.ssh_trust#role) creates the authority when it configures nodes for the first time. Jobs run only
     on configured nodes.
 options:
@@ -38,29 +38,54 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the cluster has a certificate authority.
-  returned: always
+  description:
+    - Whether the cluster has a certificate authority. If no public key is published, this value needs the permission
+      C(ssm:ListTagsForResource) for the parameter with the private key.
+  returned: if a public key is published or the credentials have this permission
   type: bool
   sample: true
+parameter:
+  description: Name of the parameter with the public keys.
+  returned: always
+  type: str
+  sample: /deeplearning/bert/ssh-authority-public-key
+public_keys:
+  description:
+    - The published public keys in OpenSSH's format. The first key is the current one. During a rotation, a second key is that of the
+      previous authority.
+  returned: always
+  type: list
+  elements: str
+  sample: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI... bert"]
 """
 
+from typing import Any
+
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    DENIED,
     SDK_ERRORS,
     AnsibleAWSModule,
     AwsClient,
     ClusterError,
+    error_code,
     fail,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.existing import exists
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import public_parameter_name
 
 
 def main() -> None:
     module = AnsibleAWSModule(argument_spec={"cluster": {"type": "str", "required": True}}, supports_check_mode=True)
+    result: dict[str, Any] = {"parameter": public_parameter_name(module.params["cluster"])}
     try:
-        found = exists(AwsClient(module, module.params["cluster"]))
+        cloud = AwsClient(module, module.params["cluster"])
+        result["public_keys"] = published.read(cloud)
+        result["exists"] = bool(result["public_keys"]) or exists(cloud)
     except (ClusterError, *SDK_ERRORS) as error:
-        fail(module, error)
-    module.exit_json(changed=False, exists=found)
+        if "public_keys" not in result or error_code(error) not in DENIED:
+            fail(module, error, **result)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import (
+    AUTHORITY,
+    AUTHORITY_INFO,
+    PUBLIC_KEY,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
 
 EXAMPLE = "example-*"
@@ -77,7 +82,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
     "iam:TagRole": ("iam:CreateRole",),
     "kms:CreateGrant": _FILE_SYSTEMS,
-    "kms:Decrypt": ("ssm:GetParameter", "s3:PutObject"),
+    "kms:Decrypt": ("ssm:PutParameter", "s3:PutObject"),  # those who write the authority's private key also read it
     "kms:DescribeKey": _FILE_SYSTEMS,
     "kms:GenerateDataKey": ("s3:PutObject",),
     "kms:Encrypt": ("ssm:PutParameter",),
@@ -459,11 +464,20 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope(
             "Authority",
-            (
-                "ssm:AddTagsToResource",
-                *AUTHORITY_ACTIONS,
-            ),
-            account.arns(f"ssm:parameter/deeplearning/{account.cluster}/ssh-authority"),
+            tuple({"ssm:AddTagsToResource", *AUTHORITY_ACTIONS} - {"ssm:GetParameter"}),
+            account.arns(f"ssm:parameter{parameter_name(account.cluster)}"),
+        ),
+        # Only those who sign certificates read the private key, and after a rotation also its previous version
+        Scope(
+            "ReadAuthority",
+            ("ssm:GetParameter",),
+            account.arns(*(f"ssm:parameter{parameter_name(account.cluster)}{version}" for version in ("", ":*"))),
+            because=("ssm:PutParameter",),
+        ),
+        Scope(
+            "AuthorityPublicKey",
+            ("ssm:AddTagsToResource", "ssm:DeleteParameter", "ssm:GetParameter", "ssm:PutParameter"),
+            account.arns(f"ssm:parameter{public_parameter_name(account.cluster)}"),
         ),
         Scope(
             "EmrRecord",
@@ -523,7 +537,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             "KeysOfServices",
             ("kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"),
             condition={"StringLike": {"kms:ViaService": via}},
-            because=(*_FILE_SYSTEMS, "ssm:GetParameter"),
+            because=(*_FILE_SYSTEMS, "ssm:PutParameter"),
         ),
         # For dataset_kms_key_id. To complete a multipart upload, S3 decrypts its parts
         Scope(
@@ -545,7 +559,7 @@ def playbooks() -> dict[str, set[str]]:
     """Return the IAM actions by playbook. Playbooks that use Session Manager also need the actions of the entry `session_manager`."""
     reads = {action for calls in COMPONENT_ACTIONS for action in calls.reads}
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
-    inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads)
+    inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads + PUBLIC_KEY.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     trust = _all((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
     configure = inventory | _all((FORMER_NODES,)) | trust
@@ -562,7 +576,7 @@ def playbooks() -> dict[str, set[str]]:
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
-        "emr_status": emr_nodes,
+        "emr_status": emr_nodes | set(PUBLIC_KEY.reads),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}

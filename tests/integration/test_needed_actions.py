@@ -171,6 +171,7 @@ def validate(witness):
     run_module("cluster_validation", **DEFINITION, **options, lustre=True, lustre_capacity=2400)
     run_module("cluster_validation", **{**scarce, "cluster": f"{CLUSTER}-new"})
     run_module("cluster_validation", **{**DEFINITION, "cluster": f"{CLUSTER}-new"})
+    run_module("ssh_authority_info", cluster=CLUSTER)  # for the playbook info
 
 
 def provision(witness):
@@ -279,6 +280,7 @@ def inventory(witness, playbook, **account):
     place.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": CLUSTER, "region": REGION}))
     listing = [sys.executable, "-m", "ansible", "inventory", "-i", str(place), "--list"]
     subprocess.run(listing, env=witness.become(playbook, **account), check=True, capture_output=True, cwd=witness.folder)
+    run_module("ssh_authority_info", cluster=CLUSTER)
 
 
 def status(witness):

@@ -25,7 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
 
 try:
     from cryptography.hazmat.primitives import serialization
@@ -164,7 +165,8 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
     if encrypts and not rotates:
         _warn_of_history(module, cloud, before)
     private_key = _store(cloud, stored, key, tier, rotates=rotates, encrypts=encrypts and not module.check_mode)
-    changed = stored is None or encrypts or rotates
+    publishes = publish(cloud, purge_previous=module.params["purge_previous"], check_mode=module.check_mode)
+    changed = any((stored is None, encrypts, rotates, publishes))
     module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
     raise AssertionError("exit_json returned")
 
@@ -176,6 +178,33 @@ def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, 
     if rotates:
         return replace(cloud, key, tier)
     return encrypt_again(cloud, stored, str(key), tier) if encrypts else stored.private_key
+
+
+def publish(cloud: AwsClient, *, purge_previous: bool, check_mode: bool) -> bool:
+    """Make the published public keys match the stored private key, and return whether they differed.
+
+    A published previous key stays until `purge_previous`, because nodes may still have certificates of the previous authority. If another
+    run replaces the private key in the meantime, publish the newer public key.
+    """
+    changed = False
+    while stored := read(cloud):
+        found, current = published.read(cloud), public_key(stored.private_key, cloud.cluster)
+        keeps = not purge_previous and found not in ([], [current])
+        previous = _previous_key(cloud, stored.version) if keeps else ""
+        wanted = [current, previous] if previous in found and previous != current else [current]
+        if found == wanted:
+            break
+        changed = True
+        if check_mode:
+            break
+        published.write(cloud, wanted)
+    return changed
+
+
+def _previous_key(cloud: AwsClient, version: int) -> str:
+    """Return the public key that belongs to the version before `version`, or an empty string if there is no such version."""
+    previous = read(cloud, version - 1) if version > 1 else None
+    return public_key(previous.private_key, cloud.cluster) if previous else ""
 
 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:
@@ -204,7 +233,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
         )
         module.exit_json(changed=False)
     key = own_key(module, cloud)
-    deleted = bool(describe(cloud)) if module.check_mode else delete(cloud)
+    deleted = bool(describe(cloud) or published.read(cloud)) if module.check_mode else delete(cloud)
     if key and not module.check_mode:
         authority_key.delete(cloud, key)
     module.exit_json(changed=bool(deleted or key))
@@ -226,14 +255,16 @@ def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
 
 
 def delete(cloud: AwsClient) -> bool:
-    """Delete the parameter and return whether it existed. The deletion does not require permission to decrypt the parameter."""
-    try:
-        cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
-    except ClientError as error:
-        if is_missing(error):
-            return False
-        raise
-    return True
+    """Delete both parameters and return whether one existed. The deletion does not require permission to decrypt the private key."""
+    deleted = False
+    for name in (public_parameter_name(cloud.cluster), parameter_name(cloud.cluster)):
+        try:
+            cloud.ssm.delete_parameter(Name=name)
+            deleted = True
+        except ClientError as error:
+            if not is_missing(error):
+                raise
+    return deleted
 
 
 def own_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:

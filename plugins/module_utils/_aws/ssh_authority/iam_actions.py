@@ -20,4 +20,6 @@ AUTHORITY = IamActions(
     present=("ssm:GetParameter", "ssm:PutParameter"),
     absent=("ec2:DescribeInstances", "ssm:DeleteParameter"),
 )
-AUTHORITY_INFO = IamActions(reads=("ssm:ListTagsForResource",))
+AUTHORITY_INFO = IamActions(reads=("ssm:GetParameter", "ssm:ListTagsForResource"))
+# For operators who only verify nodes.
+PUBLIC_KEY = IamActions(reads=("ssm:GetParameter",))

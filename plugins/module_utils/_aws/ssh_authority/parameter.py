@@ -9,3 +9,8 @@ from __future__ import annotations
 def parameter_name(cluster: str) -> str:
     """Return the name of the SSM parameter that contains the private key of the SSH certificate authority."""
     return f"/deeplearning/{cluster}/ssh-authority"
+
+
+def public_parameter_name(cluster: str) -> str:
+    """Return the name of the SSM parameter that contains the public keys of the SSH certificate authority."""
+    return f"{parameter_name(cluster)}-public-key"

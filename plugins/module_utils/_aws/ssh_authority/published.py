@@ -1,0 +1,45 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The published public keys of the cluster's SSH certificate authority: a parameter that operators without the private key may read.
+
+The first key belongs to the stored private key. During a rotation, the second key belongs to the previous private key, because some nodes
+still have certificates of the previous authority.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CLUSTER_TAG,
+    COMPONENT_TAG,
+    AwsClient,
+    ClientError,
+    error_code,
+    is_missing,
+    tag_list,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import public_parameter_name
+
+
+def read(cloud: AwsClient) -> list[str]:
+    """Return the lines of the parameter, or an empty list if it does not exist. Others may have changed the parameter."""
+    try:
+        parameter = cloud.ssm.get_parameter(Name=public_parameter_name(cloud.cluster))["Parameter"]
+    except ClientError as error:
+        if is_missing(error):
+            return []
+        raise
+    return str(parameter["Value"]).splitlines()
+
+
+def write(cloud: AwsClient, keys: list[str]) -> None:
+    """Create or overwrite the parameter. SSM accepts tags only for a new parameter."""
+    arguments = {"Name": public_parameter_name(cloud.cluster), "Type": "String", "Value": "\n".join(keys)}
+    tags = tag_list({CLUSTER_TAG: cloud.cluster, COMPONENT_TAG: "ssh_trust"})
+    description = f"Public key of the SSH certificate authority of the training cluster {cloud.cluster}"
+    try:
+        cloud.ssm.put_parameter(**arguments, Description=description, Tags=tags)
+    except ClientError as error:
+        if error_code(error) != "ParameterAlreadyExists":
+            raise
+        cloud.ssm.put_parameter(**arguments, Overwrite=True)
