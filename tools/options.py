@@ -223,7 +223,7 @@ def argument(name: str, template: str) -> str:
 def tasks() -> str:
     """Return the tasks of the role `provision`, which pass each variable as the option with the corresponding name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
-    region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
+    region = expression((f"{PREFIX}region",), "omit", of_string=True)
     arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
@@ -246,7 +246,7 @@ def tasks() -> str:
 
 def emr_tasks() -> str:
     """Return the tasks of the role `emr_cluster`. Only options that other modules share have former names."""
-    region = expression((f"{FORMER_PREFIX}region", f"{PREFIX}region"), "omit", of_string=True)
+    region = expression((f"{PREFIX}region",), "omit", of_string=True)
     arguments = {
         option.name: value(option)
         if option.whole

@@ -19,15 +19,18 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table, refuse_failed_inventory
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import KnownHosts
 
 KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"
 
 ARGUMENTS = {
     "directory": {"type": "path", "required": True},
-    "hosts": {"type": "list", "elements": "str", "required": True},
-    "jump_host": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "hosts": {"type": "list", "elements": "str", "default": []},
+    "jump_host": {"type": "str", "default": ""},
+    "region": {"type": "str", "default": ""},
+    "account": {"type": "str", "default": ""},
     "authority": {"type": "str", "default": ""},
     "forget_authority": {"type": "bool", "default": False},
     "host_keys": {"type": "list", "elements": "dict", "default": [], "no_log": False},
@@ -47,7 +50,12 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         refuse_injected_facts()
-        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        refuse_failed_inventory(task_vars or {})
+        _validation, arguments = self.validate_argument_spec(
+            argument_spec=ARGUMENTS, required_if=[("state", "present", ("hosts", "jump_host"))]
+        )
+        if arguments["state"] == "absent":
+            return {**result, "changed": self._delete(Path(arguments["directory"]))}
         variables = task_vars or {}
         hostvars, table = variables["hostvars"], node_table(variables)
         try:
@@ -57,7 +65,7 @@ class ActionModule(ActionBase):
             before = ssh_files.parse_known_hosts(_read(directory / KNOWN_HOSTS).decode(errors="replace"))
             known, gone = learn(before, nodes, arguments)
             # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes. Former nodes are then revoked.
-            contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments["jump_host"])
+            contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments)
             diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
@@ -72,9 +80,29 @@ class ActionModule(ActionBase):
             "authority": known.authority,
             "revoked": sorted(known.revoked),
             "unknown": [instance_id for instance_id in ids if not known.keys.get(instance_id)],
-            "cached": is_cached(before, ids, known.authority),
+            "cached": is_cached(before, ids, known.authorities),
             "gone": gone,
         }
+
+    def _delete(self, directory: Path) -> bool:
+        """Delete the files and the directories that are then empty, and return whether there was anything to delete."""
+        files = [path for name in (CONFIG, KNOWN_HOSTS, REVOKED_KEYS) if os.path.lexists(path := directory / name)]
+        if not self._task.check_mode:
+            # ssh removes the socket of the connection to the master only after a while
+            for path in (*files, *filter(Path.is_socket, directory.glob("jump-*"))):
+                path.unlink(missing_ok=True)
+            delete_empty(directory)
+        return bool(files)
+
+
+def delete_empty(directory: Path) -> None:
+    """Delete a cluster's directory if it is empty. In the default layout, also delete the parents that are then empty."""
+    is_default = directory.parents[2].name == "deeplearning" if len(directory.parents) > 2 else False
+    for path in (directory, *list(directory.parents)[: 3 if is_default else 0]):
+        try:
+            path.rmdir()
+        except OSError:
+            return
 
 
 def check_key_files(nodes: list[ssh_files.SshNode]) -> None:
@@ -119,8 +147,8 @@ def learn(before: KnownHosts, nodes: list[ssh_files.SshNode], arguments: Mapping
     Keys that were learned under a different SSH certificate authority are ignored, because they may come from certificates of that
     authority.
     """
-    authority = arguments["authority"] and ssh_files.bare_key(arguments["authority"])
-    keys = {} if is_rotated(before, authority) else dict(before.keys)
+    authorities = tuple(ssh_files.bare_key(line) for line in arguments["authority"].splitlines())
+    keys = {} if is_rotated(before, authorities) else dict(before.keys)
     for node in nodes:
         if not keys.get(node.instance_id):
             keys[node.instance_id] = ssh_files.answered_key(str(arguments["answers"].get(node.name, "")))
@@ -132,28 +160,31 @@ def learn(before: KnownHosts, nodes: list[ssh_files.SshNode], arguments: Mapping
     for instance_id in revoked:
         if not ssh_files.HOST_NAME.fullmatch(instance_id):
             raise ValueError(f"revoked: {instance_id!r} is not an instance ID. Use an ID such as i-0123456789abcdef0.")
-    authority = "" if arguments["forget_authority"] else authority or before.authority
-    return KnownHosts(authority, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
+    authorities = () if arguments["forget_authority"] else authorities or before.authorities
+    return KnownHosts(authorities, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
 
 
-def is_rotated(before: KnownHosts, authority: str) -> bool:
-    """Return whether the SSH certificate authority differs from the one in the existing files."""
-    return bool(authority and before.authority and authority != before.authority)
+def is_rotated(before: KnownHosts, authorities: tuple[str, ...]) -> bool:
+    """Return whether the SSH certificate authority in the existing files is no longer valid."""
+    return bool(authorities and before.authority and before.authority not in authorities)
 
 
-def is_cached(before: KnownHosts, instance_ids: list[str], authority: str) -> bool:
+def is_cached(before: KnownHosts, instance_ids: list[str], authorities: tuple[str, ...]) -> bool:
     """Return whether the files from an earlier run contain valid keys for at least one of the instances."""
-    return not is_rotated(before, authority) and any(before.keys.get(instance_id) for instance_id in instance_ids)
+    return not is_rotated(before, authorities) and any(before.keys.get(instance_id) for instance_id in instance_ids)
 
 
-def file_contents(directory: Path, nodes: list[ssh_files.SshNode], known: KnownHosts, gone: list[str], jump_host: str) -> dict[Path, bytes]:
+def file_contents(
+    directory: Path, nodes: list[ssh_files.SshNode], known: KnownHosts, gone: list[str], arguments: Mapping[str, Any]
+) -> dict[Path, bytes]:
     """Return the file contents by path. `gone` lists instances that have left the cluster but whose keys are kept."""
+    place = [part for part in (arguments["region"], arguments["account"]) if part]
+    config = ssh_files.config_file(nodes, arguments["jump_host"], str(directory / KNOWN_HOSTS), str(directory / REVOKED_KEYS), place)
     ids = [*(node.instance_id for node in nodes), *gone]
-    known_hosts, revoked_keys = directory / KNOWN_HOSTS, directory / REVOKED_KEYS
     return {
-        revoked_keys: ssh_files.revoked_keys_file(known, {node.user for node in nodes}),
-        known_hosts: ssh_files.known_hosts_file(known, ids).encode(),
-        directory / CONFIG: ssh_files.config_file(nodes, jump_host, str(known_hosts), str(revoked_keys)).encode(),
+        directory / REVOKED_KEYS: ssh_files.revoked_keys_file(known, {node.user for node in nodes}),
+        directory / KNOWN_HOSTS: ssh_files.known_hosts_file(known, ids).encode(),
+        directory / CONFIG: config.encode(),
     }
 
 

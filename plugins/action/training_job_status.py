@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands impo
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table, place_of
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
@@ -56,7 +56,7 @@ class ActionModule(NodeAction, module="training_job_info"):
 
 def write_metrics(directory: str, job: JobStatus, variables: Mapping[str, Any]) -> None:
     """Write the metrics of a job to a file in a directory on the controller. Raises AnsibleActionFail."""
-    file = JobMetrics(directory, job["name"], str(variables.get("deeplearning_cluster", "")))
+    file = JobMetrics(directory, job["name"], place_of(variables))
     try:
         file.write(job)
     except OSError as error:

@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands impo
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import place_of
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
 
 display = Display()
@@ -55,8 +56,8 @@ class ActionModule(NodeAction, module="training_job_info"):
         arguments = dict(validation.validated_parameters)
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
-        directory, cluster = arguments.pop("metrics_directory"), str((task_vars or {}).get("deeplearning_cluster", ""))
-        file = JobMetrics(directory, arguments["name"], cluster) if directory else None
+        directory = arguments.pop("metrics_directory")
+        file = JobMetrics(directory, arguments["name"], place_of(task_vars or {})) if directory else None
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
             hint = (

@@ -22,6 +22,11 @@ description:
   - The variables of a node describe this node only, so the inventory grows in proportion to the number of nodes. The lookup
     P(deeplearning.cluster.nodes#lookup) returns all nodes.
   - The variable C(deeplearning_inventory_file) of the group C(all) is set to the path of the inventory file. Messages show this path.
+  - This file alone decides which cluster a run acts on. If extra variables, C(group_vars), C(host_vars) or another inventory source set
+    C(deeplearning_cluster), C(deeplearning_region) or C(deeplearning_node_service) to a different value, the run fails before it sends a
+    request to AWS.
+  - The variable C(deeplearning_account) of the group C(all) is set to the number of the AWS account that the credentials belong to. The
+    plugin reads this number once per run with C(sts:GetCallerIdentity), which needs no permission.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, SSH reaches all nodes directly. SSH always
     checks host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
   - The plugin reads files whose names end in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
@@ -60,7 +65,7 @@ options:
   ssh_directory:
     description:
       - Directory for the cluster's known host keys.
-      - The default is C(~/.ssh/deeplearning/CLUSTER).
+      - The default is C(~/.ssh/deeplearning/ACCOUNT/REGION/CLUSTER).
     type: path
   connection_path:
     description:
@@ -108,11 +113,14 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible import constants, context
 from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.inventory.host import Host
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     NO_CREDENTIALS,
@@ -132,13 +140,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.response_members import limit_members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import short_path
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import DECIDED, other_value
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
 
 try:
+    import boto3
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 except ImportError:
     pass  # AWSInventoryBase reports the missing library
 
+T = TypeVar("T")
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
 # Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
@@ -146,6 +157,10 @@ TRAINERS = "trainers"
 # reads the credentials again, which another program may have renewed.
 CLIENTS: dict[tuple[str, str, str], tuple[float, Any]] = {}
 CLIENT_SECONDS = 300
+# The accounts by inventory file and region. A run reads its account once.
+ACCOUNTS: dict[tuple[str, str], str] = {}
+# The options that select credentials other than the default credentials, which the playbooks' modules use.
+CREDENTIALS = ("access_key", "assume_role_arn", "profile", "secret_key", "session_token")
 
 
 def names_plugin(path: str) -> bool:
@@ -193,7 +208,8 @@ class InventoryModule(AWSInventoryBase):
             raise
 
     def _parse(self, inventory: Any, loader: Any, path: str, cache: bool) -> None:
-        self._check_options(loader.load_from_file(path, cache="none"))
+        given = loader.load_from_file(path, cache="none")
+        self._check_options(given)
         super().parse(inventory, loader, path, cache=cache)
         problem = sdk_problem()
         if problem:
@@ -203,11 +219,15 @@ class InventoryModule(AWSInventoryBase):
             self.inventory.add_group(group)
         for group in (MASTER, WORKERS):
             self.inventory.add_child(TRAINERS, group)
+        decided = {f"deeplearning_{option}": self.get_option(option) for option in ("cluster", "region", "node_service")}
+        self._refuse_other_values(path, decided, [*self.inventory.groups.values(), Host("localhost")])
+        account = self._account(path, region, given)
+        decided["deeplearning_account"] = account
+        self._refuse_other_values(path, decided, [])
         # Playbooks that run on the controller need these variables even if there are no hosts yet
-        self.inventory.set_variable("all", "deeplearning_cluster", cluster)
-        self.inventory.set_variable("all", "deeplearning_cluster_name", cluster)  # the former name
-        self.inventory.set_variable("all", "deeplearning_region", region)
-        self.inventory.set_variable("all", "deeplearning_node_service", self.get_option("node_service"))
+        for name, value in decided.items():
+            self.inventory.set_variable("all", name, value)
+        DECIDED.update(decided)
         self.inventory.set_variable("all", "deeplearning_inventory_file", short_path(path))
         self.inventory.set_variable("all", "deeplearning_ssh_directory", self._ssh_directory())
         if self.get_option("private_key_file"):
@@ -218,8 +238,9 @@ class InventoryModule(AWSInventoryBase):
         # sshd may start shortly after the instance is in service
         self.inventory.set_variable(TRAINERS, "ansible_ssh_retries", 5)
 
-        is_cached, cached = self.get_cached_result(path, cache)
-        if is_cached:
+        _is_cached, answer = self.get_cached_result(path, cache)
+        kept_of, cached = answer or ("", [])
+        if kept_of == account:
             live = [Node(**node) for node in cached]
         else:
             try:
@@ -228,8 +249,49 @@ class InventoryModule(AWSInventoryBase):
                 raise AnsibleParserError(str(error)) from None
             live = self._with_capacity_ends(path, region, found)
         if self.get_option("cache"):
-            self.update_cached_result(path, cache, [asdict(node) for node in live])
+            self.update_cached_result(path, cache, [account, [asdict(node) for node in live]])
         self._populate(live)
+        self._refuse_other_values(path, decided, [*self.inventory.hosts.values()])
+
+    def _refuse_other_values(self, path: str, decided: dict[str, str], entities: list[Any]) -> None:
+        """Raise AnsibleParserError if anything gives a variable that this inventory file decides a different value.
+
+        `entities` are the groups and hosts whose variable files are read. Templates cannot be evaluated before a task runs.
+        """
+        sources = [*dict.fromkeys((path, *(context.CLIARGS.get("inventory") or ())))]
+        given = [("-e", load_extra_vars(self.loader)), ("another inventory source", self.inventory.groups["all"].vars)]
+        for entity in entities:
+            for stage in ("inventory", "task"):
+                given.append((f"the variables of {entity.name}", get_vars_from_inventory_sources(self.loader, sources, [entity], stage)))
+        for where, variables in given:
+            for name in decided.keys() & variables.keys():
+                if "{{" not in str(variables[name]) and (problem := other_value(name, variables[name], decided, where, short_path(path))):
+                    raise AnsibleParserError(problem)
+
+    def _account(self, path: str, region: str, given: dict[str, Any]) -> str:
+        """Return the number of the account that the credentials belong to."""
+        if (path, region) not in ACCOUNTS:
+            account = str(self._answer(region, lambda: self._client(path, valid_region(region), "sts").get_caller_identity()["Account"]))
+            self._check_credentials(given, region, account)
+            ACCOUNTS[path, region] = account
+        return ACCOUNTS[path, region]
+
+    def _check_credentials(self, given: dict[str, Any], region: str, account: str) -> None:
+        """Raise AnsibleParserError if options of the file select another account than the default credentials.
+
+        The playbooks' modules use the default credentials. Without default credentials, the modules fail by themselves.
+        """
+        definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
+        own = [option for option in CREDENTIALS if {option, *definitions[option].get("aliases", [])} & given.keys()]
+        try:
+            other = own and boto3.session.Session().client("sts", region_name=region).get_caller_identity()["Account"]
+        except (BotoCoreError, ClientError):
+            return
+        if own and other != account:
+            raise AnsibleParserError(
+                f"{own[0]}: these credentials belong to account {account}, but the modules of playbooks use the default credentials, which "
+                f"belong to account {other}. Remove {' and '.join(own)}, and set AWS_PROFILE or other variables of the AWS SDK."
+            )
 
     def _check_options(self, given: Any) -> None:
         """Raise AnsibleParserError for unknown and missing options. Ansible ignores unknown options, so a misspelled one has no effect."""
@@ -252,8 +314,12 @@ class InventoryModule(AWSInventoryBase):
         return NODE_SERVICES[self.get_option("node_service")]
 
     def _instances(self, path: str, cluster: str, region: str) -> list[Instance]:
+        return self._answer(region, lambda: self._service.instances(_Reader(cluster, partial(self._client, path, region))))
+
+    def _answer(self, region: str, request: Callable[[], T]) -> T:
+        """Return the answer to a request. Raise AnsibleParserError with a message for the user if the request fails."""
         try:
-            return self._service.instances(_Reader(cluster, partial(self._client, path, valid_region(region))))
+            return request()
         except NoCredentialsError:
             raise AnsibleParserError(NO_CREDENTIALS) from None
         except (ValueError, ClusterError) as error:
@@ -261,6 +327,7 @@ class InventoryModule(AWSInventoryBase):
         except (BotoCoreError, ClientError) as error:
             if error_code(error) in REJECTED:
                 raise AnsibleParserError(rejection(error, region)) from None
+            cluster = self.get_option("cluster")
             raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
 
     def _with_capacity_ends(self, path: str, region: str, live: list[Node]) -> list[Node]:
@@ -304,7 +371,9 @@ class InventoryModule(AWSInventoryBase):
         )
 
     def _ssh_directory(self) -> str:
-        return os.path.expanduser(self.get_option("ssh_directory") or os.path.join("~", ".ssh", "deeplearning", self.get_option("cluster")))
+        given = self.get_option("ssh_directory")
+        place = () if given else (DECIDED[f"deeplearning_{part}"] for part in ("account", "region", "cluster"))
+        return os.path.expanduser(given or os.path.join("~", ".ssh", "deeplearning", *place))
 
     def _private_key_file(self) -> str:
         return os.path.expanduser(self.get_option("private_key_file"))

@@ -20,21 +20,39 @@ options:
       - Directory for the files.
     type: path
     required: true
+  state:
+    description:
+      - V(absent) deletes the files. Directories that are then empty are deleted too.
+    type: str
+    choices: [present, absent]
+    default: present
   hosts:
     description:
       - Inventory names of all hosts in the cluster. Their instance IDs and proxy commands come from the inventory plugin
-        P(deeplearning.cluster.nodes#inventory). In a hand-written inventory, host variables contain them.
+        P(deeplearning.cluster.nodes#inventory). In a hand-written inventory, host variables contain them. Required with O(state=present).
     type: list
     elements: str
-    required: true
+    default: []
   jump_host:
     description:
-      - Inventory name of the jump host. C(config) uses it for the same hosts that Ansible reaches through a jump host.
+      - Inventory name of the jump host. C(config) uses it for the same hosts that Ansible reaches through a jump host. Required with
+        O(state=present).
     type: str
-    required: true
+    default: ""
+  region:
+    description:
+      - Region of the cluster. In C(config), each host also has the name C(NAME.REGION).
+    type: str
+    default: ""
+  account:
+    description:
+      - AWS account of the cluster. In C(config), each host also has the name C(NAME.REGION.ACCOUNT).
+    type: str
+    default: ""
   authority:
     description:
-      - Public key of the certificate authority. The default is the authority in C(known_hosts).
+      - Public key of the certificate authority. The default is the authority in C(known_hosts). During a rotation, a second line is the
+        public key of the previous authority.
       - If the authority changes, all previously learned host keys are removed.
     type: str
     default: ""
@@ -85,7 +103,7 @@ author:
 EXAMPLES = r"""
 - name: Write the cluster's SSH files
   deeplearning.cluster.ssh_files:
-    directory: ~/.ssh/deeplearning/bert
+    directory: ~/.ssh/deeplearning/123456789012/us-east-1/bert
     hosts: "{{ groups['trainers'] }}"
     jump_host: bert-master
     authority: "{{ authority.public_key }}"

@@ -19,8 +19,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import former_names, known_variables
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
-# The variables that select a cluster, with their former names.
-CLUSTER = ("deeplearning_cluster", "deeplearning_cluster_name", "deeplearning_region", "provision_cluster_name", "provision_region")
+# The variables that select a cluster if the inventory is not one of this collection.
+CLUSTER = ("deeplearning_cluster", "deeplearning_region")
 # The names of variables and dictionary keys whose values are not repeated in messages.
 SECRET = re.compile(r"secret|passw|token|credential|(access|api|private)_?key", re.IGNORECASE)
 # The placeholder for a secret value in a command. No option of the collection accepts this placeholder in place of a secret.

@@ -9,18 +9,25 @@ A training script could forge files on the hosts and on the shared storage, incl
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.metrics import INTERVAL, MetricsFile
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.metrics import FILES, INTERVAL, MetricsFile
 
 
 class JobMetrics(MetricsFile):
-    """The metrics file of one job on the controller. Missing directories are created."""
+    """The metrics file of one job on the controller. Missing directories are created.
 
-    def __init__(self, directory: str, job: str, cluster: str) -> None:
-        super().__init__(Path(directory).expanduser().absolute(), job, cluster)
+    The name of the file and the labels contain the account, the region and the cluster in `place`, because jobs of several clusters can
+    have the same name.
+    """
+
+    def __init__(self, directory: str, job: str, place: Mapping[str, str]) -> None:
+        super().__init__(Path(directory).expanduser().absolute(), job, "")
+        self.path = self.path.with_name(FILES.replace("*", ".".join([*place.values(), job])))
+        self._labels = {**place, **self._labels}
         self._due = 0.0
 
     def arguments(self) -> dict[str, str]:

@@ -12,6 +12,8 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
 
+# The variables that decide which cluster this run acts on, as the inventory plugin has set them. Empty with a hand-written inventory.
+DECIDED: dict[str, str] = {}
 VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
 # The inventory variables of a node that `node_table` contains, by key. Some nodes lack the last two.
 TABLE = {
@@ -28,10 +30,30 @@ INVENTORY_FILE = "deeplearning_inventory_file"
 
 
 def refuse_failed_inventory(variables: Mapping[str, Any]) -> None:
-    """Raise AnsibleActionFail if the inventory plugin failed. Ansible itself continues without hosts, as if the cluster had no nodes."""
+    """Raise AnsibleActionFail if the inventory plugin failed, or if a variable contradicts the inventory.
+
+    Ansible itself continues without hosts after a failure, as if the cluster had no nodes. The inventory plugin does not see the variables
+    of plays, and no templates.
+    """
     error = variables.get("deeplearning_inventory_error")
     if error:
         raise AnsibleActionFail(f"The inventory cannot be read. {error}")
+    for name in DECIDED.keys() & variables.keys():
+        value = variables[name]
+        if "{{" in str(value):
+            value = variables["hostvars"][variables["inventory_hostname"]].get(name)
+        if problem := other_value(name, value, DECIDED, "a variable of the playbook or its hosts", "the inventory"):
+            raise AnsibleActionFail(problem)
+
+
+def other_value(name: str, value: Any, decided: Mapping[str, str], where: str, file: str) -> str:
+    """Return the message about a variable whose value differs from what the inventory file has decided, or an empty string."""
+    if str(value) == decided[name]:
+        return ""
+    return (
+        f"{name}: '{value}', set by {where}, differs from '{decided[name]}', which {file} specifies. Only the inventory decides which "
+        "cluster a run acts on. Remove the variable. For another cluster, write an inventory file of its own, and specify it with -i."
+    )
 
 
 def known_nodes(variables: Mapping[str, Any], names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
@@ -79,8 +101,14 @@ def _entry(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
-    """Return the cluster that a host belongs to. Inventories written by hand may use the former variable `deeplearning_cluster_name`."""
-    return variables.get("deeplearning_cluster", variables.get("deeplearning_cluster_name"))
+    """Return the cluster that a host belongs to, or None if it is unknown."""
+    return variables.get("deeplearning_cluster")
+
+
+def place_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the account, the region and the name of the cluster, as far as they are known."""
+    found = {part: str(variables.get(f"deeplearning_{part}") or "") for part in ("account", "region", "cluster")}
+    return {part: value for part, value in found.items() if value}
 
 
 def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:

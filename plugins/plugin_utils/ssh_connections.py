@@ -76,6 +76,9 @@ class SshConnections:
             "ansible_host": (node.public_ip if self.path == JUMP and node.group == MASTER else None) or node.private_ip,
             "ansible_user": self.user,
             "ansible_ssh_common_args": f"{alias} {proxy}".rstrip(),
+            # Ansible's default depends only on the address, which nodes of different clusters can share. A connection that a previous run
+            # left open would then lead to a node of the other cluster
+            "ansible_control_path": f"%(directory)s/{node.instance_id}-%%r",
             **({"deeplearning_proxy_command": session} if session else {}),
             **({"ansible_ssh_private_key_file": self.private_key_file} if self.private_key_file else {}),
         }

@@ -58,11 +58,19 @@ class SshNode(NamedTuple):
 
 
 class KnownHosts(NamedTuple):
-    """The contents of a `known_hosts` file in this collection's format. Without a certificate authority, `authority` is empty."""
+    """The contents of a `known_hosts` file in this collection's format.
 
-    authority: str
+    During a rotation, a second certificate authority is that of the certificates that nodes still have.
+    """
+
+    authorities: tuple[str, ...]
     revoked: tuple[str, ...]
     keys: dict[str, tuple[str, ...]]
+
+    @property
+    def authority(self) -> str:
+        """Return the current certificate authority, or an empty string if there is none."""
+        return next(iter(self.authorities), "")
 
 
 def read_nodes(table: Mapping[str, Mapping[str, Any]]) -> list[SshNode]:
@@ -96,18 +104,18 @@ def _port(name: str, value: Any) -> int | None:
 
 def parse_known_hosts(text: str) -> KnownHosts:
     """Return the contents of a `known_hosts` file. Lines that are not in this collection's format are ignored."""
-    authority = ""
+    authorities: list[str] = []
     revoked: tuple[str, ...] = ()
     keys: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         first, _space, rest = line.partition(" ")
         if first == CERTIFICATE_AUTHORITY:
             patterns, _space, key = rest.partition(" ")
-            authority = _authority(key)
+            authorities += filter(None, [_authority(key)])
             revoked = tuple(pattern[1:] for pattern in patterns.split(",") if pattern.startswith("!") and HOST_NAME.fullmatch(pattern[1:]))
         elif HOST_NAME.fullmatch(first) and (found := COMMENTED_KEY.fullmatch(rest)):
             keys[first] = (*keys.get(first, ()), found[1])
-    return KnownHosts(authority, revoked, keys)
+    return KnownHosts(tuple(authorities), revoked, keys)
 
 
 def _authority(key: str) -> str:
@@ -139,11 +147,9 @@ def given_keys(host_keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, .
 
 
 def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
-    """Return the text of `known_hosts`: the keys of these instances, and the certificate authority for all except revoked instances."""
-    lines = []
-    if known.authority:
-        patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
-        lines.append(f"{CERTIFICATE_AUTHORITY} {patterns} {known.authority}")
+    """Return the text of `known_hosts`: the keys of these instances, and the certificate authorities for all except revoked instances."""
+    patterns = ",".join(["*", *(f"!{instance_id}" for instance_id in sorted(known.revoked))])
+    lines = [f"{CERTIFICATE_AUTHORITY} {patterns} {authority}" for authority in known.authorities]
     for instance_id in sorted(set(instance_ids) - set(known.revoked)):
         lines += [f"{instance_id} {key}" for key in known.keys.get(instance_id, ())]
     return "".join(line + "\n" for line in lines)
@@ -157,8 +163,16 @@ def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
     return revocation_list(known.authority, ids)
 
 
-def config_file(nodes: Sequence[SshNode], jump_host: str, known_hosts: str, revoked_keys: str) -> str:
-    """Return the text of a configuration for `ssh -F`. Raises ValueError if a path cannot be quoted."""
+def config_file(nodes: Sequence[SshNode], jump_host: str, known_hosts: str, revoked_keys: str, place: Sequence[str] = ()) -> str:
+    """Return the text of a configuration for `ssh -F`. Raises ValueError if a path cannot be quoted.
+
+    `place` contains the region and the account of the cluster, as far as they are known. Each node also has names with these suffixes,
+    which stay unambiguous if clusters in several regions or accounts have the same name.
+    """
+    suffixes = ["".join(f".{part}" for part in place[:count]) for count in range(len(place) + 1)]
+    for part in place:
+        if not HOST_NAME.fullmatch(part):
+            raise ValueError(f"{part!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
     if not HOST_NAME.fullmatch(jump_host):
         raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
     parts = [
@@ -180,9 +194,10 @@ def config_file(nodes: Sequence[SshNode], jump_host: str, known_hosts: str, revo
             "ForwardAgent": "no",
             "ForwardX11": "no",
             "ProxyCommand": node.proxy_command,
-            "ProxyJump": jump_host if node.jump and not node.proxy_command and node.name != jump_host else None,
+            "ProxyJump": jump_host + suffixes[-1] if node.jump and not node.proxy_command and node.name != jump_host else None,
         }
-        parts.append(f"\nHost {node.name}\n" + "".join(f"    {name} {value}\n" for name, value in settings.items() if value is not None))
+        names = " ".join(node.name + suffix for suffix in suffixes)
+        parts.append(f"\nHost {names}\n" + "".join(f"    {name} {value}\n" for name, value in settings.items() if value is not None))
     return "".join(parts)
 
 

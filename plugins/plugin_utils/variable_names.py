@@ -36,6 +36,7 @@ ALLOWED = "deeplearning_allow_unknown_variables"
 
 # The variables that the inventory plugin sets for a cluster and its nodes, without the prefix.
 INVENTORY = (
+    "account",
     "capacity_end",
     "cluster",
     "efa_devices",
@@ -230,7 +231,6 @@ def role_variables() -> frozenset[str]:
 def former_names() -> dict[str, str]:
     """Return the former names of variables, each with the current name."""
     return {
-        f"{FORMER_PREFIX}region": f"{PREFIX}region",
         **{f"{prefix}end_unasked_nodes": f"{PREFIX}ignore_running_jobs" for prefix in (PREFIX, FORMER_PREFIX)},
         **{name: option.variable for option in options_of() for name in option.former_names},
     }

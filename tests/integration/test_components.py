@@ -383,14 +383,16 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     assert "ProxyCommand" not in str(listed)
 
 
-def test_inventory_makes_two_calls_and_none_from_the_cache(cloud, run, definition, name, tmp_path):
+def test_inventory_makes_three_calls_and_only_reads_the_account_with_a_cache(cloud, run, definition, name, tmp_path):
     run("cluster", **definition)
     cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
     cloud.control.forget_calls()
     first, _errors = inventory(cloud, tmp_path, name, **cache)
-    assert sorted(call["action"] for call in cloud.control.calls()) == ["DescribeAutoScalingGroups", "DescribeInstances"]
+    reads = ["DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"]
+    assert sorted(call["action"] for call in cloud.control.calls()) == reads
+    cloud.control.forget_calls()
     second, _errors = inventory(cloud, tmp_path, name, **cache)
-    assert len(cloud.control.calls()) == 2
+    assert [call["action"] for call in cloud.control.calls()] == ["GetCallerIdentity"], "another account has other nodes"
     assert second == first
 
 

@@ -72,7 +72,7 @@ def test_a_job_that_cannot_be_is_refused_before_anything_is_launched(
     assert refused.returncode != 0
     assert message in " ".join(refused.stdout.replace("\\", "").split())
     assert refused.stdout.count("fatal:") == 1
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
 def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play: Run) -> None:
@@ -93,7 +93,7 @@ def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play
     for message in ("script: 'nope.py'", "launcher: 'torchrum'", "requirements: 'nowhere.txt'", "report_directory: ", "time_limit: 'hour'"):
         assert message in output.replace("''", "'"), message
     assert told.stdout.count("fatal:") == 1
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
 def test_messages_name_the_variables_that_users_set(play: Run) -> None:
@@ -116,7 +116,7 @@ def test_variables_without_the_prefix_are_refused(cloud: LocalCloud, play: Run, 
     for name in ("replace_nodes", "worker_count"):
         assert f"Unknown variable '{name}'. Did you mean 'deeplearning_{name}'?" in output
     assert "'instance_type'" not in output
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
 def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: Run) -> None:
@@ -203,7 +203,7 @@ def test_a_data_set_that_cannot_be_is_refused_before_aws_is_asked(cloud: LocalCl
     output = " ".join(told.stdout.split()).replace("''", "'")
     assert "dataset_source: '/nowhere/at/all' does not exist on the controller." in output
     assert "dataset_name: 'a b' is not a valid name" in output
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_cluster_without_nodes_is_told(cloud: LocalCloud, play: Run, name: str
     output = " ".join(told.stdout.split())
     assert "cluster: 'demo' has no nodes in us-east-1. No cluster has nodes in this region. Correct cluster or region in" in output
     assert "or create the cluster: ansible-playbook" in output
-    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances"}
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
 @pytest.fixture

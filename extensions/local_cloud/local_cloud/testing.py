@@ -334,6 +334,13 @@ class LocalCloud:
         """Return the environment variables for an IAM user with exactly these policies."""
         return self.environment | self.cloud.operator(name, [json.dumps(policy) for policy in policies]).environment
 
+    def other_account(self, account: str) -> dict[str, str]:
+        """Return the environment variables for an administrator of another account. Its resources are separate from those of all others."""
+        role = {"RoleArn": f"arn:aws:iam::{account}:role/administrators", "RoleSessionName": "administrator"}
+        keys = self.client("sts").assume_role(**role)["Credentials"]
+        names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
+        return self.environment | {name: keys[key] for name, key in names.items()}
+
     def restart(self) -> None:
         """Restart the server. Hosts keep running."""
         self.cloud.stop()

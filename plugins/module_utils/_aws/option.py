@@ -115,7 +115,7 @@ class Option:
     another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the modules
     `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
     `former_variables` contains former names of the option's variable. `provision_<name>` is another former name, unless one of
-    `former_variables` has the prefix `provision_`.
+    `former_variables` has the prefix `provision_`. If `former_variables` is None, the variable has no former names.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Option:
     suboptions: tuple[Suboption, ...] = ()
     whole: bool = True
     yields_to: tuple[str, ...] = ()
-    former_variables: tuple[str, ...] = ()
+    former_variables: tuple[str, ...] | None = ()
 
     @property
     def variable(self) -> str:
@@ -135,6 +135,8 @@ class Option:
     @property
     def former_names(self) -> tuple[str, ...]:
         """Return the former names of the variable, in order of precedence."""
+        if self.former_variables is None:
+            return ()
         of_the_role = [name for name in self.former_variables if name.startswith(FORMER_PREFIX)] or [FORMER_PREFIX + self.name]
         return (*of_the_role, *(name for name in self.former_variables if name not in of_the_role))
 

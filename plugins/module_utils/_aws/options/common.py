@@ -32,7 +32,7 @@ OPTIONS = (
             "The name is part of the host names and is the value of the tag C(deeplearning:cluster) on every resource of the cluster.",
             "Use 1 to 30 lowercase letters, digits and hyphens.",
         ),
-        former_variables=("deeplearning_cluster_name", "provision_cluster_name"),
+        former_variables=None,
     ),
     Option(
         "state",

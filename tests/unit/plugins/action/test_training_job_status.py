@@ -73,7 +73,7 @@ def test_the_goodput_of_one_job_is_asked_for(run):
 
 
 def test_metrics_are_written_on_the_controller(run, tmp_path):
-    path = tmp_path / "deeplearning-digits.prom"
+    path = tmp_path / "deeplearning-demo.digits.prom"
     run(name="digits", metrics_directory=str(tmp_path), check_mode=True)
     assert not path.exists()
     assert run(name="digits", metrics_directory=str(tmp_path))[1] == {"directory": "/efs/jobs", "name": "digits", "goodput": "always"}
@@ -82,7 +82,9 @@ def test_metrics_are_written_on_the_controller(run, tmp_path):
 
 def test_metrics_that_cannot_be_written_are_an_error(run, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(AnsibleActionFail, match=r"metrics_directory: '.*file/deeplearning-digits.prom' cannot be written: .* Use another"):
+    with pytest.raises(
+        AnsibleActionFail, match=r"metrics_directory: '.*file/deeplearning-demo.digits.prom' cannot be written: .* Use another"
+    ):
         run(name="digits", metrics_directory=str(tmp_path / "file"))
     with pytest.raises(AnsibleActionFail, match=r"metrics_directory: the option 'name' is also required\. Specify the name of a job\."):
         run(metrics_directory=str(tmp_path))

@@ -215,7 +215,7 @@ def test_metrics_are_written_every_minute_and_at_the_end(action, shown, monkeypa
 
     def module(*_unused, module_args, **_more):
         found.append(module_args["goodput"])
-        assert (tmp_path / "deeplearning-digits.prom").exists() == (len(found) > 1)
+        assert (tmp_path / "deeplearning-demo.digits.prom").exists() == (len(found) > 1)
         measured = {"goodput": GOODPUT} if module_args["goodput"] == "always" or len(found) == 6 else {}
         return answer("succeeded" if len(found) == 6 else "running", attempt=1, **measured)
 
@@ -223,7 +223,7 @@ def test_metrics_are_written_every_minute_and_at_the_end(action, shown, monkeypa
     assert not action.run(task_vars={"deeplearning_cluster": "demo"}).get("failed")
     assert found[0] == "always"
     assert 2 <= found.count("always") <= 4
-    text = (tmp_path / "deeplearning-digits.prom").read_text()
+    text = (tmp_path / "deeplearning-demo.digits.prom").read_text()
     assert 'deeplearning_job_running{cluster="demo",training_job="digits"} 0.0\n' in text
 
 

@@ -42,13 +42,13 @@ def run(tmp_path, monkeypatch):
             {"extra_vars": ("deeplearning_cluster=bert deeplearning_region=eu-west-1",)},
             "-e deeplearning_cluster=bert -e deeplearning_region=eu-west-1 ",
         ),
-        ({"extra_vars": ('{"provision_cluster_name": "bert", "secret": "x"}',)}, "-e provision_cluster_name=bert "),
+        ({"extra_vars": ('{"deeplearning_cluster": "bert", "secret": "x"}',)}, "-e deeplearning_cluster=bert "),
         ({"extra_vars": ("{deeplearning_region: eu-west-1}",)}, "-e deeplearning_region=eu-west-1 "),
         ({"extra_vars": ("deeplearning_cluster='{{ team }}'",)}, '-e \'{"deeplearning_cluster": "{{ team }}"}\' '),
         ({"extra_vars": ("@{here}/my.yml", "deeplearning_cluster=bert")}, "-e @my.yml -e deeplearning_cluster=bert "),
         (
-            {"inventory": ("{here}/nodes.yml",), "extra_vars": ("deeplearning_cluster_name=bert",)},
-            "-i nodes.yml -e deeplearning_cluster_name=bert ",
+            {"inventory": ("{here}/nodes.yml",), "extra_vars": ("deeplearning_region=eu-west-1",)},
+            "-i nodes.yml -e deeplearning_region=eu-west-1 ",
         ),
     ],
 )

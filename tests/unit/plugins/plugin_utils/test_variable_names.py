@@ -49,7 +49,6 @@ def used(pattern):
         ("deeplearning_lustre_mountpoint", "deeplearning_lustre_mount_point"),
         ("deeplearning_zoness", "deeplearning_zones"),
         ("provision_delete_date", "deeplearning_delete_data"),
-        ("provision_cluster_nmae", "deeplearning_cluster"),
         ("deeplearning_delete_date", "deeplearning_delete_data"),
         ("deeplearning_clutser", "deeplearning_cluster"),
         ("deeplearning_stat", "deeplearning_state"),
@@ -109,7 +108,7 @@ def test_no_variable_that_is_used_is_unknown_or_misspelled(pattern):
 
 @pytest.mark.parametrize("pattern", [pattern for pattern in USED_IN if not pattern.startswith(("roles", "playbooks"))])
 def test_no_former_name_is_used(pattern):
-    assert used(pattern) & former_names().keys() <= {"deeplearning_cluster_name"}, "the inventory still sets it, as documented"
+    assert not used(pattern) & former_names().keys()
 
 
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
@@ -119,7 +118,7 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     plugin.inventory = MagicMock()
     plugin._populate([node])
     names = {call.args[1] for call in plugin.inventory.set_variable.mock_calls if call.args[1].startswith("deeplearning_")}
-    names_of_cluster = ("cluster", "inventory_error", "inventory_file", "node_service", "region", "ssh_directory")
+    names_of_cluster = ("account", "cluster", "inventory_error", "inventory_file", "node_service", "region", "ssh_directory")
     of_the_cluster = {f"deeplearning_{name}" for name in names_of_cluster}
     assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}
@@ -212,9 +211,6 @@ def test_each_option_is_a_variable_of_the_same_name(option):
     [
         ("deeplearning_file_system", "deeplearning_file_system_id"),
         ("provision_file_system_id", "deeplearning_file_system_id"),
-        ("deeplearning_cluster_name", "deeplearning_cluster"),
-        ("provision_cluster_name", "deeplearning_cluster"),
-        ("provision_region", "deeplearning_region"),
         ("provision_delete_data", "deeplearning_delete_data"),
         ("provision_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
         ("deeplearning_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
@@ -230,8 +226,6 @@ def test_a_former_name_is_deprecated(monkeypatch, name, meant):
 
 
 def test_a_former_name_beside_the_new_one_counts_where_it_says_something_else():
-    assert former({"deeplearning_cluster_name": "bert", "deeplearning_cluster": "bert"}) == {}
-    assert former({"deeplearning_cluster_name": "bert", "deeplearning_cluster": "gpt"}) == {
-        "deeplearning_cluster_name": "deeplearning_cluster"
-    }
+    assert former({"provision_zones": ["a"], "deeplearning_zones": ["a"]}) == {}
+    assert former({"provision_zones": ["a"], "deeplearning_zones": ["b"]}) == {"provision_zones": "deeplearning_zones"}
     assert former({"deeplearning_result": 1, "provision_result": 1}) == {}
