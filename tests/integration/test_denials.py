@@ -74,6 +74,7 @@ def test_nodes_are_launched_in_security_groups_of_others_that_the_policies_name(
 
     be()
     monkeypatch.setattr(client, "DENIED_TIMEOUT", 0)
+    cloud.control.set_delays(tag_visibility=0)
     with pytest.raises(ModuleFailed, match=r"You are not authorized to use launch template: lt-\w+\. Auto Scaling checks ec2:RunInstances"):
         run("cluster", **options)
     be(f"arn:aws:ec2:us-east-1:123456789012:security-group/{group}")

@@ -13,6 +13,7 @@ import json
 import re
 import secrets
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -652,13 +653,21 @@ def delete_default_roles(iam):
 
 def test_a_cluster_that_ends_because_its_role_is_new_is_created_again(cloud, run, emr, name):
     delete_default_roles(cloud.client("iam"))
-    cloud.control.set_delays(**QUICK, emr_service_role=6)
-    # The local cloud terminates a cluster after a second. EMR takes at least a minute, and by then the role is no longer new.
-    late = {"action": "RunJobFlow", "nth": 2, "latency": 6}
+    cloud.control.set_delays(**QUICK, emr_service_role=3600)
+    second = {"action": "RunJobFlow", "nth": 2, "pause": "before"}
     # EMR's second error for a new profile, according to the AWS provider of Terraform
     unseen = {"action": "RunJobFlow", "code": "AccessDeniedException", "status": 400, "message": "Failed to authorize instance profile"}
-    cloud.control.set_faults([{**unseen, "times": 1}, late])
-    result = run("emr_cluster", **emr, emr_create_default_roles=True, emr_steps=[STEP])
+    cloud.control.set_faults([{**unseen, "times": 1}, second])
+
+    def let_the_role_take_effect():
+        cloud.control.wait_until_paused()
+        cloud.control.set_delays(emr_service_role=0)
+        cloud.control.resume()
+
+    with ThreadPoolExecutor(1) as pool:
+        aged = pool.submit(let_the_role_take_effect)
+        result = run("emr_cluster", **emr, emr_create_default_roles=True, emr_steps=[STEP])
+        aged.result()
     assert steps(result) >= {("create", "emr_role service"), ("create", "emr_cluster main"), ("create", f"emr_step {STEP['name']}")}
     (ended,), (running,) = described(cloud, name, "TERMINATED_WITH_ERRORS"), described(cloud, name)
     assert ended["Status"]["StateChangeReason"]["Code"] == "VALIDATION_ERROR"
