@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from ..conftest import Account, refused
+from ..conftest import TRUST_EC2, Account, refused
 
 
 def test_the_policies_of_a_role_have_a_limit(account: Account) -> None:
     iam, name = account.client("iam"), account.name("role")
-    iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": []}))
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(TRUST_EC2))
 
     def put(policy: str, size: int) -> None:
         statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::" + "b" * size}

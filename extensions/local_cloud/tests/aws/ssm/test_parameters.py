@@ -19,7 +19,6 @@ from ..conftest import AMI_PARAMETERS, Account, refused
                 ("oss-nvidia-driver-gpu-pytorch-2.8-amazon-linux-2023", "Amazon Linux 2023", "/dev/xvda"),
             )
         ),
-        ("x86_64", "oss-nvidia-driver-gpu-tensorflow-2.18-ubuntu-22.04", "Ubuntu 22.04", "/dev/sda1"),
     ],
 )
 def test_a_parameter_leads_to_an_image(
@@ -40,11 +39,9 @@ def test_a_parameter_leads_to_an_image(
 @pytest.mark.parametrize("path", [f"{AMI_PARAMETERS}/x86_64", f"{AMI_PARAMETERS}/x86_64/"])
 def test_parameters_below_a_path(account: Account, path: str) -> None:
     ssm = account.client("ssm")
-    first = ssm.get_parameters_by_path(Path=path, Recursive=True)
-    assert len(first["Parameters"]) == 10
-    pages = ssm.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True)
+    pages = list(ssm.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True, MaxResults=5))
     found = {each["Name"]: each["Value"] for page in pages for each in page["Parameters"]}
-    assert len(found) > 10
+    assert (len(pages[0]["Parameters"]), len(pages)) == (5, 2)
     images = account.ec2.describe_images(ImageIds=list(found.values()))["Images"]
     assert (len(images), {each["Architecture"] for each in images}) == (len(found), {"x86_64"})
 
