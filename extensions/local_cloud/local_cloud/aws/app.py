@@ -17,7 +17,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from ..host_interface import HostInterface
-from . import access, apply_overrides, control_api, persistence  # noqa: F401
+from . import apply_overrides, control_api, persistence  # noqa: F401
+from .access.check import check as check_access
 from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
@@ -70,7 +71,7 @@ class AwsApi:
             message = f"Credential should be scoped to a valid region, not '{call.region}'."
             return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
         record = self._record(call)
-        refusal = access.check(environ, call)
+        refusal = check_access(environ, call)
         if refusal:
             return errors.send(start, environ, call, *refusal)
         application = self._application(call, record)

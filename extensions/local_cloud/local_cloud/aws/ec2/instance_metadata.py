@@ -14,7 +14,7 @@ from moto.core.utils import iso_8601_datetime_without_milliseconds, utcnow
 from moto.sts.models import sts_backends
 
 from ..context import ACCOUNT, CLOUD, instances
-from ..iam.assume_role import may_assume
+from ..iam.trust_policies import may_assume
 
 TOKEN_PATH = "/latest/api/token"
 LONGEST_TOKEN = 21600  # seconds

@@ -7,7 +7,7 @@ from typing import Any
 from moto.iam.models import iam_backends
 
 from ..context import CLOUD
-from ..iam.assume_role import may_assume
+from ..iam.trust_policies import may_assume
 from ..iam.visibility import age
 from .errors import invalid
 
