@@ -82,6 +82,7 @@ def test_a_controller_that_knows_the_host_keys_does_not_ask_for_the_authority(co
     assert "GetParameter" not in {call["action"] for call in cloud.control.calls()}
 
 
+@pytest.mark.exhaustive
 def test_a_colleague_is_not_locked_out_by_a_rotation(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> None:
     controller("colleague", "status")
     controller("owner", "rotate_authority")

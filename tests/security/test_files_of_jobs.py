@@ -193,7 +193,7 @@ RANDOM = {f"random {seed}": lambda job, seed=seed: random_end(job, seed) for see
 
 # `make test` tries each file and each replacement several times, and `make exhaustive` all combinations.
 CASES = [
-    pytest.param(end, id=name, marks=[] if name in ENDS or number % 5 == 0 else [pytest.mark.exhaustive])
+    pytest.param(end, id=name, marks=[] if name in ENDS or number % 12 == 0 else [pytest.mark.exhaustive])
     for number, (name, end) in enumerate({**ENDS, **RANDOM, **REPLACED}.items())
 ]
 
