@@ -11,11 +11,12 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, EXPORT, JOB, findings_of_task
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import name_findings
 
 ARGUMENTS = {
-    "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT], "default": JOB},
+    "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},
     "required": {"type": "bool", "default": False},
 }
 
@@ -31,7 +32,11 @@ class ActionModule(ActionBase):
         refuse_injected_facts()
         refuse_failed_inventory(task_vars or {})
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        findings = findings_of_task(self, task_vars or {}, arguments["subject"], needs_job=arguments["required"])
+        subject, variables = arguments["subject"], task_vars or {}
+        if subject == NAMES:
+            findings = name_findings(variables)
+        else:
+            findings = findings_of_task(self, variables, subject, needs_job=arguments["required"])
         for finding in findings:
             if finding.level is Level.WARNING:
                 Display().warning(finding.message)

@@ -21,9 +21,10 @@ options:
   subject:
     description:
       - The variables to check. V(job) selects the variables of a training job, its Python environment, and the configuration of
-        nodes. V(dataset) selects the variables of a data set, and V(export) selects the variables for exporting a job.
+        nodes. V(dataset) selects the variables of a data set, and V(export) selects the variables for exporting a job. V(names) checks
+        only the names of all variables.
     type: str
-    choices: [job, dataset, export]
+    choices: [job, dataset, export, names]
     default: job
   required:
     description:

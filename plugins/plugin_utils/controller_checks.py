@@ -63,7 +63,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requir
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
 
-JOB, DATASET, EXPORT = "job", "dataset", "export"
+JOB, DATASET, EXPORT, NAMES = "job", "dataset", "export", "names"
 PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
 # The roles whose variables a playbook run uses, for each purpose of a run.
 ROLES = {

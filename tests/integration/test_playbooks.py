@@ -96,6 +96,17 @@ def test_all_that_the_controller_can_know_is_one_failure(cloud: LocalCloud, play
     assert {call["action"] for call in cloud.control.calls()} <= {"DescribeAutoScalingGroups", "DescribeInstances", "GetCallerIdentity"}
 
 
+@pytest.mark.parametrize(
+    ("playbook", "misspelled", "meant"),
+    [("status", "training_job_nmae", "training_job_name"), ("policies", "policies_regoin", "policies_region")],
+)
+def test_playbooks_without_a_job_refuse_misspelled_variables(play: Run, playbook: str, misspelled: str, meant: str) -> None:
+    told = play(playbook, policies_cluster="demo", **{misspelled: "us-east-1"})
+    assert told.returncode != 0
+    output = " ".join(told.stdout.replace("''", "'").split())
+    assert f"Unknown variable '{misspelled}'. Did you mean '{meant}'?" in output
+
+
 def test_messages_name_the_variables_that_users_set(play: Run) -> None:
     told = play("validate", deeplearning_worker_minimum=9, deeplearning_zones=["us-east-1z"])
     output = " ".join(told.stdout.split())
