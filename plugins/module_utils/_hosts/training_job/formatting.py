@@ -425,7 +425,8 @@ def _keeps_name(found: JobStatus) -> bool:
     continuation.py on the hosts allows this after other causes, too.
     """
     failure = found["failure"]
-    is_over = failure.get("state") in (LOST, STOPPED) or failure.get("cause", {}).get("kind") in CONTINUABLE
+    cause = failure.get("cause", {})
+    is_over = failure.get("state") in (LOST, STOPPED) or cause.get("kind") in CONTINUABLE or bool(cause.get("storage"))
     return is_over and "queue" not in found
 
 

@@ -285,6 +285,7 @@ def test_a_job_is_continued_only_from_a_checkpoint(known, line):
         ({"state": "failed", "cause": {"kind": "host_shut_down"}}, True),
         ({"state": "failed", "cause": {"kind": "script_error"}}, False),
         ({"state": "failed", "cause": {"kind": "disk_full"}}, True),
+        ({"state": "failed", "cause": {"kind": "script_error", "storage": [{"directory": "/ck", "problem": "space"}]}}, True),
         ({"state": "failed", "cause": {"kind": "time_limit"}}, True),
         ({"state": "stopped"}, True),
         ({"state": "failed", "cause": {"kind": "out_of_memory"}}, False),
