@@ -359,7 +359,7 @@ options:
       - Directory on the hosts for the file C(deeplearning-<name>.prom), which contains the job's metrics, for example for the textfile
         collector of node_exporter. The host of the job's first process writes the file every minute and when the job ends.
       - If the directory does not exist, the module creates it, and makes O(user) its owner. Otherwise, this user must be able to write to
-        it. The processes of all jobs of this user can change the files in the directory.
+        it. The processes of all jobs of this user can change the files in the directory. A path through a symbolic link is rejected.
     type: path
     version_added: 0.2.0
   cluster:

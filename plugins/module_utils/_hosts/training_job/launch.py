@@ -94,10 +94,10 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Process
 
 
 def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
-    """Create the directory for the metrics of jobs, unless it exists, and make the user its owner."""
-    if path and not os.path.lexists(path):
-        os.makedirs(path)
-        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    """Create the directory for the metrics of jobs, unless it exists, and make the user its owner. Raises DirectoryError."""
+    descriptor = local_code.open_directory(path, user, "metrics_directory") if path else None
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:

@@ -38,7 +38,7 @@ def check_directory(directory: str, job_directory: str) -> None:
         raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it. Use a path that is on each host's own disk.")
 
 
-def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None:
+def open_directory(directory: str, user: pwd.struct_passwd | None, option: str = "sync_directory") -> int | None:
     """Return a file descriptor of the directory, or None if it does not exist.
 
     If `user` is specified, create the directory if necessary, and make that user its owner.
@@ -47,7 +47,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
     elsewhere, and could become the owner of that directory. Raises DirectoryError.
     """
     descriptor, made = os.open("/", OPEN), False
-    for part in directory.strip("/").split("/"):
+    for part in os.path.normpath(directory).strip("/").split("/"):
         outer = descriptor
         try:
             made = user is not None and _make(part, outer)
@@ -56,7 +56,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None) -> int | None
             return None
         except NotADirectoryError:  # Linux reports ENOTDIR for a link, too
             raise DirectoryError(
-                f"sync_directory {directory!r}: the path component {part!r} is a link or a file. Use a path without links."
+                f"{option} {directory!r}: the path component {part!r} is a link or a file. Use a path without links."
             ) from None
         finally:
             os.close(outer)

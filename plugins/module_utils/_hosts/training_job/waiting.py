@@ -29,8 +29,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 OWN = ("instance_id", "capacity_end")
 
 # The parameters with which a host could make another host start a job with more rights than a sandboxed job of the default user, or make
-# root create a directory there. Unless their values are harmless, two hosts must return the same values.
-PRIVILEGED = ("user", "sandbox", "sync_directory", "metrics_directory")
+# root create a directory there, and the values that do neither. For other values, two hosts must return the same value. A directory that
+# exists needs a second host, too, because another host may change links in its path later.
+HARMLESS = {"user": (users.NAME,), "sandbox": (True,), "sync_directory": (None, ""), "metrics_directory": (None, "")}
 
 # The groups whose members can use sudo by default, and the first ID that useradd gives to users that are not system users.
 ADMINISTRATORS, FIRST_ID = ("root", "sudo", "wheel", "admin"), 1000
@@ -120,17 +121,10 @@ def check_account(account: pwd.struct_passwd) -> None:
 
 
 def check_confirmed(found: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """Raise RefusalError if a value in PRIVILEGED is neither harmless nor the value that another host has returned."""
-    for key in PRIVILEGED:
-        if not is_harmless(key, found[key]) and all(other[key] != found[key] for other in others):
+    """Raise RefusalError if a value of a parameter in HARMLESS is neither harmless nor the value that another host has returned."""
+    for key, harmless in HARMLESS.items():
+        if found[key] not in harmless and all(other[key] != found[key] for other in others):
             raise RefusalError(f"{key}: no second host of the job has confirmed the value {found[key]!r}")
-
-
-def is_harmless(key: str, value: Any) -> bool:
-    """Return whether a value in PRIVILEGED gives a job no additional rights. Root does not create or change directories that exist."""
-    if key in ("user", "sandbox"):
-        return bool(value == {"user": users.NAME, "sandbox": True}[key])
-    return not value or os.path.isdir(value)
 
 
 def described(former: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

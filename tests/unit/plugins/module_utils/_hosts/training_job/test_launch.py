@@ -32,16 +32,25 @@ def test_jobs_on_one_host_have_gpus_and_directories_of_their_own(paths, monkeypa
 
 
 def test_the_directory_for_metrics_is_created_and_belongs_to_the_user(tmp_path, monkeypatch):
-    owners = {}
-    monkeypatch.setattr(os, "chown", lambda path, *owner, follow_symlinks: owners.update({path: (*owner, follow_symlinks)}))
+    owners = []
+    monkeypatch.setattr(os, "fchown", lambda descriptor, *owner: owners.append((os.readlink(f"/proc/self/fd/{descriptor}"), *owner)))
     user = pwd.getpwuid(os.geteuid())
     place = str(tmp_path / "collector/jobs")
-    launch.make_metrics_directory(place, user)
+    launch.make_metrics_directory(place + "/", user)
+    (tmp_path / "collector/jobs/other.prom").touch()
     launch.make_metrics_directory(place, user)
     launch.make_metrics_directory(str(tmp_path), user)
     launch.make_metrics_directory(None, user)
     assert os.path.isdir(place)
-    assert owners == {place: (user.pw_uid, user.pw_gid, False)}
+    assert owners == [(place, user.pw_uid, user.pw_gid)]
+
+
+def test_the_directory_for_metrics_is_not_created_through_a_link(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    with pytest.raises(launch.local_code.DirectoryError, match=r"^metrics_directory '.*/link/jobs': the path component 'link' is a link"):
+        launch.make_metrics_directory(str(tmp_path / "link/jobs"), pwd.getpwuid(os.geteuid()))
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_a_directory_for_metrics_in_which_the_user_cannot_write_is_refused(paths, tmp_path):

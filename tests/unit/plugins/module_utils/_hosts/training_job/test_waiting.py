@@ -201,8 +201,13 @@ def test_a_second_host_confirms_the_user_and_the_directories(new):
     assert any("metrics_directory: no second host of the job has confirmed the value '/etc/x'" in warning for warning in new.warnings)
 
 
-def test_a_directory_that_exists_needs_no_confirmation(new, tmp_path):
-    assert new.ensure({"name": "digits", "document": document(metrics_directory=str(tmp_path))}) == ["digits"]
+@pytest.mark.parametrize("key", ["sync_directory", "metrics_directory"])
+def test_a_directory_that_exists_needs_a_second_host_too(new, tmp_path, key):
+    """Another host may redirect a link in the path before root creates the directory."""
+    given = {"name": "digits", "document": document(**{key: str(tmp_path)})}
+    assert new.ensure(given) == []
+    assert f"{key}: no second host of the job has confirmed the value" in new.warnings[0]
+    assert new.ensure(given, given) == ["digits"]
 
 
 @pytest.mark.parametrize(
