@@ -32,17 +32,20 @@ OPTIONS = {
 }
 # sshd drops connections at random if more than ten clients are logging in at the same time (MaxStartups). All connections to workers
 # therefore share one connection to the master. $0 is its socket, $1 the worker, and the other arguments are those of ssh. The process that
-# creates the lock opens the connection, and the others wait for it. If this fails, each process opens its own connection.
+# creates the lock opens the connection, and the others wait for it. If this fails, each process opens its own connection. They wait for
+# about six seconds, because Ansible's ssh ends this script after ten. The lock is a link to the number of the process, because links are
+# created in one step with their contents. Without this process, the lock is void.
 JUMP_SCRIPT = "; ".join(
     (
-        'worker=$1; shift; lock="$0.lock"; n=0',
-        'free() { rmdir "$lock"; exit 255; }',
-        'while [ ! -S "$0" ] && [ $n -lt 150 ]',
-        'do if mkdir "$lock" 2>/dev/null',
-        'then trap free HUP INT TERM; ssh -n "$@" true >/dev/null 2>&1; rmdir "$lock"; break; fi',
-        '[ -d "$lock" ] || break; sleep 0.2; n=$((n+1)); done',
-        # A process that was killed has left the lock behind.
-        '[ $n -lt 150 ] || rmdir "$lock" 2>/dev/null',
+        'worker=$1; shift; lock="$0.lock"; n=0; opening=',
+        'free() { kill "$opening"; rm -f "$lock"; } 2>/dev/null',
+        'while [ "$n" -lt 30 ]',
+        'do if [ "$opening" ]; then kill -0 "$opening" 2>/dev/null || break',
+        'elif [ -S "$0" ]; then break',
+        'elif ln -s "$$" "$lock" 2>/dev/null; then trap "free; exit 255" HUP INT TERM; ssh -n "$@" true >/dev/null 2>&1 & opening=$!',
+        'else holder=$(readlink "$lock") || break; kill -0 "$holder" 2>/dev/null || rm -f "$lock"; fi',
+        "sleep 0.2; n=$((n+1)); done",
+        '[ ! "$opening" ] || free',
         'trap - HUP INT TERM; exec ssh -W "$worker" "$@"',
     )
 )
