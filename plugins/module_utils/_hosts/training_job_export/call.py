@@ -65,7 +65,7 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
     destination = spec["destination"]
     if module.check_mode:
         return {"finished": True, "destination": destination, **plan(module, spec, user)}
-    schema.replace_document(destination_path(params["name"]), {"destination": destination})
+    schema.replace_document(destination_path(params["name"]), {"destination": destination, "created": created(paths, user)})
     since = params["since"]
     if params["state"] == "standby":
         with systemd.exclusive():
@@ -119,7 +119,7 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
         destination = f"s3://{bucket}/{prefix}{params['name']}/"
     else:
         last = records.read_json(destination_path(params["name"]))
-        if not last:
+        if not last or last["created"] != created(paths, user):
             raise ExportError(
                 "training_job_export: no destination is set, and this host has not exported the job yet. Set training_job_export to "
                 "s3://bucket/prefix."
@@ -142,8 +142,13 @@ def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pass
 
 
 def destination_path(name: str) -> str:
-    """Return the path of the file with the destination of the job's last export through this host."""
+    """Return the path of the file with the destination of the job's last export through this host, and the job's time of creation."""
     return os.path.join(DESTINATIONS, f"{name}.json")
+
+
+def created(paths: records.Paths, user: pwd.struct_passwd) -> float:
+    """Return when the job was created. After a job was deleted, another job can have its name."""
+    return float(users.as_user(user, lambda: records.read_description(paths)["created"]))
 
 
 def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:

@@ -164,6 +164,14 @@ def test_the_last_destination_is_the_default(unit, paths):
     assert run(paths, destination=None)["destination"] == DESTINATION
 
 
+def test_a_new_job_of_the_same_name_has_no_default_destination(unit, paths):
+    unit.run = lambda: write(paths, "succeeded", finished=time.time())
+    run(paths)
+    Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 2.0}))
+    with pytest.raises(call.ExportError, match="no destination is set, and this host has not exported the job yet"):
+        run(paths, destination=None)
+
+
 def test_a_job_cannot_choose_the_destination(unit, paths):
     forged = "s3://other/digits/"
     write(paths, "succeeded", finished=1.0, began=1.0, destination=forged)
