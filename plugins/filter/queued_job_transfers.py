@@ -11,6 +11,7 @@ version_added: 0.2.0
 short_description: Determines which hosts lack the parameters of training jobs that wait in a queue
 description:
   - Compares the results of M(deeplearning.cluster.queued_jobs) on all hosts. Hosts without a result are ignored.
+  - A host belongs to a job if at least half of the hosts that have the job's parameters name it.
   - Several hosts return the parameters of each job, because the first host may return parameters that are not valid.
 positional: found
 options:
@@ -52,6 +53,7 @@ _value:
       elements: dict
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -65,17 +67,18 @@ def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict
     `lacking` and `holders` map the inventory names of hosts to job names. `hosts` contains the descriptions of the hosts.
     """
     results = {str(host["inventory_hostname"]): host[found] for host in hosts if {"host", "jobs"} <= set(host.get(found, {}))}
-    # Hosts may contradict each other. No host can hide from the others that a host belongs to a job.
-    members: dict[str, set[str]] = {}
+    # Hosts may contradict each other. A minority can neither hide that a host belongs to a job, nor add a host to a job.
+    named: dict[str, Counter[str]] = {}
     having: dict[str, list[str]] = {}
     for name, result in results.items():
         for job in result["jobs"]:
-            members.setdefault(job["name"], set()).update(job["hosts"])
+            named.setdefault(job["name"], Counter()).update(set(job["hosts"]))
             having.setdefault(job["name"], []).append(name)
     lacking: dict[str, list[str]] = {}
     holders: dict[str, list[str]] = {}
-    for job, names in members.items():
-        without = [name for name, result in results.items() if result["host"]["name"] in names and name not in having[job]]
+    for job, count in named.items():
+        members = {name for name in count if 2 * count[name] >= len(having[job])}
+        without = [name for name, result in results.items() if result["host"]["name"] in members and name not in having[job]]
         for name in without:
             lacking.setdefault(name, []).append(job)
         for name in having[job][:HOLDERS] if without else []:

@@ -40,3 +40,9 @@ def test_hosts_without_a_result_are_ignored():
 def test_no_host_can_hide_that_another_host_belongs_to_a_job():
     hosts = [host(1, ("bert", ())), host(2, ("bert", (1, 2, 3))), host(3)]
     assert queued_job_transfers(hosts, "found")["lacking"] == {"demo-worker3": ["bert"]}
+
+
+def test_a_minority_of_the_hosts_cannot_add_a_host_to_a_job():
+    hosts = [host(1, ("bert", (2,))), host(2), host(5, ("bert", (5, 6))), host(6, ("bert", (5, 6)))]
+    found = queued_job_transfers(hosts, "found")
+    assert (found["lacking"], found["holders"]) == ({}, {})
