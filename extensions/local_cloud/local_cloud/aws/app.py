@@ -18,7 +18,8 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from ..host_interface import HostInterface
 from . import apply_overrides, control_api, persistence  # noqa: F401
-from .access.check import check as check_access
+from .access.authorization import authorize
+from .access.check import authenticate
 from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
@@ -28,6 +29,7 @@ from .requests import calls, errors, origin_check
 from .requests.client_tokens import ClientTokens
 from .requests.faults import Faults, Rule
 from .requests.held_calls import HeldCalls
+from .requests.refusal import Refusal
 from .settings import Settings
 from .validation import validate
 
@@ -70,8 +72,11 @@ class AwsApi:
         if call.region and call.region not in self._regions:
             message = f"Credential should be scoped to a valid region, not '{call.region}'."
             return errors.send(start, environ, call, "SignatureDoesNotMatch", message, 403)
+        identity = authenticate(environ, call)
+        if isinstance(identity, Refusal):
+            return errors.send(start, environ, call, *identity)
         record = self._record(call)
-        refusal = check_access(environ, call)
+        refusal = authorize(environ, call, identity)
         if refusal:
             return errors.send(start, environ, call, *refusal)
         application = self._application(call, record)

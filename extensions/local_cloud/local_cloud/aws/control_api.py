@@ -2,8 +2,9 @@
 `Authorization` of each request contains a signature (`local_cloud.control_signature`). Bodies have `Content-Type: application/json`.
 
 GET    health                            {"status": "ok", "instances": {state: count}}
-GET    calls     DELETE calls            all API calls so far: [{"service", "region", "action", "read_only", "parameters"}];
-                                         only calls that change something and that were executed have parameters
+GET    calls     DELETE calls            all API calls so far that had a valid signature: [{"service", "region", "action",
+                                         "read_only", "parameters"}]; only calls that change something and that were executed have
+                                         parameters
 GET    decisions DELETE decisions        authorization decisions for calls by users and roles: [{"caller", "call", "action", "resource",
                                          "effect", "statements"}]
 PUT    parameters                        start recording which parameters requests contain, and which parameters are never read
@@ -44,6 +45,7 @@ from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
 from .ec2 import capacity_reservations, spot
 from .ec2.availability_zones import region_of
+from .requests.calls import BODY_LIMIT, is_too_large
 from .requests.parameter_usage import RECORD
 from .servicequotas import quotas
 
@@ -61,6 +63,8 @@ class UnknownRequest(Exception):
 def answer(cloud: AwsApi, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     """Respond to a request with JSON."""
     method, name = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix(PREFIX)
+    if is_too_large(environ):
+        return _send(start, "413 Content Too Large", {"error": f"The control API accepts at most {BODY_LIMIT} bytes."})
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     if not is_signed(CLOUD.settings.control_token, method, name, body, environ.get("HTTP_AUTHORIZATION", "")):
         return _send(start, "401 Unauthorized", {"error": "Requests to the control API need a signature with this local cloud's token."})

@@ -1,11 +1,10 @@
-"""Refuses requests without a valid signature or without permission, and responds with the service's errors."""
+"""Refuses requests without a valid signature, and responds with the service's errors."""
 
 from __future__ import annotations
 
 from ..requests.calls import Call, Environ, protocol
 from ..requests.refusal import Refusal
 from . import signatures
-from .authorization import authorize
 from .identities import Identity, identify
 from .signatures import BadSignature, Claim, Defect
 
@@ -59,8 +58,8 @@ EXPIRED_TOKEN = {
 }
 
 
-def check(environ: Environ, call: Call) -> Refusal | None:
-    """Return the error for a refused request, or None for an allowed request."""
+def authenticate(environ: Environ, call: Call) -> Identity | Refusal:
+    """Return who has signed the request, or the error for a request without a valid signature."""
     kind = protocol(environ, call.service)
     try:
         made = signatures.claim(environ)
@@ -70,7 +69,7 @@ def check(environ: Environ, call: Call) -> Refusal | None:
         signatures.verify(environ, made, identity.secret)
     except BadSignature as error:
         return _of(DEFECTS[error.defect], kind)
-    return _token_refused(identity, made, kind) or authorize(environ, call, identity)
+    return _token_refused(identity, made, kind) or identity
 
 
 def _token_refused(identity: Identity, made: Claim, kind: str) -> Refusal | None:

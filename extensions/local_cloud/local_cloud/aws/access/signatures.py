@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from botocore.utils import normalize_url_path
 
-from ..requests.calls import Environ, read_body
+from ..requests.calls import Environ, is_too_large, read_body
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 TIMESTAMP = "%Y%m%dT%H%M%SZ"
@@ -93,6 +93,7 @@ def claim(environ: Environ) -> Claim:
 
 def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = None) -> None:
     """Raise `BadSignature` unless the signature is recent and was made with the secret. The body can be read again afterward."""
+    payload = _payload(environ, made)
     canonical = "\n".join(
         (
             environ["REQUEST_METHOD"],
@@ -101,7 +102,7 @@ def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = No
             *(f"{name}:{_header(environ, name)}" for name in made.signed_headers),
             "",
             ";".join(made.signed_headers),
-            _payload(environ, made),
+            payload,
         )
     )
     text = "\n".join((ALGORITHM, made.timestamp, "/".join(made.scope), hashlib.sha256(canonical.encode()).hexdigest()))
@@ -109,6 +110,8 @@ def verify(environ: Environ, made: Claim, secret: str, now: datetime | None = No
     if not hmac.compare_digest(expected, made.signature):
         raise BadSignature(Defect.MISMATCH)
     _check_time(made, now or datetime.now(UTC))
+    if HEX.fullmatch(payload) and payload != hashlib.sha256(read_body(environ)).hexdigest():
+        raise BadSignature(Defect.PAYLOAD)
 
 
 @functools.lru_cache(maxsize=256)
@@ -171,6 +174,7 @@ def _header(environ: Environ, name: str) -> str:
 
 
 def _payload(environ: Environ, made: Claim) -> str:
+    """Return what the signature covers instead of the body. Bodies for S3, which can be large, are read after the signature is checked."""
     stated = str(environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""))
     if made.service.startswith("s3"):
         if made.presigned:
@@ -179,6 +183,9 @@ def _payload(environ: Environ, made: Claim) -> str:
             return stated
         if not HEX.fullmatch(stated):
             raise BadSignature(Defect.UNSUPPORTED)
+        return stated
+    if is_too_large(environ):
+        raise BadSignature(Defect.PAYLOAD)
     actual = hashlib.sha256(read_body(environ)).hexdigest()
     if stated and stated != actual:
         raise BadSignature(Defect.PAYLOAD)

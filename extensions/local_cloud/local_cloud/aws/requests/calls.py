@@ -33,6 +33,8 @@ MODEL_NAMES = {
     "tagging": "resourcegroupstaggingapi",
 }
 READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Select", "Scan", "Query", "BatchGet", "Simulate")
+# The size in bytes of bodies that are read before the signature of their request is checked.
+BODY_LIMIT = 16 << 20
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -55,6 +57,12 @@ def identify(environ: Environ) -> Call:
     found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "")) or CREDENTIAL.search(unquote(environ.get("QUERY_STRING", "")))
     region, service = found.groups() if found else ("", "")
     return Call(service, region, _action(environ, service))
+
+
+def is_too_large(environ: Environ) -> bool:
+    """Return whether the body is too large, or may be, to be read before the signature is checked."""
+    length = environ.get("CONTENT_LENGTH")
+    return not 0 <= int(length) <= BODY_LIMIT if length else bool(environ.get("wsgi.input_terminated"))
 
 
 def read_body(environ: Environ) -> bytes:
@@ -109,7 +117,9 @@ def _action(environ: Environ, service: str) -> str:
     target: str | None = environ.get("HTTP_X_AMZ_TARGET")
     if target:
         return target.rpartition(".")[2]
-    if "urlencoded" in environ.get("CONTENT_TYPE", ""):
+    if is_too_large(environ) and not service.startswith("s3"):
+        return f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+    if "urlencoded" in environ.get("CONTENT_TYPE", "") and not is_too_large(environ):
         action = parse_qs(read_body(environ).decode(errors="replace")).get("Action")
         if action:
             return action[0]

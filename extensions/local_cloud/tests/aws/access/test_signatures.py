@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import pytest
 from botocore.auth import SigV4Auth
@@ -122,3 +124,34 @@ def test_keys_that_iam_made_work_until_they_are_deleted(account: Account) -> Non
     assert user.client("sts").get_caller_identity()["Arn"].endswith(f":user/{name}")
     iam.delete_access_key(UserName=name, AccessKeyId=made["AccessKeyId"])
     assert refused(user, "sts", "get_caller_identity") == "InvalidClientTokenId"
+
+
+def test_only_requests_with_a_valid_signature_are_recorded(account: Account) -> None:
+    request = signed(account)
+    request.headers["Authorization"] = str(request.headers["Authorization"]).replace("Signature=", "Signature=0")
+    before = account.control.calls()
+    assert status(request) == 401
+    assert account.control.calls() == before
+
+
+@pytest.mark.parametrize("path", ["/", "/bucket/key", "/_local_cloud/reset"])
+@pytest.mark.parametrize("service", ["ec2", "s3"])
+@pytest.mark.parametrize("content", ["application/x-www-form-urlencoded", "application/json"])
+@pytest.mark.parametrize("size", [f"Content-Length: {1 << 30}", "Content-Length: -1", "Transfer-Encoding: chunked"])
+def test_large_bodies_are_not_read_before_the_signature_is_checked(
+    account: Account, path: str, service: str, content: str, size: str
+) -> None:
+    address = urlsplit(account.url)
+    credential = f"Credential={ADMINISTRATOR.access_key_id}/20260101/us-east-1/{service}/aws4_request"
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {address.netloc}",
+        f"Content-Type: {content}",
+        size,
+        f"Authorization: AWS4-HMAC-SHA256 {credential}, SignedHeaders=host, Signature=0",
+        "X-Amz-Date: 20260101T000000Z",
+        f"X-Amz-Content-Sha256: {'0' * 64}",
+    ]
+    with socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=20) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert connection.recv(12)[9:] in (b"400", b"401", b"403", b"413")
