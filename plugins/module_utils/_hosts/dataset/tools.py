@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
 RETRIES = 5
-CURL_CANNOT_RESUME = (33, 36)
+CURL_CANNOT_RESUME, CURL_CANNOT_WRITE = (33, 36), 23
 RANGE_NOT_SATISFIABLE = "416"
 
 # A small archive can contain petabytes of zeros. An archive may have contents of this many bytes, or of this many times its own size.
@@ -32,7 +33,8 @@ ALWAYS_UNPACKED, RATIO = 4 << 30, 200
 # The fraction of a file system's space and of its files that unpacking leaves to others.
 RESERVE = 0.02
 # tar reports its progress after this many records, and at the start of the line.
-RECORDS, RECORD, CHECKPOINT = 1000, 10240, "tar: deeplearning checkpoint "
+RECORDS, RECORD = 1000, 10240
+CHECKPOINT = re.compile(r"tar: deeplearning checkpoint (\d+)\n")
 ENTRY = 512  # the size of an entry without content in a tar archive
 
 ADVICE = "Check that the file is a complete archive, or set dataset_unpack: false."
@@ -67,11 +69,18 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
     """Download the file at a URL, continuing where an earlier attempt stopped. Raises DataError."""
     if size is not None and _size(path) == size:
         return
+    is_restarted = False
     while True:
         before = _size(path)
         code, status, error = _curl(source, path, size, report)
-        if before and (code in CURL_CANNOT_RESUME or status == RANGE_NOT_SATISFIABLE):
+        if code == CURL_CANNOT_WRITE:
+            raise DataError(
+                f"dataset_source: {source.shown}: download failed: cannot write to {path}. Check that the file system works and has free "
+                "space, or choose another directory. The next run continues where this download stopped."
+            )
+        if before and not is_restarted and (code in CURL_CANNOT_RESUME or status == RANGE_NOT_SATISFIABLE):
             os.unlink(path)
+            is_restarted = True
         elif not code or _size(path) <= before:  # if the connection was lost after some bytes had arrived, try again
             break
     if code:
@@ -89,10 +98,16 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     except FileNotFoundError as error:
         raise DataError("curl is not installed on this host, but is needed to download from URLs. Install the package curl.") from error
     over = threading.Event()
+    problems: list[DataError] = []
 
     def watch() -> None:
-        while not over.wait(POLL_SECONDS):
+        while not (problems or over.wait(POLL_SECONDS)):
             report(_size(path), size or 0)
+            try:
+                _check_space(os.path.dirname(path), f"dataset_source: {source.shown}: download failed")
+            except DataError as error:
+                problems.append(error)
+                process.kill()
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
@@ -100,6 +115,8 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     status, errors = process.communicate('url = "{}"\n'.format(source.text.replace("\\", "\\\\").replace('"', '\\"')))
     over.set()
     watching.join()
+    if problems:
+        raise problems[0]
     lines = errors.strip().splitlines()
     return process.returncode, status.strip(), lines[-1] if lines else f"curl ended with exit status {process.returncode}"
 
@@ -123,7 +140,8 @@ def unpack(archive: str, folder: str, shown: str) -> None:
     os.makedirs(folder)
     try:
         _unpack(archive, folder, shown)
-        unpacked.check(folder, os.path.basename(archive))
+        # An archive contains neither the holes of sparse files nor what links refer to, but an upload to S3 does.
+        _check_size(unpacked.check(folder, os.path.basename(archive)), archive, folder, shown)
     except BaseException:
         _delete(folder)
         raise
@@ -143,19 +161,22 @@ def _unpack(archive: str, folder: str, shown: str) -> None:
         try:
             with zipfile.ZipFile(archive) as file:
                 # zipfile reads no more than the size that the archive states.
-                _check_size(sum(max(entry.file_size, ENTRY) for entry in file.infolist()), archive, folder, shown)
+                size = sum(max(entry.file_size, ENTRY) for entry in file.infolist())
+                _check_size(size, archive, folder, shown)
+                _check_space(folder, f"dataset_unpack: {shown} cannot be unpacked", size, len(file.infolist()))
                 file.extractall(folder)
         except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]
-    command += [f"--checkpoint={RECORDS}", f"--checkpoint-action=echo={CHECKPOINT.partition(' ')[2]}%u"]
+    command += [f"--checkpoint={RECORDS}", "--checkpoint-action=echo=deeplearning checkpoint %u"]
     errors: deque[str] = deque(maxlen=1)
     with start(command) as process:
         try:
             for line in process.stderr or ():
-                if line.startswith(CHECKPOINT):
-                    _check_size(int(line[len(CHECKPOINT) :]) * RECORD, archive, folder, shown)
+                checkpoint = CHECKPOINT.fullmatch(line)
+                if checkpoint:
+                    _check_size(int(checkpoint[1]) * RECORD, archive, folder, shown)
                 elif "Exiting" not in line:
                     errors.append(line.strip())
         except BaseException:
@@ -174,12 +195,15 @@ def _check_size(size: int, archive: str, folder: str, shown: str) -> None:
             f"dataset_unpack: {shown} contains more than {human(limit)}, which is more than {RATIO} times its size. If this is correct, "
             "unpack the archive yourself, and set dataset_unpack: false."
         )
+    _check_space(folder, f"dataset_unpack: {shown} cannot be unpacked")
+
+
+def _check_space(folder: str, failure: str, size: int = 0, files: int = 0) -> None:
+    """Raise DataError if the file system would be almost full with this many more bytes and files. The message begins with `failure`."""
     disk = os.statvfs(folder)
-    if disk.f_bavail < RESERVE * disk.f_blocks or disk.f_favail < RESERVE * disk.f_files:
-        raise DataError(
-            f"dataset_unpack: {shown} cannot be unpacked: the file system of {folder} is almost full. Free some space or files, or choose "
-            "another directory."
-        )
+    too_many = disk.f_files > 0 and disk.f_favail - files < RESERVE * disk.f_files  # some file systems have no fixed number of files
+    if too_many or disk.f_bavail - size / disk.f_frsize < RESERVE * disk.f_blocks:
+        raise DataError(f"{failure}: the file system of {folder} is almost full. Free some space or files, or choose another directory.")
 
 
 def _size(path: str) -> int:

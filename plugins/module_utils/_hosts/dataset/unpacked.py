@@ -20,8 +20,10 @@ SPECIAL = stat.S_ISUID | stat.S_ISGID
 SHOWN = 200  # maximum number of characters to show of a name in a message
 
 
-def check(folder: str, archive: str) -> None:
+def check(folder: str, archive: str) -> int:
     """Check the contents of an archive, make its folders accessible, and clear the setuid and setgid bits of its files.
+
+    Return the total size of the files as readers see it: with the holes of sparse files, and with a copy of the file for each link.
 
     `archive` is the archive's name as shown in messages. Setuid and setgid programs would run with the privileges of the user who unpacks
     the archive. Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a
@@ -42,6 +44,7 @@ def check(folder: str, archive: str) -> None:
             os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # an unreadable folder would otherwise hide its contents from this check
         elif stat.S_ISREG(mode) and mode & SPECIAL:
             os.chmod(path, stat.S_IMODE(mode) & ~SPECIAL)
+    return sum(os.path.getsize(path) for path in _entries(folder) if os.path.isfile(path))
 
 
 def _entries(folder: str) -> Iterator[str]:

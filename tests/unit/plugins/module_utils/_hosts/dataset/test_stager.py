@@ -12,10 +12,11 @@ import tarfile
 import threading
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager, tools
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, parse
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -106,6 +107,50 @@ def test_an_interrupted_download_carries_on(server, stage, tmp_path):
     assert stage(server.url("set.bin"))["result"]["changed"]
     assert [asked for asked in server.ranges if asked != "0-0"] == ["0-", "40000-", "60000-", "60000-"]
     assert contents(tmp_path / "datasets/set.bin") == {"set.bin": server.content}
+
+
+@pytest.fixture
+def curl(tmp_path, monkeypatch):
+    """Return a function that replaces curl with a script that writes to `$path`. Each run of the script adds a line to a file."""
+
+    def replace(script):
+        program, runs = tmp_path / "bin/curl", tmp_path / "runs"
+        program.parent.mkdir()
+        shift = 'for each do shift; [ "$each" != --output ] || path=$1; done'
+        program.write_text(f"#!/bin/sh\necho >>{runs}\n{shift}\ncat >/dev/null\nrun=$(wc -l <{runs})\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        return lambda: len(runs.read_text())
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    ("script", "count", "message"),
+    [
+        (
+            '[ $run -gt 9 ] || echo >>"$path"; exit 23',
+            1,
+            "set.bin: download failed: cannot write to .*/set.bin. Check that the file system",
+        ),
+        ('[ $run -gt 9 ] || [ $((run % 2)) = 0 ] && exit 33; echo >>"$path"; exit 56', 4, "set.bin: download failed: curl ended with"),
+    ],
+    ids=["full disk", "no ranges"],
+)
+def test_a_download_that_cannot_end_is_not_repeated_forever(tmp_path, curl, script, count, message):
+    runs = curl(script)
+    with pytest.raises(DataError, match=message):
+        tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
+    assert runs() == count
+
+
+def test_a_download_without_a_length_leaves_free_space_to_others(tmp_path, curl, monkeypatch):
+    curl('echo >>"$path"; exec sleep 600')
+    monkeypatch.setattr(tools, "POLL_SECONDS", 0.01)
+    disk = {"f_frsize": 4096, "f_blocks": 1 << 14, "f_bavail": 1 << 5, "f_files": 0, "f_favail": 0}
+    monkeypatch.setattr(tools.os, "statvfs", lambda _path: SimpleNamespace(**disk))
+    with pytest.raises(DataError, match=r"^dataset_source: http://example.com/set.bin: download failed: the file system of .* almost full"):
+        tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(server, stage, tmp_path):
