@@ -25,6 +25,7 @@ COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|
 ANSWER = re.compile(r"An error occurred \(\w+\).*")
 # The JMESPath query that list_objects() uses. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
 OBJECTS = "Contents[].[to_string([Size,ETag,Key])]"
+OBJECT_LIMIT = 1 << 20  # characters of an object that is read into memory
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 
 
@@ -68,10 +69,19 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
 
 def read_object(access: Access, place: str) -> str | None:
     """Return the text of a small S3 object, or None if the object does not exist. Raises DataError if S3 reports any other error."""
-    done = subprocess.run(aws(access, "s3", "cp", place, "-"), capture_output=True, text=True, check=False)
-    if done.returncode and not re.search(r"\b(404|NoSuchKey)\b", done.stderr):
-        raise failure(access, parse(place), done.stderr)
-    return None if done.returncode else done.stdout
+    with start(aws(access, "s3", "cp", place, "-")) as process:
+        errors: list[str] = []
+        reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+        reader.start()
+        text = process.stdout.read(OBJECT_LIMIT + 1) if process.stdout else ""
+        if len(text) > OBJECT_LIMIT:
+            process.kill()
+        reader.join()
+    if len(text) > OBJECT_LIMIT:
+        raise DataError(f"{place}: the object is larger than {OBJECT_LIMIT >> 20} MiB. Delete it, or choose another location.")
+    if process.returncode and not re.search(r"\b(404|NoSuchKey)\b", "".join(errors)):
+        raise failure(access, parse(place), "".join(errors))
+    return None if process.returncode else text
 
 
 def copy(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:

@@ -64,6 +64,8 @@ class Source(NamedTuple):
 
 def parse(text: str) -> Source:
     """Return the parsed source. Raises DataError if the source cannot be staged."""
+    if name_problem(text):
+        raise DataError(f"dataset_source: {text[:200]!a} contains control characters, or is not UTF-8. Correct the source.")
     if text.startswith("s3://"):
         bucket, _slash, key = text[len("s3://") :].partition("/")
         if bucket and not bucket.endswith(DIRECTORY_BUCKET):

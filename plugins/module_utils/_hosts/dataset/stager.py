@@ -563,6 +563,7 @@ def check_links(folder: str) -> None:
             if not os.path.islink(path):
                 continue
             target = os.path.realpath(path)
+            check_names([(path, 0), (target, 0)], parse(folder))
             if os.path.commonpath([root, target]) != root:
                 raise DataError(
                     f"dataset_source: {path} is a symbolic link to {target}, which is outside of the data set. Replace the link with a "

@@ -21,6 +21,7 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import unpacked
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.s3 import Report, start
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source, human
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.runner import curl_configuration
 
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0
@@ -91,6 +92,7 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
     """Run curl and return its exit status, the server's last HTTP status, and curl's last error message."""
+    configuration = curl_configuration(source.text)
     command = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", str(RETRIES), "--retry-connrefused"]
     command += ["--continue-at", "-", "--output", path, "--write-out", "%{http_code}", "--config", "-"]
     try:
@@ -111,8 +113,7 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    # Every user of the host can see command lines, and the URL's query string may contain a signature. So pass the URL on stdin.
-    status, errors = process.communicate('url = "{}"\n'.format(source.text.replace("\\", "\\\\").replace('"', '\\"')))
+    status, errors = process.communicate(configuration)
     over.set()
     watching.join()
     if problems:

@@ -349,10 +349,19 @@ def _download(run: Execution, url: str, path: str) -> None:
         region = ["--region", run.region] if run.region else []
         run.check([aws, "s3", "cp", "--only-show-errors", *region, url, path], user=own, subject="aws s3 cp")
         return
-    # Every user of the host can see command lines, and the URL's query may contain a signature.
     curl = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", "5", "--proto", "=https", "--proto-redir", "=https"]
-    configuration = 'url = "{}"\n'.format(url.replace("\\", "\\\\").replace('"', '\\"'))
-    run.check([*curl, "--output", path, "--config", "-"], user=own, subject="curl", stdin=configuration)
+    run.check([*curl, "--output", path, "--config", "-"], user=own, subject="curl", stdin=curl_configuration(url))
+
+
+def curl_configuration(url: str) -> str:
+    """Return the configuration that makes curl use a URL. Raises ValueError if the URL contains control characters.
+
+    curl reads the configuration from stdin, because every user of the host can see command lines, and a URL's query may contain a
+    signature. A line break in the URL would add options to the configuration.
+    """
+    if re.search(r"[\x00-\x1f\x7f-\x9f]", url):
+        raise ValueError("the URL contains control characters")
+    return 'url = "{}"\n'.format(url.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 def run_command(run: Execution) -> None:

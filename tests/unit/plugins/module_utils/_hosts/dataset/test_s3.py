@@ -5,8 +5,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, source
+
+
+def replace_aws(folder, monkeypatch, script):
+    """Replace the AWS CLI with a shell script."""
+    (folder / "aws").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 @pytest.mark.parametrize(
@@ -56,3 +65,18 @@ def test_a_denial_says_what_grants_the_access():
     denied = s3.failure(s3.Access(grant="Ask"), source.parse("s3://data"), "403 Forbidden")
     assert isinstance(denied, source.DeniedError)
     assert str(denied) == "s3://data: S3 denies this host access: 403 Forbidden. Ask, and run deeplearning.cluster.provision."
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [("echo '{}'", "{}\n"), ("echo 'An error occurred (404) when calling HeadObject' >&2; exit 1", None)],
+)
+def test_an_object_is_read(tmp_path, monkeypatch, script, text):
+    replace_aws(tmp_path, monkeypatch, script)
+    assert s3.read_object(s3.Access(), "s3://data/set/.dataset.json") == text
+
+
+def test_an_endless_object_is_not_read_into_memory(tmp_path, monkeypatch):
+    replace_aws(tmp_path, monkeypatch, "exec head -c 200000000 /dev/zero")
+    with pytest.raises(source.DataError, match=r"^s3://data/set/.dataset.json: the object is larger than 1 MiB"):
+        s3.read_object(s3.Access(), "s3://data/set/.dataset.json")

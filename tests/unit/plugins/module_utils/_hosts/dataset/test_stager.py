@@ -376,6 +376,13 @@ def test_links_to_folders_are_not_followed(tmp_path, target):
         stager.upload_facts(str(source))
 
 
+@pytest.mark.parametrize("target", [".", "/etc", "a\nb"])
+def test_names_of_links_are_shown_without_control_characters(tmp_path, target):
+    (tmp_path / ("link" if "\n" in target else "a\nok: [host]")).symlink_to(target)
+    with pytest.raises(DataError, match="^dataset_source: '[ -~]*' in .* has a name with control characters"):
+        stager.upload_facts(str(tmp_path))
+
+
 def test_an_upload_needs_free_space_before_it_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
     spec: dict[str, object] = dict.fromkeys(("name", "checksum", "unpack", "sources"))

@@ -233,6 +233,11 @@ def test_a_script_from_the_web_is_downloaded_without_its_url_in_the_command_line
     assert {"argument --fail", "argument --proto", "argument =https"} <= set(lines)
 
 
+def test_a_url_adds_no_options_to_the_configuration_of_curl():
+    with pytest.raises(ValueError, match="control characters"):
+        runner.curl_configuration("https://example.com/x\noutput = /etc/x")
+
+
 def test_a_script_from_s3_needs_the_aws_cli(host, programs):
     step = {**SCRIPT, "script": "s3://bucket/x.sh", "content": None}
     programs()
