@@ -364,7 +364,8 @@ def address_and_credentials(repository: str, settings: int = 0) -> tuple[str, di
     _check_address(parts, userinfo, host)
     if parts.scheme not in WEB or not at:
         return repository, {}
-    return urlunsplit(parts._replace(netloc=host)), credentials_environment(f"{parts.scheme}://{host}", userinfo, settings)
+    address = urlunsplit(parts._replace(netloc=host))
+    return address, credentials_environment(address, userinfo, settings)
 
 
 def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
@@ -383,14 +384,23 @@ def _check_address(parts: SplitResult, userinfo: str, host: str) -> None:
 
 
 def credentials_environment(address: str, userinfo: str, settings: int) -> dict[str, str]:
-    """Return the environment variables that make git authenticate to a URL as the user in `userinfo`. Raises GitError."""
+    """Return the environment variables that make git authenticate to a repository as the user in `userinfo`. Raises GitError.
+
+    git uses no credentials for other repositories on the server, because the repository's author chooses the submodules.
+    """
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("the user name or the password contains control characters. Remove them.")
-    name = f"credential.{address}.helper"
-    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(settings + 2)}
-    for index, value in enumerate(("", CREDENTIAL_HELPER), settings):  # the empty helper disables the user's own helpers
-        environment.update({f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value})
+    server, repository = urlunsplit(urlsplit(address)._replace(path="")), address.rstrip("/").removesuffix(".git")
+    values = [
+        (f"{server}.helper", ""),  # disables the user's own helpers
+        (f"{server}.useHttpPath", "true"),
+        # Servers redirect a repository's URL without .git to the URL with .git.
+        *((f"{each}.helper", CREDENTIAL_HELPER) for each in (repository, f"{repository}.git")),
+    ]
+    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(settings + len(values))}
+    for index, (name, value) in enumerate(values, settings):
+        environment.update({f"GIT_CONFIG_KEY_{index}": f"credential.{name}", f"GIT_CONFIG_VALUE_{index}": value})
     return environment
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import os
 import subprocess
@@ -184,6 +185,65 @@ def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
     assert "p@ss" not in str(failure.value)
     assert "p%40ss" not in str(failure.value)
     assert not any("p@ss" in word or "p%40ss" in word for command in commands for word in command)
+
+
+class Repositories(http.server.SimpleHTTPRequestHandler):
+    """Serves files to everyone with credentials, and records the paths of these requests. Redirects URLs without .git, as GitLab does."""
+
+    def do_GET(self):
+        if "/tool/" in self.path:
+            self.send_response(301)
+            self.send_header("Location", self.path.replace("/tool/", "/tool.git/"))
+        elif not self.headers.get("Authorization"):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        else:
+            self.server.paths.append(self.path)
+            super().do_GET()
+            return
+        self.end_headers()
+
+    def log_message(self, *_arguments):
+        pass
+
+
+@pytest.fixture
+def repositories(git, tmp_path, monkeypatch):
+    """Serve the repository tool.git and, with the same credentials, the repository private.git."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Repositories, directory=str(tmp_path))) as server:
+        server.paths, server.url = [], f"127.0.0.1:{server.server_port}"
+
+        def publish(name):
+            git("clone", "--quiet", "--bare", str(git.folder), str(tmp_path / name))
+            git("update-server-info", cwd=tmp_path / name)
+
+        publish("private.git")
+        server.publish = publish
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["tool.git", "tool", "tool.git/"])
+def test_a_repository_is_read_with_its_credentials(repositories, name):
+    repositories.publish("tool.git")
+    with job_code.job_code({"repository": f"http://me:token@{repositories.url}/{name}"}, ["/"]) as code:
+        assert "train.py" in code.names
+
+
+@pytest.mark.parametrize("url", ["http://{}/private.git", "../private.git", "http://{}/tool.git/%2e%2e/private.git"])
+def test_submodules_get_no_credentials(git, repositories, url):
+    (git.folder / ".gitmodules").write_text(f'[submodule "data"]\npath = private\nurl = {url.format(repositories.url)}\n')
+    git("add", ".gitmodules")
+    git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'HEAD')},private")
+    git("commit", "--quiet", "--message", "submodule")
+    repositories.publish("tool.git")
+    repository = f"http://me:token@{repositories.url}/tool.git"
+    with pytest.raises(AnsibleActionFail, match="could not read Username"), job_code.job_code({"repository": repository}, ["/"]):
+        pass
+    assert repositories.paths
+    assert not [path for path in repositories.paths if "private" in path]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_what_is_no_source_is_refused(given):
 @pytest.mark.parametrize("given", ["https://example.org/x\noutput = /etc/x\n#", "s3://data/a\x1b[2J", "/data/a\rb", "/data/caf\udce9"])
 def test_a_source_with_control_characters_is_refused(given):
     """A line break in a URL would add options to the configuration of curl."""
-    with pytest.raises(DataError, match="^dataset_source: '[ -~]*' contains control characters"):
+    with pytest.raises(DataError, match=r"^dataset_source: '[ -~]*' contains control characters"):
         source.parse(given)
 
 
