@@ -50,6 +50,11 @@ def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
         return ""
 
 
+def is_whole(output: str) -> bool:
+    """Return whether EC2 has kept the beginning of a console output."""
+    return len(output.encode()) < KEPT
+
+
 def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     """Return the SSH host keys from the console output at boot or, if it contains none, from the current console output.
 
@@ -59,11 +64,12 @@ def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
     keys that cloud-init printed.
     """
     latest = console_output(cloud, instance_id, latest=True)
-    is_whole = 0 < len(latest.encode()) < KEPT
-    now = host_keys(latest) if is_whole else []
-    if is_whole and not now:
+    now = host_keys(latest) if is_whole(latest) else []
+    if latest and is_whole(latest) and not now:
         return []  # the instance is still booting, so the output at boot contains no keys either
-    boot = host_keys(console_output(cloud, instance_id, latest=False))
+    at_boot = console_output(cloud, instance_id, latest=False)
+    # The first line of a truncated output may lack the prefix that marks it as a message of the kernel.
+    boot = host_keys(at_boot if is_whole(at_boot) else at_boot.partition("\n")[2])
     if boot and now and boot != now:
         raise HostKeyError(
             CONFLICTING,

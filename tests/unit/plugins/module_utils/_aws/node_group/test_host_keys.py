@@ -63,6 +63,15 @@ def test_keys_are_the_first_that_the_instance_has_printed(now, boot, keys):
     assert find_host_keys(Console(now, boot), "i-1") == keys
 
 
+@pytest.mark.parametrize("cut", range(len(" 99.123456] x ")))
+def test_a_truncated_kernel_message_has_no_keys(cut):
+    """A job can write a block to the kernel log. If EC2 keeps only the end of a line, the kernel's prefix may be missing."""
+    forged = f"[   99.123456] x {NOW.replace(chr(10), ' ')}\n"
+    boot = forged[len(forged) - len(NOW) - cut - 1 :] + FLOOD
+    assert find_host_keys(Console(FLOOD, boot), "i-1") == []
+    assert find_host_keys(Console(FLOOD, boot + BOOT), "i-1") == [BOOT_KEY]
+
+
 def test_an_instance_that_still_boots_is_asked_once():
     console = Console("[    1.2] Booting\n", "")
     assert find_host_keys(console, "i-1") == []
