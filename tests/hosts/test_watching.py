@@ -173,6 +173,10 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     host = cluster.hosts[0]
     assert re.findall(r"(\S+):606\b", host.ssh("ss -Hltn").stdout) == ["127.0.0.1"]
     process = "$(systemctl show --property=MainPID --value deeplearning-tensorboard)"
+    # A job's files cannot make TensorBoard take the memory of the host
+    limits = host.ssh("systemctl show --property=MemoryMax,MemorySwapMax,OOMScoreAdjust deeplearning-tensorboard").stdout.split()
+    assert "MemoryMax=infinity" not in limits
+    assert {"MemorySwapMax=0", "OOMScoreAdjust=1000"} < set(limits)
     # Jobs can name files that TensorBoard reads and shows to anybody on this host
     assert host.ssh(f"ps -o user= -p {process}").stdout.split()[0] not in ("ubuntu", "root", "deeplearning")
     for secret in ("/etc/ssh/deeplearning/x", "/home/ubuntu/.bashrc"):
@@ -184,7 +188,11 @@ def test_tensorboard_is_a_service_that_is_seen_through_a_tunnel(cluster, digits,
     wait_until(lambda: cluster.runtime.is_booted(host.name))
     wait_until(lambda: "data_location" in host.ssh(f"curl -s http://127.0.0.1:606{path}/data/environment", check=False).stdout)
 
-    assert secret_path(tensorboard(tunnel=True, local_port=port, job="digits"), port) == path
+    # A path that somebody has read from a request after the end of the tunnel is of no use in the next tunnel.
+    again = secret_path(tensorboard(tunnel=True, local_port=port, job="digits"), port)
+    assert again != path
+    assert not answers(port, path)
+    path = again
     wait_until(lambda: "loss" in scalars(port, path).get(".", {}))
     assert "changed=0" not in tensorboard(state="stopped")
     assert not answers(port, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -43,6 +44,28 @@ def is_own(block, tmp_path):
         return subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, check=False).returncode == 0
 
     return asked
+
+
+def test_a_secret_path_is_valid_only_until_the_service_or_a_tunnel_is_opened_again(tmp_path):
+    """Another user of the controller can listen on the port of a tunnel that has ended, and read the path from a browser's request."""
+    (task,) = [task for task in yaml.safe_load(TASKS.read_text()) if task.get("register") == "__tensorboard_secret"]
+    script = task["ansible.builtin.command"]["argv"][2]
+
+    def path(tunnel, *, is_active):
+        (tmp_path / "systemctl").write_text(f"#!/bin/sh\n[ $3 = tensorboard.service ] && {str(is_active).lower()}\n")
+        (tmp_path / "systemctl").chmod(0o755)
+        argv = ["sh", "-c", script, "sh", str(tmp_path / "secret"), tunnel, "tensorboard.service"]
+        done = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+        return done.stdout, done.stderr
+
+    first, created = path("same", is_active=False)
+    assert re.fullmatch("DEEPLEARNING_TENSORBOARD_PATH=/[0-9a-f]{32}\n", first)
+    assert created
+    assert path("same", is_active=True) == (first, "")
+    second, created = path("new", is_active=True)
+    assert second != first
+    assert created
+    assert path("same", is_active=False)[0] != second
 
 
 @pytest.fixture

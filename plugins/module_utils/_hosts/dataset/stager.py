@@ -457,7 +457,7 @@ def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) 
         )
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))
-        _unpack(spec["source"].partition("?")[0], where, path)
+        _unpack(spec, where, path)
     if spec["unpack"]:
         for path in sorted({path for path, _size in left} - set(archives)):
             target = unpacked.make_folder(where.data, os.path.dirname(path))
@@ -465,14 +465,17 @@ def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) 
     elif not os.path.isdir(where.data):
         os.rename(where.download, where.data)
     if spec["destination"].startswith("s3://"):
-        unpacked.replace_links(where.data)
+        unpacked.check_no_links(where.data)
     return walk(where.data)
 
 
-def _unpack(source: str, where: DatasetPaths, path: str) -> None:
+def _unpack(spec: DatasetSpec, where: DatasetPaths, path: str) -> None:
     """Move the contents of an archive of the download into the data set, and delete the archive."""
+    source = spec["source"].partition("?")[0]
     shown = source if os.path.basename(source) == path else f"{path} of {source}"
     tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
+    if spec["destination"].startswith("s3://"):
+        unpacked.replace_links(where.unpacked)
     if not os.path.dirname(path):
         unpacked.drop_description(where.unpacked)
     unpacked.move(where.unpacked, where.data, os.path.dirname(path))

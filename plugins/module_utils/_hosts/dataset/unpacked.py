@@ -132,3 +132,17 @@ def replace_links(folder: str) -> None:
             target = os.path.realpath(path)
             os.unlink(path)
             os.link(target, path)
+
+
+def check_no_links(folder: str) -> None:
+    """Raise DataError if a symbolic link refers to a file. After `replace_links`, only links from one archive to another remain.
+
+    The limit of an archive's size does not include the files to which these links refer.
+    """
+    for path in _entries(folder):
+        if os.path.islink(path) and os.path.isfile(path):
+            name = os.path.relpath(path, folder)
+            raise DataError(
+                f"dataset_unpack: {name[:SHOWN]!a} is a link to a file that is not in the same archive, and S3 stores no links. Replace "
+                "the link with a copy of the file."
+            )

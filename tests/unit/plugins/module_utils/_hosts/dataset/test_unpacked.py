@@ -220,6 +220,15 @@ def test_an_upload_follows_no_links_and_lacks_no_file(prepared, monkeypatch):
     assert "--no-follow-symlinks" in copied[0]
 
 
+def test_links_to_files_of_other_archives_are_not_uploaded(prepared):
+    """Each archive may be small, but an upload would contain a copy of the file for each link."""
+    prepared.spec.update(destination="s3://bucket/set", region=None)
+    prepared.tar("a.tar", link("one", "file"), link("two", "file"))
+    prepared.tar("b.tar", entry("file", b"12"))
+    with pytest.raises(DataError, match=r"^dataset_unpack: 'one' is a link to a file that is not in the same archive"):
+        prepared.stage()
+
+
 @pytest.mark.parametrize(
     ("name", "target", "inside"),
     [
