@@ -354,13 +354,13 @@ def _download(run: Execution, url: str, path: str) -> None:
 
 
 def curl_configuration(url: str) -> str:
-    """Return the configuration that makes curl use a URL. Raises ValueError if the URL contains control characters.
+    """Return the configuration that makes curl use a URL. Raises StepError if the URL contains control characters.
 
     curl reads the configuration from stdin, because every user of the host can see command lines, and a URL's query may contain a
     signature. A line break in the URL would add options to the configuration.
     """
     if re.search(r"[\x00-\x1f\x7f-\x9f]", url):
-        raise ValueError("the URL contains control characters")
+        raise StepError("the URL contains control characters")
     return 'url = "{}"\n'.format(url.replace("\\", "\\\\").replace('"', '\\"'))
 
 

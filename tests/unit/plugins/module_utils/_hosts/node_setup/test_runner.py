@@ -234,7 +234,7 @@ def test_a_script_from_the_web_is_downloaded_without_its_url_in_the_command_line
 
 
 def test_a_url_adds_no_options_to_the_configuration_of_curl():
-    with pytest.raises(ValueError, match="control characters"):
+    with pytest.raises(runner.StepError, match="control characters"):
         runner.curl_configuration("https://example.com/x\noutput = /etc/x")
 
 
