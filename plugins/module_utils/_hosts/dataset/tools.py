@@ -74,11 +74,6 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
     while True:
         before = _size(path)
         code, status, error = _curl(source, path, size, report)
-        if code == CURL_CANNOT_WRITE:
-            raise DataError(
-                f"dataset_source: {source.shown}: download failed: cannot write to {path}. Check that the file system works and has free "
-                "space, or choose another directory. The next run continues where this download stopped."
-            )
         if before and not is_restarted and (code in CURL_CANNOT_RESUME or status == RANGE_NOT_SATISFIABLE):
             os.unlink(path)
             is_restarted = True
@@ -91,7 +86,10 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
 
 
 def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[int, str, str]:
-    """Run curl and return its exit status, the server's last HTTP status, and curl's last error message."""
+    """Run curl and return its exit status, the server's last HTTP status, and curl's last error message.
+
+    Raises DataError if the file system is full or almost full. A download without a correct size is then deleted.
+    """
     configuration = curl_configuration(source.text)
     command = ["curl", "--fail", "--location", "--silent", "--show-error", "--retry", str(RETRIES), "--retry-connrefused"]
     command += ["--continue-at", "-", "--output", path, "--write-out", "%{http_code}", "--config", "-"]
@@ -116,7 +114,16 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
     status, errors = process.communicate(configuration)
     over.set()
     watching.join()
+    if process.returncode == CURL_CANNOT_WRITE:
+        problems.append(
+            DataError(
+                f"dataset_source: {source.shown}: download failed: cannot write to {path}. Check that the file system works and has free "
+                "space, or choose another directory."
+            )
+        )
     if problems:
+        if _size(path) > (size or 0):  # nobody knows how much space the rest needs
+            os.unlink(path)
         raise problems[0]
     lines = errors.strip().splitlines()
     return process.returncode, status.strip(), lines[-1] if lines else f"curl ended with exit status {process.returncode}"

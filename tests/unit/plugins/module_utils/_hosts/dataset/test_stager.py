@@ -142,6 +142,7 @@ def test_a_download_that_cannot_end_is_not_repeated_forever(tmp_path, curl, scri
     with pytest.raises(DataError, match=message):
         tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
     assert runs() == count
+    assert (tmp_path / "set.bin").exists() is not message.startswith("set.bin: download failed: cannot write")
 
 
 def test_a_download_without_a_length_leaves_free_space_to_others(tmp_path, curl, monkeypatch):
@@ -151,6 +152,7 @@ def test_a_download_without_a_length_leaves_free_space_to_others(tmp_path, curl,
     monkeypatch.setattr(tools.os, "statvfs", lambda _path: SimpleNamespace(**disk))
     with pytest.raises(DataError, match=r"^dataset_source: http://example.com/set.bin: download failed: the file system of .* almost full"):
         tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
+    assert not (tmp_path / "set.bin").exists()
 
 
 def test_a_new_version_takes_the_place_of_the_old_one(server, stage, tmp_path):
