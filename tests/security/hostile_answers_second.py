@@ -93,6 +93,14 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
     ("one repeated slash", "dataset", lambda: failure("dataset", msg="/" * 120_000, stderr="/." * 100_000)),
     ("repeated words with colons", "dataset", lambda: failure("dataset", msg="a: " * 43_000, warnings=["a: " * 100_000])),
     ("empty lines of spaces", "dataset", lambda: failure("dataset", msg=" \n" * 60_000 + "EVIL", stderr="\n \n" * 60_000)),
+    # The text before EVIL fills the rest of a line of 80 columns, after the indentation of `concise`.
+    (
+        "a line after a full line of the terminal",
+        "slurm_drain",
+        lambda: failure("slurm_drain", msg="-" * 76 + "EVIL [sudo] password for you:"),
+    ),
+    ("a line after a full line of a status", "training_job_status", lambda: jobs(lines=["-" * 78 + "EVIL [WARNING]: bert-honest1"])),
+    ("many lines of a terminal in a few lines", "sge_info", lambda: failure("sge_info", msg="\n".join(["-" * 25_000] * 5))),
     # Prompts, commands and templates.
     (
         "a question for a password",
@@ -348,6 +356,7 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
             * 300
         ),
     ),
+    ("one kept job", "training_job_cleanup", lambda: result("training_job_cleanup", kept=[{"name": "digits", "reason": "it is running"}])),
     (
         "kept jobs",
         "training_job_cleanup",
