@@ -546,12 +546,16 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
     ),
     ("a program that remains in the background", "slurm", lambda: sent(result("slurm"), "(sleep 60; echo EVIL) &")),
     ("a program that leaves its session", "slurm", lambda: sent(result("slurm"), "setsid sh -c 'sleep 60; echo EVIL; echo EVIL >&2' &")),
-    ("a program that is stopped", "slurm", lambda: Program("(sleep 70; kill -9 $$) >/dev/null 2>&1 </dev/null & kill -STOP $$; echo EVIL")),
+    (
+        "a program that is stopped",
+        "slurm",
+        lambda: Program('setsid sh -c "sleep 70; kill -9 $$" >/dev/null 2>&1 </dev/null & kill -STOP $$; echo EVIL'),
+    ),
     ("a program that is killed", "slurm", lambda: sent(result("slurm"), "", "printf EVIL >&2; kill -9 $$")),
     ("a closed input", "slurm", lambda: sent(result("slurm"), "exec <&-; sleep 1")),
     ("closed outputs", "slurm", lambda: Program("exec >&- 2>&-; sleep 20")),
     ("the exit status of ssh", "slurm", lambda: sent(result("slurm"), "echo 'EVIL: Host key verification failed.' >&2", "exit 255")),
-    ("a signal for the end", "slurm", lambda: Program("trap '' TERM INT HUP PIPE; while :; do sleep 1; printf '{'; done")),
+    ("a signal for the end", "slurm", lambda: Program("trap '' TERM INT HUP PIPE; for i in $(seq 90); do sleep 1; printf '{'; done")),
     ("a result on the error output", "slurm", lambda: Program('echo \'{"changed": true, "failed": false}\' >&2; echo EVIL >&2; exit 1')),
     (
         "megabytes of one line on the error output",
