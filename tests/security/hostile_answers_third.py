@@ -628,7 +628,7 @@ ALL: list[tuple[str, str, Callable[[], str]]] = [
     ),
 ]
 
-# Answers to the polls of waits and logs, and to the report. In the playbook of test_hostile_answers.py, the honest nodes answer these modules with
-# the smallest documented result, which is no answer to a poll. There, these answers are results of training_job_info.
+# Answers to the polls of waits and logs, and to the report. In the playbook of test_hostile_answers.py, the honest nodes answer
+# these modules with the smallest documented result, which is no answer to a poll. There, these are results of training_job_info.
 POLLS = [each for each in ALL if each[1] in (LOGS, WAIT, REPORT)]
 ANSWERS = [(name, INFO if module in (LOGS, WAIT) else module, output) for name, module, output in ALL if module != REPORT]
