@@ -27,7 +27,8 @@ class ActionModule(NodeAction, module="training_job_cleanup"):
         answer = self._execute_module(MODULE, task_vars=task_vars)
         for problem in Budget().messages(answer.get("problems") or [], "problems"):
             display.warning(problem)
-        for name in [*(job["name"] for job in answer.get("jobs") or []), *(answer.get("kept") or []), *(answer.get("running") or [])]:
+        jobs = [*(answer.get("jobs") or []), *(answer.get("kept") or [])]
+        for name in [*(job["name"] for job in jobs), *(answer.get("running") or [])]:
             if not JOB_NAME.fullmatch(name):
                 return refusal(str((task_vars or {}).get("inventory_hostname", "")), MODULE, f"{name[:70]!r} is not a valid job name")
         return {**result, **answer}
