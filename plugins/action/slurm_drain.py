@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import only_requested
 
 
 class ActionModule(NodeAction, module="slurm_drain"):
@@ -17,4 +18,5 @@ class ActionModule(NodeAction, module="slurm_drain"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        return {**result, **self._execute_module("deeplearning.cluster.slurm_drain", task_vars=task_vars)}
+        answer = self._execute_module("deeplearning.cluster.slurm_drain", task_vars=task_vars)
+        return {**result, **only_requested(answer, self._task.args, str((task_vars or {}).get("inventory_hostname", "")), "slurm_drain")}

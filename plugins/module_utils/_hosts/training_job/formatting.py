@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import statistics
 import time
 from typing import Any, Callable, Iterator, Sequence
@@ -181,6 +182,12 @@ def attempt_table(found: JobStatus) -> list[str]:
         if one.get("why"):
             lines.append(clean_line(f"  {one['action']}: {one['why']}"))
     return lines
+
+
+def tables(found: JobStatus) -> list[str]:
+    """Return the lines below the line that describes a job: its attempts, its processes, what it spent its time on, and its export."""
+    lines = [*attempt_table(found), *process_table(found["processes"]), *goodput_table(found), *step_time_lines(found)]
+    return [*lines, clean_line("exported to " + export(found["export"]))] if "export" in found else lines
 
 
 def goodput_line(found: Goodput) -> str:
@@ -449,11 +456,11 @@ def failure_sentence(found: JobStatus) -> str:
     """Return a sentence about the process that made a job fail: its host, how it ended, and the location of its log."""
     failure = found["failure"]
     if failure["lines"] and "gone" not in failure:
-        rest = "The end of {}:".format(failure["log"])
+        rest = "The end of {}:".format(shlex.quote(failure["log"]))
     elif COULD_NOT_BE_STARTED in failure["how"]:
         rest = ""
     elif _is_silent(found):
-        rest = "It has printed nothing to {}.".format(failure["log"])
+        rest = "It has printed nothing to {}.".format(shlex.quote(failure["log"]))
     else:
         rest = "The logs are in {}".format(Paths(found["directory"]).logs)
     return clean_line(f"{failure_cause(found)} {rest}".rstrip())

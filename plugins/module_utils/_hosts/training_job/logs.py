@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import Iterable, NamedTuple, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Log, ProcessRecord
@@ -60,7 +61,7 @@ def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[
     for log in parts:
         head = f"{title(clean_line(log['name'])):<{width}} | "
         if log["left_out"]:
-            shown.append(clean_line(f"{head}... {log['left_out']} bytes omitted; the full log is in {log['path']}"))
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes omitted; the full log is in {shlex.quote(log['path'])}"))
         shown += [head + log_line(line) for line in log["lines"]]
     return shown
 

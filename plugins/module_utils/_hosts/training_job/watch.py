@@ -20,7 +20,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import QUEUED, is_over
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 # Maximum total size of all logs in one response, and the smallest limit for a single log, both in bytes.
 LOGS_LIMIT = 1 << 20
@@ -87,15 +86,7 @@ def _describe(result: JobStatus) -> None:
     place = result.get("checkpoint_directory", "")
     if "failure" in result and os.path.isabs(place):
         result["has_checkpoint"] = checkpoint_files.has_complete(place)
-    result["lines"] = [
-        formatting.job_line(result, time.time()),
-        *formatting.attempt_table(result),
-        *formatting.process_table(result["processes"]),
-        *formatting.goodput_table(result),
-        *formatting.step_time_lines(result),
-    ]
-    if "export" in result:
-        result["lines"].append(clean_line("exported to " + formatting.export(result["export"])))
+    result["lines"] = [formatting.job_line(result, time.time()), *formatting.tables(result)]
 
 
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:

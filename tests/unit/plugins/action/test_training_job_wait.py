@@ -21,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_wa
 def answer(state="running", heartbeat=5.0, **more):
     process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": heartbeat}
     job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
+    job["lines"] = [f"digits {state}"]
     return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
 
 
@@ -159,12 +160,13 @@ def test_the_end_of_an_attempt_is_shown_once(action, shown):
     ended = {
         "attempt": 1,
         "state": "failed",
+        "hosts": 2,
         "started": 1.0,
         "action": "restart",
         "cause": "rank 1 on w2 was killed by\nsignal SIGKILL",
         "why": "It continues.",
     }
-    again = [ended, {"attempt": 2, "state": "running", "started": 3.0}]
+    again = [ended, {"attempt": 2, "state": "running", "hosts": 2, "started": 3.0}]
     looks = [answer(attempts=[ended], attempt=1), answer(attempts=again, attempt=2), answer("succeeded", attempts=again, attempt=2)]
     action._execute_module = MagicMock(side_effect=looks)
     assert not action.run(task_vars={}).get("failed")

@@ -19,6 +19,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
         ("a\r\nb\rc\u2028d", "a\nb\nc\nd", "a b c d"),
         ("a\tb\n\n\tc", "a\tb\n\n\tc", "a b c"),
         ("half \ud83d of it", "half \ufffd of it", "half \ufffd of it"),
+        ("a\u200b\xad\ufeff\U000e0041\u2800\u3164b", "ab", "ab"),
+        ("e" + "\u0301" * 50 + "\u0489x", "e" + "\u0301" * 3 + "x", "e" + "\u0301" * 3 + "x"),
+        ("a\xa0\u3000b", "a  b", "a  b"),
         ("", "", ""),
     ],
 )

@@ -18,3 +18,11 @@ def test_hosts_are_named_whose_hardware_is_implausible(monkeypatch):
         {"name": "w3", "address": "10.0.0.3"},
     ]
     assert warnings == ["w3: the hardware that this host reports is implausible, and is ignored. Check the host."]
+
+
+def test_only_requested_nodes_can_be_drained():
+    answer = {"drained": ["w1"], "jobs": []}
+    assert queue_nodes.only_requested(answer, {"nodes": ["w1", "w2"]}, "m", "slurm_drain") == answer
+    assert queue_nodes.only_requested(answer, {"nodes": "w1,w2"}, "m", "slurm_drain") == answer
+    assert queue_nodes.only_requested({"failed": True, "msg": "no"}, {}, "m", "slurm_drain") == {"failed": True, "msg": "no"}
+    assert "'w1' was drained, which was not requested" in queue_nodes.only_requested(answer, {"nodes": ["w2"]}, "m", "slurm_drain")["msg"]
