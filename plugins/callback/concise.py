@@ -43,6 +43,7 @@ from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes, failures
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import short
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
@@ -349,8 +350,8 @@ class CallbackModule(DefaultCallback):
             self._show_error(text, constants.COLOR_UNREACHABLE)
 
     def _show_warnings(self, events: TaskEvents, room: int) -> None:
-        also = [(text, host_names(hosts[1:], ()) if hosts[1:] else "") for text, hosts in events.warnings]
-        for text in fitting([f"{text} (also on {hosts})" if hosts else text for text, hosts in also], room, "warnings"):
+        found = [(f"{text} (also on {host_names(hosts[1:], ())})" if hosts[1:] else text, hosts) for text, hosts in events.warnings]
+        for text in fitting(found, room, "warnings"):
             self._display.warning(text)
 
     def _show_changed(self, events: TaskEvents, name: str, hosts: list[str]) -> None:
@@ -375,7 +376,7 @@ class CallbackModule(DefaultCallback):
         for text, hosts in groups[:FAILURES]:
             who = self._who(events, hosts)
             texts.append(f"FAILED: {events.name} ({who})" if who else f"FAILED: {events.name}")
-            texts.append(textwrap.indent("\n".join(failures.shortened(text, limit)), "  "))
+            texts.append(textwrap.indent("\n".join(map(short, failures.shortened(text, limit))), "  "))
         rest = [host for _text, hosts in groups[FAILURES:] for host in hosts]
         return [*texts, f"The task also failed on {host_names(rest, ())}, with other errors. Use -v to show them."] if rest else texts
 
@@ -386,16 +387,17 @@ class CallbackModule(DefaultCallback):
         """Return why hosts are unreachable, and which other hosts SSH reaches only through one of these hosts, in at most `room` lines."""
         unreachable = {host for _text, hosts in groups for host in hosts}
         behind: dict[str, list[str]] = {}
-        lines = []
+        lines: list[tuple[str, list[str]]] = []
         for text, hosts in groups:
             other = failures.other_host(text)
             if other in unreachable:
                 behind.setdefault(other, []).extend(hosts)
                 continue
-            lines.append(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}")
+            lines.append((short(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}"), hosts))
         for other, hosts in behind.items():
             them = "it" if len(hosts) == 1 else "them"
-            lines.append(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, because SSH reaches {them} through {other}.")
+            why = f"because SSH reaches {them} through {other}"
+            lines.append((f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, {why}.", hosts))
         return fitting(lines, room, "unreachable hosts")
 
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
@@ -440,9 +442,12 @@ class CallbackModule(DefaultCallback):
             yield f"Done in {seconds}: {done}.", None
 
 
-def fitting(lines: Sequence[str], room: int, what: str) -> list[str]:
-    """Return at most `room` lines. If lines are left out, the last line says how many."""
-    return list(lines) if len(lines) <= room else Budget(room - 1).messages(lines, what + USE_V)
+def fitting(entries: Sequence[tuple[str, list[str]]], room: int, what: str) -> list[str]:
+    """Return the lines of at most `room` entries. If entries are left out, the last line says how many, and names their hosts."""
+    shown = list(entries) if len(entries) <= room else entries[: room - 1]
+    rest = list(dict.fromkeys(host for _text, hosts in entries[len(shown) :] for host in hosts))
+    more = [f"{len(entries) - len(shown)} more {what} ({host_names(rest, ())}){USE_V}"] if rest else []
+    return [*(text for text, _hosts in shown), *more]
 
 
 def line_count(texts: Sequence[str]) -> int:

@@ -39,8 +39,8 @@ class Budget:
         self._messages, self._text, self._lines = messages, text, lines
 
     def messages(self, texts: Sequence[str], what: str) -> list[str]:
-        """Return the first messages, each as one line. If some are left out, a line such as `7 more warnings` follows."""
-        shown = [clean_line(self.cut(text[:MESSAGE])) for text in texts[: self._messages]]
+        """Return the first messages, each as one line without padding. If some are left out, a line such as `7 more warnings` follows."""
+        shown = [" ".join(clean_line(self.cut(text[:MESSAGE])).split()) for text in texts[: self._messages]]
         self._messages -= len(shown)
         return [*shown, f"{len(texts) - len(shown)} more {what}"] if len(shown) < len(texts) else shown
 

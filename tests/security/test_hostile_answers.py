@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Hostile nodes give the answers in hostile_answers.py. Honest nodes take part in the same tasks, and nothing changes for them."""
+"""Hostile nodes give the answers in hostile_answers.py and in the lists of two authors who had not seen the filter.
+
+Honest nodes take part in the same tasks, and nothing changes for them.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,17 @@ from ansible import context
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import MESSAGES
 
-from .hostile_answers import ANSWERS, INFO, STATUS, Program, smallest_result
+from . import hostile_answers, hostile_answers_second, hostile_answers_third
+from .hostile_answers import INFO, STATUS, Program, smallest_result
 from .main_process import main_process_seconds
 from .nodes import ON_NODES, Nodes
 
+LISTS = (hostile_answers, hostile_answers_second, hostile_answers_third)
+ANSWERS = [(f"{number}: {name}", *rest) for number, one in enumerate(LISTS, 1) for name, *rest in one.ANSWERS]
+# `make test` gives a fixed sample of the answers to the callback `concise`. The exhaustive tests give all of them to both callbacks.
+SAMPLE = ANSWERS[::12]
+COLUMNS = 80
 HONEST = ("bert-honest1", "bert-honest2")
-MODULES = sorted({module for _name, module, _output in ANSWERS})
 MARK = "task of"
 CONCISE = "deeplearning.cluster.concise"
 
@@ -74,20 +82,20 @@ class Cluster(Nodes):
         python.write_text(program(text) or f"#!/bin/sh\ncat {shlex.quote(str(file))}\n")
         python.chmod(0o755)
 
-    def run_answers(self, hostile):
+    def run_answers(self, modules, hostile):
         """Run the task of each module on the honest nodes and on the hostile nodes of this module."""
         hosts = {}
         for number, host in enumerate([*HONEST, *hostile], 2):
             hosts[host] = {**self.node(number, ""), "module": hostile.get(host, ("", ""))[0]}
             del hosts[host]["ansible_python_interpreter"]
-        for module in MODULES:
+        for module in modules:
             for host in HONEST:
                 self.add_answer(host, module, "")
                 (self.pythons / f"{host}-{module}").write_text(f"#!/bin/sh\necho {shlex.quote(json.dumps(smallest_result(module)))}\n")
         for host, (module, text) in hostile.items():
             self.add_answer(host, module, text)
         tasks = []
-        for module in MODULES:
+        for module in modules:
             run = {
                 f"deeplearning.cluster.{module}": ON_NODES[module],
                 "when": f"module in ['', '{module}']",
@@ -99,7 +107,7 @@ class Cluster(Nodes):
                 },
             }
             tasks += [{"ansible.builtin.debug": {"msg": f"{MARK} {module}"}, "run_once": True}, run]
-        own = ", ".join(f"'{module}': result_{module}" for module in MODULES)
+        own = ", ".join(f"'{module}': result_{module}" for module in modules)
         tasks += [
             {
                 "ansible.builtin.copy": {
@@ -120,15 +128,23 @@ class Cluster(Nodes):
         return [json.loads((self.folder / f"{host}.json").read_text()) for host in HONEST]
 
 
-@pytest.mark.parametrize("callback", [CONCISE, pytest.param("default", marks=pytest.mark.exhaustive)])
-def test_hostile_answers_change_nothing_for_honest_nodes(tmp_path, monkeypatch, callback):
+@pytest.mark.parametrize(
+    ("callback", "hostile"),
+    [
+        pytest.param(CONCISE, SAMPLE, id="sample"),
+        *(pytest.param(name, ANSWERS, id=name, marks=pytest.mark.exhaustive) for name in (CONCISE, "default")),
+    ],
+)
+def test_hostile_answers_change_nothing_for_honest_nodes(tmp_path, monkeypatch, callback, hostile):
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", callback)
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
     for name in ("before", "during"):
         (tmp_path / name).mkdir()
     before, during = (Cluster(tmp_path / name) for name in ("before", "during"))
-    done = before.run_answers({})
+    modules = sorted({module for _name, module, _output in hostile})
+    done = before.run_answers(modules, {})
     assert done.returncode == 0, done.stdout + done.stderr
-    done = during.run_answers({f"bert-evil{number}": (module, output()) for number, (_name, module, output) in enumerate(ANSWERS)})
+    done = during.run_answers(modules, {f"bert-evil{number}": (module, output()) for number, (_name, module, output) in enumerate(hostile)})
     shown = done.stdout + done.stderr
     for expected, found in zip(before.honest(), during.honest()):
         assert without_times(found["results"]) == without_times(expected["results"])
@@ -138,16 +154,20 @@ def test_hostile_answers_change_nothing_for_honest_nodes(tmp_path, monkeypatch, 
     assert re.findall(r"^ {0,2}EVIL.*", shown, re.MULTILINE) == []
     assert "Traceback" not in shown
     assert list(tmp_path.rglob("owned*")) == []
-    assert len(shown) < len(ANSWERS) * 100_000
+    assert len(shown) < len(hostile) * 100_000
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20, "in KiB: the largest process of all runs so far"
     if callback == CONCISE:
+        # A line that is longer than the terminal would continue in the first column.
+        assert [line for line in shown.split("\n") if len(line) > COLUMNS] == []
         parts = re.split(rf"^ *{MARK} ", done.stdout, flags=re.MULTILINE)[1:]
-        lines = {part.split("\n")[0]: len(part.splitlines()) for part in parts if len(part.splitlines()) > 21}
-        assert lines.pop(STATUS) <= 2502 * sum(module == STATUS for _name, module, _output in ANSWERS)
+        # Of each task, at most 20 lines of 1000 characters each, which are folded.
+        most = 20 * (1000 // (COLUMNS - 8) + 1)
+        lines = {part.split("\n")[0]: len(part.splitlines()) for part in parts if len(part.splitlines()) > most}
+        assert lines.pop(STATUS, 0) <= 2 * 2502 * sum(module == STATUS for _name, module, _output in hostile)
         # Four diffs, of 40 lines each.
-        assert lines.pop("worker_metadata", 0) <= 20 + 4 * 43
+        assert lines.pop("worker_metadata", 0) <= most + 4 * 43
         assert lines == {}
-        assert len(re.findall(r"^\[WARNING\]", done.stderr, re.MULTILINE)) <= 20 * len(MODULES)
+        assert len(re.findall(r"^\[WARNING\]", done.stderr, re.MULTILINE)) <= 20 * len(modules)
 
 
 def without_times(results):

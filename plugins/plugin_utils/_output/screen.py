@@ -16,6 +16,7 @@ import threading
 import time
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import folded
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE
 
@@ -34,6 +35,7 @@ class Screen:
         self._display, self._write = display, display.display
         self._process, self._lock = os.getpid(), threading.RLock()
         self._rewrites = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._folds = sys.stdout.isatty() or "COLUMNS" in os.environ
         self._has_progress = False
         self._heading, self._is_headed = "", False
         self._task, self._task_began, self._told = "", time.monotonic(), dict[str, float]()
@@ -161,6 +163,8 @@ class Screen:
 
     def _put(self, text: str, **options: Any) -> None:
         self._written = time.monotonic()
+        if self._folds and options.get("newline", True):
+            text = folded(text, shutil.get_terminal_size().columns)
         try:
             self._write(text, **options)
             sys.stdout.flush()

@@ -96,5 +96,5 @@ def test_numbers_and_names_that_no_host_can_have_are_refused(module, values, pro
 
 
 def test_a_ratio_is_between_0_and_1():
-    with pytest.raises(answers.AnswerError, match="ratio is 1.5, which is not between 0 and 1"):
+    with pytest.raises(answers.AnswerError, match=r"ratio is 1\.5, which is not between 0 and 1"):
         answers._value(1.5, {"type": "float"}, "jobs[0].goodput.ratio")
