@@ -60,7 +60,7 @@ ARGUMENTS_TITLE = "Check the types of the variables"
 WIDTH = 120
 DIFF_LINES = 40
 # Maximum number of different failures, and of different diffs, to show for a task.
-FAILURES, DIFFS = 4, 4
+FAILURES = DIFFS = 4
 # Maximum number of lines for the failures, unreachable hosts and warnings of a task, in this order, because hosts determine their number.
 TASK_LINES = 20
 USE_V = ", use -v to show them"

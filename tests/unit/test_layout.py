@@ -109,6 +109,22 @@ def test_ansible_copies_to_hosts_what_a_program_consists_of(module, program):
     assert {f"module_utils.{name}" for name in program} - reached_from(f"modules.{module}") == set()
 
 
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [
+        ("training_job.supervisor", systemd.PROGRAM),
+        ("training_job.rejoin", health_service.REJOIN_MODULES),
+        ("training_job.lead", queue.PROGRAM),
+        ("training_job.hold", queue.PROGRAM),
+        ("training_job_export.exporter", unit.PROGRAM),
+        ("node_health.service", tuple(health_service.program_modules())),
+    ],
+)
+def test_a_program_contains_everything_that_it_imports(module, program):
+    reached = reached_from(f"module_utils._hosts.{module}") | {f"module_utils._hosts.{module}"}
+    assert {name for name in reached if name.startswith("module_utils.")} - {f"module_utils.{name}" for name in program} == set()
+
+
 def test_nothing_but_a_module_imports_modules():
     assert forbidden(("action", "callback", "inventory", "filter", "lookup", "plugin_utils", "module_utils"), ("modules",)) == {}
 
