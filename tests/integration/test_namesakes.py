@@ -147,9 +147,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-@pytest.mark.parametrize(
-    ("seed", "count"), [(1, 3), *(pytest.param(seed, 8, marks=pytest.mark.exhaustive) for seed in range(2, 97))]
-)
+@pytest.mark.parametrize(("seed", "count"), [(1, 3), *(pytest.param(seed, 8, marks=pytest.mark.exhaustive) for seed in range(2, 97))])
 def test_a_random_sequence_changes_the_cluster_that_is_meant_and_locks_nobody_out(world: World, seed: int, count: int) -> None:
     for number, step in enumerate(steps(seed, count, PLACES, PLAYBOOKS)):
         world.play([step], expected)
