@@ -90,10 +90,25 @@ def test_what_is_to_be_deleted_is_not_asked_about(cloud, run, name):
     ],
 )
 def test_a_quota_that_is_too_small(cloud, run, definition, quotas, change, message):
+    vpc = cloud.client("ec2").create_vpc(CidrBlock="10.21.0.0/16")["Vpc"]["VpcId"]
+    cloud.client("ec2").create_nat_gateway(AvailabilityMode="regional", VpcId=vpc)  # it is in no zone
+    cloud.control.forget_calls()
     cloud.control.set_quotas(quotas)
     with pytest.raises(ModuleFailed, match=message):
         run("cluster", **definition, **change)
     assert all(call["read_only"] for call in cloud.control.calls())
+
+
+def test_a_nat_gateway_counts_until_it_is_deleted(cloud, run, definition):
+    ec2, zone = cloud.client("ec2"), "us-east-1d"
+    vpc = ec2.create_vpc(CidrBlock="10.21.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.21.0.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"]
+    cloud.control.set_delays(nat_gateway=3600)
+    gateway = ec2.create_nat_gateway(SubnetId=subnet, ConnectivityType="private")["NatGateway"]["NatGatewayId"]
+    ec2.delete_nat_gateway(NatGatewayId=gateway)
+    cloud.control.set_quotas({"L-FE5A380F": 1})
+    with pytest.raises(ModuleFailed, match=f"nat: the cluster needs a NAT gateway in {zone}, but 1 of the 1 that the quota"):
+        run("cluster", **definition, zones=[zone])
 
 
 @pytest.mark.parametrize(

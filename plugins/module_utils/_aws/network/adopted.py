@@ -111,8 +111,8 @@ def route_table(cloud: AwsClient, vpc_id: str, subnet_id: str) -> dict[str, Any]
     result has no routes.
     """
     tables = _described(cloud, "describe_route_tables", "RouteTables", "vpc-id", [vpc_id])
-    tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table["Associations"])]
-    main = [table for table in tables if any(item.get("Main") for item in table["Associations"])]
+    tied = [table for table in tables if any(item.get("SubnetId") == subnet_id for item in table.get("Associations", []))]
+    main = [table for table in tables if any(item.get("Main") for item in table.get("Associations", []))]
     return next(iter([*tied, *main]), {"RouteTableId": "", "Routes": []})
 
 

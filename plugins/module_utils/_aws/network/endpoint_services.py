@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
@@ -30,6 +31,11 @@ def _with(cloud: AwsClient, endpoint_type: str) -> dict[str, dict[str, Any]]:
     services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
     offering = [item for item in services if any(kind["ServiceType"] == endpoint_type for kind in item["ServiceType"])]
     return {short_name(item["ServiceName"], cloud.region): item for item in offering}
+
+
+def service_of(endpoint: Mapping[str, Any], region: str) -> str:
+    """Return the short name of an endpoint's service, or an empty string for an endpoint of VPC Lattice, which has no service."""
+    return short_name(endpoint.get("ServiceName", ""), region)
 
 
 def short_name(service: str, region: str) -> str:

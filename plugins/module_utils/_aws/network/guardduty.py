@@ -8,9 +8,10 @@ GuardDuty does not delete these resources. https://docs.aws.amazon.com/guardduty
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, AwsClient, tag_dict
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import security_groups, vpc_endpoints
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import network_kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
@@ -20,13 +21,19 @@ ENDPOINT, GROUP = "guardduty_endpoint", "guardduty_security_group"
 
 
 def read(cloud: AwsClient, vpc_id: str) -> Iterator[Found]:
-    """Yield the resources of GuardDuty in a VPC."""
-    managed = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": "tag-key", "Values": [TAG]}]
+    """Yield the resources of GuardDuty in a VPC. Resources with the cluster's tag belong to the cluster, whatever other tags they have."""
+    managed = [{"Name": "vpc-id", "Values": [vpc_id]}, {"Name": f"tag:{TAG}", "Values": ["true"]}]
     for endpoint in cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=managed):
-        if not vpc_endpoints.endpoint_is_gone(endpoint):
-            yield Found(Address(ENDPOINT, endpoint["VpcEndpointId"]), endpoint["VpcEndpointId"], {"service": endpoint["ServiceName"]})
+        id_ = endpoint["VpcEndpointId"]
+        if not vpc_endpoints.endpoint_is_gone(endpoint) and not _is_own(cloud, endpoint):
+            yield Found(Address(ENDPOINT, id_), id_, {"vpc": vpc_id, "service": endpoint.get("ServiceName")})
     for group in cloud.retrieve("ec2", "describe_security_groups", "SecurityGroups", Filters=managed):
-        yield Found(Address(GROUP, group["GroupId"]), group["GroupId"], {"name": group["GroupName"]})
+        if not _is_own(cloud, group):
+            yield Found(Address(GROUP, group["GroupId"]), group["GroupId"], {"vpc": vpc_id, "name": group["GroupName"]})
+
+
+def _is_own(cloud: AwsClient, item: Mapping[str, Any]) -> bool:
+    return tag_dict(item["Tags"]).get(CLUSTER_TAG) == cloud.cluster
 
 
 def _never(cloud: AwsClient, address: Address, properties: Properties) -> Found:

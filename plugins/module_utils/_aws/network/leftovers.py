@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
 
 
-def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], **arguments: Any) -> None:
+def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], vpc_id: str, **arguments: Any) -> None:
     """Delete a VPC, subnet or security group, and retry while it is in use. `place` is the EC2 filter for network interfaces that use it.
 
     Raises ClusterError at once if resources that do not belong to the cluster use it, because AWS does not remove such resources.
@@ -31,7 +31,7 @@ def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], *
         try:
             return call(**arguments)
         except ClientError as error:
-            others = _of_others(cloud, place) if error_code(error) == "DependencyViolation" else []
+            others = _of_others(cloud, place, vpc_id) if error_code(error) == "DependencyViolation" else []
             if not others:
                 raise
             raise ClusterError(
@@ -42,7 +42,7 @@ def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], *
     cloud.once_unused(attempt, **arguments)
 
 
-def _of_others(cloud: AwsClient, place: tuple[str, str]) -> list[str]:
+def _of_others(cloud: AwsClient, place: tuple[str, str], vpc_id: str) -> list[str]:
     """Return the names of resources without the cluster's tag.
 
     Network interfaces without an instance are omitted. They may belong to a service that will remove them, such as EFS.
@@ -53,12 +53,12 @@ def _of_others(cloud: AwsClient, place: tuple[str, str]) -> list[str]:
 
     return [
         name
-        for item, name in _described(cloud, *place)
+        for item, name in _described(cloud, *place, vpc_id)
         if tag_dict(item.get("Tags", item.get("TagSet", []))).get(CLUSTER_TAG) != cloud.cluster and not removed_later(item)
     ]
 
 
-def _described(cloud: AwsClient, filter_name: str, value: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _described(cloud: AwsClient, filter_name: str, value: str, vpc_id: str) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the resources in a VPC, subnet or security group that AWS does not delete with it, and their names for messages."""
     in_vpc = filter_name == VPC_ID
     for operation, key, own_filter, named in KINDS if in_vpc else KINDS[:1]:
@@ -68,7 +68,8 @@ def _described(cloud: AwsClient, filter_name: str, value: str) -> Iterator[tuple
             if name:
                 yield item, name
     # EC2 has no filter for the subnets and groups of endpoints
-    for endpoint in () if in_vpc else cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints"):
+    here = [{"Name": VPC_ID, "Values": [vpc_id]}]
+    for endpoint in () if in_vpc else cloud.retrieve("ec2", "describe_vpc_endpoints", "VpcEndpoints", Filters=here):
         name = _endpoint(endpoint)
         if name and value in (*endpoint.get("SubnetIds", ()), *(group["GroupId"] for group in endpoint.get("Groups", ()))):
             yield endpoint, name
@@ -89,11 +90,14 @@ def _group(item: Mapping[str, Any]) -> str | None:
 
 
 def _route_table(item: Mapping[str, Any]) -> str | None:
-    return None if any(each.get("Main") for each in item["Associations"]) else f"route table {_named(item, 'RouteTableId')}"
+    return None if any(each.get("Main") for each in item.get("Associations", [])) else f"route table {_named(item, 'RouteTableId')}"
 
 
 def _endpoint(item: Mapping[str, Any]) -> str | None:
-    return None if item["State"].lower() in ("deleted", "deleting") else f"endpoint {item['VpcEndpointId']} of {item['ServiceName']}"
+    """Return the name of an endpoint. An endpoint of VPC Lattice has the ARN of a resource or a service network in place of a service."""
+    targets = (item.get(name) for name in ("ServiceName", "ResourceConfigurationArn", "ServiceNetworkArn", "VpcEndpointType"))
+    is_gone = item["State"].lower() in ("deleted", "deleting")
+    return None if is_gone else f"endpoint {item['VpcEndpointId']} of {next(filter(None, targets), 'an unknown type')}"
 
 
 def _internet_gateway(item: Mapping[str, Any]) -> str:
@@ -115,7 +119,7 @@ KINDS: tuple[tuple[str, str, str, Callable[[Mapping[str, Any]], str | None]], ..
 
 def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
     """Return the names of all resources in a VPC that AWS does not delete together with the VPC."""
-    return [name for _item, name in _described(cloud, VPC_ID, vpc_id)]
+    return [name for _item, name in _described(cloud, VPC_ID, vpc_id, vpc_id)]
 
 
 def tagged(cloud: AwsClient) -> list[str]:

@@ -98,7 +98,7 @@ def _change_rules(cloud: AwsClient, operation: str, group_id: str, rules: frozen
 
 
 def delete(cloud: AwsClient, found: Found) -> None:
-    leftovers.delete(cloud, cloud.ec2.delete_security_group, ("group-id", found.id), GroupId=found.id)
+    leftovers.delete(cloud, cloud.ec2.delete_security_group, ("group-id", found.id), found.properties["vpc"], GroupId=found.id)
 
 
 KIND = network_kind(

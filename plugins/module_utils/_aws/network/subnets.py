@@ -47,7 +47,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    leftovers.delete(cloud, cloud.ec2.delete_subnet, ("subnet-id", found.id), SubnetId=found.id)
+    leftovers.delete(cloud, cloud.ec2.delete_subnet, ("subnet-id", found.id), found.properties["vpc"], SubnetId=found.id)
 
 
 KIND = network_kind(

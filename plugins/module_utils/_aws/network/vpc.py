@@ -58,7 +58,7 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    leftovers.delete(cloud, cloud.ec2.delete_vpc, ("vpc-id", found.id), VpcId=found.id)
+    leftovers.delete(cloud, cloud.ec2.delete_vpc, ("vpc-id", found.id), found.id, VpcId=found.id)
 
 
 OF_GUARDDUTY = ("guardduty_endpoint", "guardduty_security_group")

@@ -55,7 +55,7 @@ def quotas(cloud: AwsClient, service: str) -> list[Quota] | None:
         if error_code(error) not in ("AccessDenied", "AccessDeniedException"):
             raise
         return None
-    return [Quota(item["QuotaCode"], item["QuotaName"], item["Value"]) for item in listed]
+    return [Quota(item["QuotaCode"], item["QuotaName"], item["Value"]) for item in listed if "Value" in item]
 
 
 def families(name: str, market: str) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ class VpcQuota(QuotaValidator):
             return
         # VPCs that other accounts share with this account do not count toward the quota
         account = request.cloud.client("sts").get_caller_identity()["Account"]
-        own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item["OwnerId"] == account]
+        own = [item for item in request.cloud.retrieve_once("ec2", "describe_vpcs", "Vpcs") if item.get("OwnerId") == account]
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (
@@ -268,11 +268,11 @@ class NatGatewayQuota(QuotaValidator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if not self.needed(request, found):
             return
-        alive = {"Name": "state", "Values": ["pending", "available"]}
+        alive = {"Name": "state", "Values": ["pending", "available", "deleting"]}
         gateways = request.cloud.retrieve_once("ec2", "describe_nat_gateways", "NatGateways", Filter=[alive])
         subnets = request.cloud.retrieve_once("ec2", "describe_subnets", "Subnets")
         zones = {item["SubnetId"]: item["AvailabilityZone"] for item in subnets}
-        used = Counter(zones.get(item["SubnetId"]) for item in gateways)
+        used = Counter(zones[item["SubnetId"]] for item in gateways if item.get("SubnetId") in zones)  # regional gateways have no subnet
         for zone in self._zones(request, found):
             exceeded = self._exceeded(request.cloud, NAT_GATEWAYS, used[zone], 1)
             if exceeded:

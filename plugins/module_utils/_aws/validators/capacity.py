@@ -179,7 +179,7 @@ def _reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[st
         for item in described_all
         if item.get("InstanceMatchCriteria") == "open"
         and item["InstanceType"] == alternative.instance_type
-        and item["AvailabilityZone"] in alternative.zones
+        and item.get("AvailabilityZone") in alternative.zones
     ]
 
 

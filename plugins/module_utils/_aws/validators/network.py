@@ -243,7 +243,7 @@ def _unreachable(request: Request, subnet: Found, services: Iterable[str]) -> li
     reached = set(request.options.get("interface_endpoints") or [])
     for endpoint in adopted.endpoints(cloud, vpc_id):
         if endpoint["VpcEndpointType"] != "Gateway" or table["RouteTableId"] in endpoint.get("RouteTableIds", []):
-            reached.add(endpoint_services.short_name(endpoint["ServiceName"], cloud.region))
+            reached.add(endpoint_services.service_of(endpoint, cloud.region))
     return [name for name in services if name not in reached]
 
 
@@ -401,7 +401,7 @@ class InterfaceEndpoints(Validator):
             return
         own = {item.id for item in found if item.address.kind == "vpc_endpoint"}
         for endpoint in adopted.endpoints(request.cloud, request.options["vpc_id"]):
-            name = endpoint_services.short_name(endpoint["ServiceName"], request.cloud.region)
+            name = endpoint_services.service_of(endpoint, request.cloud.region)
             foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
             if foreign and name in request.options["interface_endpoints"]:
                 yield f"interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."

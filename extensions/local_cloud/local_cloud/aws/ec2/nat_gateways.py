@@ -1,13 +1,15 @@
-"""NAT gateways that take time to become available and to be deleted."""
+"""NAT gateways that take time to become available and to be deleted, and regional NAT gateways of other people."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend, nat_gateways
+from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.nat_gateways import NatGateway
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import generic_filter
@@ -80,6 +82,20 @@ class DelayedNatGateway(NatGateway):
             backend.delete_network_interface(self._eni.id)
 
 
+class RegionalNatGateway(TaggedEC2Resource):
+    """A NAT gateway of a VPC, which is in no subnet. It is available and deleted immediately."""
+
+    connectivity_type, availability_mode, client_token = "public", "regional", None
+
+    def __init__(self, backend: EC2Backend, vpc_id: str) -> None:
+        self.ec2_backend: Any = backend
+        self.id = self.nat_gateway_id = nat_gateways.random_nat_gateway_id()
+        self.vpc_id, self.state, self.create_time = vpc_id, "available", utcnow()
+
+    def start_deletion(self) -> None:
+        self.state = "deleted"
+
+
 nat_gateways.NatGateway = DelayedNatGateway  # type: ignore[misc]
 
 
@@ -108,6 +124,10 @@ def create_nat_gateway(self: EC2Response) -> ActionResult:
     for address in self.ec2_backend.addresses:
         if address.allocation_id == self._get_param("AllocationId") and address.association_id:
             raise EC2ClientError("Resource.AlreadyAssociated", f"Elastic IP address [{address.allocation_id}] is already associated")
+    if self._get_param("AvailabilityMode") == "regional":
+        regional = RegionalNatGateway(self.ec2_backend, self.ec2_backend.get_vpc(self._get_param("VpcId")).id)
+        self.ec2_backend.nat_gateways[regional.id] = regional
+        return ActionResult({"NatGateway": regional, "ClientToken": token})
     result = moto_create_nat_gateway(self)
     list(self.ec2_backend.nat_gateways.values())[-1].client_token = token
     return result

@@ -14,7 +14,7 @@ from ..capacity import SPOT
 from ..context import CLOUD
 from ..override import check_before
 from ..servicequotas.quotas import ADDRESSES, NAT_GATEWAYS, VCPUS, VPCS, Quota
-from . import nat_gateways  # noqa: F401  # this module's create_nat_gateway is checked below
+from . import nat_gateways  # this module's create_nat_gateway is checked below
 
 VCPU_EXCEEDED = (
     "You have requested more vCPU capacity than your current vCPU limit of {limit:.0f} allows for the instance bucket that the specified "
@@ -63,8 +63,11 @@ def _check_vpcs(response: EC2Response) -> None:
 
 def _check_nat_gateways(response: EC2Response) -> None:
     backend, token = response.ec2_backend, response._get_param("ClientToken")
+    if response._get_param("AvailabilityMode") == "regional":
+        return
     zone = backend.get_subnet(response._get_param("SubnetId")).availability_zone
-    alive = [each for each in backend.nat_gateways.values() if each.state in ("pending", "available")]
+    zonal = [each for each in backend.nat_gateways.values() if isinstance(each, nat_gateways.NatGateway)]
+    alive = [each for each in zonal if each.state in ("pending", "available", "deleting")]
     if token and any(each.client_token == token for each in alive):
         return
     if sum(1 for each in alive if backend.get_subnet(each.subnet_id).availability_zone == zone) >= NAT_GATEWAYS.value:

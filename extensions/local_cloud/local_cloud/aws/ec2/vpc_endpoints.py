@@ -1,4 +1,4 @@
-"""VPC endpoints of the types Interface and Gateway."""
+"""VPC endpoints of the types Interface and Gateway, and endpoints for VPC Lattice, which have no service."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ WITH_GATEWAY = ("s3", "dynamodb")
 COMMON, IN_CHINA = "com.amazonaws", "cn.com.amazonaws"
 PREFIXES = {"aws-cn": IN_CHINA, "aws-eusc": "eu.amazonaws"}
 
+moto_create_vpc_endpoint = EC2Response.create_vpc_endpoint
 moto_filter_services = VPCBackend._filter_endpoint_services
 
 
@@ -153,6 +154,19 @@ class Endpoint(VPCEndPoint):
         self.subnet_ids, self.network_interface_ids = list(self.interfaces), list(self.interfaces.values())
 
 
+class LatticeEndpoint(VPCEndPoint):
+    """An endpoint of the type Resource or ServiceNetwork. It is available and deleted immediately, and has no network interfaces."""
+
+    def __init__(self, backend: EC2Backend, vpc_id: str, kind: str, subnets: list[str]) -> None:
+        super().__init__(backend, random_vpc_ep_id(), vpc_id, None, kind, None, [], subnets)  # type: ignore[arg-type]
+        self.vpc_endpoint_id = self.id
+        self.resource_configuration_arn: str | None = None
+        self.service_network_arn: str | None = None
+
+    def start_deletion(self) -> None:
+        del self.ec2_backend.vpc_end_points[self.id]
+
+
 @override(EC2Backend)
 def create_vpc_endpoint(
     self: Any,
@@ -187,6 +201,22 @@ def create_vpc_endpoint(
     endpoint.add_routes(route_table_ids)
     endpoint.add_tags(tags or {})
     return endpoint
+
+
+def _create_vpc_endpoint(self: EC2Response) -> ActionResult:
+    kind = self._get_param("VpcEndpointType")
+    if kind not in ("Resource", "ServiceNetwork"):
+        return moto_create_vpc_endpoint(self)
+    backend: Any = self.ec2_backend
+    subnets = self._get_param("SubnetIds", [])
+    endpoint = LatticeEndpoint(backend, backend.get_vpc(self._get_param("VpcId")).id, kind, subnets)  # type: ignore[abstract]
+    endpoint.resource_configuration_arn = self._get_param("ResourceConfigurationArn")
+    endpoint.service_network_arn = self._get_param("ServiceNetworkArn")
+    backend.vpc_end_points[endpoint.id] = endpoint
+    return ActionResult({"VpcEndpoint": endpoint})
+
+
+EC2Response.create_vpc_endpoint = _create_vpc_endpoint  # type: ignore[method-assign]
 
 
 @override(EC2Response)

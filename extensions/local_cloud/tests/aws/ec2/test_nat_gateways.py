@@ -62,3 +62,11 @@ def test_private_nat_gateways_one_per_zone(account: Account) -> None:
 def test_unknown_nat_gateway(account: Account) -> None:
     refused(lambda: account.ec2.describe_nat_gateways(NatGatewayIds=["nat-00000000000000000"]), "NatGatewayNotFound")
     refused(lambda: account.ec2.delete_nat_gateway(NatGatewayId="nat-00000000000000000"), "NatGatewayNotFound")
+
+
+def test_a_regional_nat_gateway_is_in_no_subnet(account: Account, network: Network) -> None:
+    created = account.ec2.create_nat_gateway(AvailabilityMode="regional", VpcId=network.vpc)["NatGateway"]
+    found = account.ec2.describe_nat_gateways(NatGatewayIds=[created["NatGatewayId"]])["NatGateways"][0]
+    assert (found["VpcId"], found["AvailabilityMode"], "SubnetId" in found) == (network.vpc, "regional", False)
+    account.ec2.delete_nat_gateway(NatGatewayId=created["NatGatewayId"])
+    assert nat_state(account, created["NatGatewayId"]) == "deleted"

@@ -178,3 +178,15 @@ def test_they_outlive_the_server(account: Account, vpc: str, cloud: AwsApi, tmp_
     wait_until(lambda: state(account, kept["VpcEndpointId"]) == "available")
     wait_until(lambda: [each["NetworkInterfaceId"] for each in interfaces(account, vpc)] == kept["NetworkInterfaceIds"])
     assert state(account, deleted["VpcEndpointId"]) == "gone"
+
+
+def test_an_endpoint_of_vpc_lattice_has_no_service(account: Account, vpc: str) -> None:
+    configuration = "arn:aws:vpc-lattice:us-east-1:123456789012:resourceconfiguration/rcfg-0123456789abcdef0"
+    request = {"VpcEndpointType": "Resource", "ResourceConfigurationArn": configuration}
+    created = account.ec2.create_vpc_endpoint(VpcId=vpc, **request)["VpcEndpoint"]["VpcEndpointId"]
+    found = described(account, created)
+    assert found
+    assert {name: found[name] for name in request} == request
+    assert not {"ServiceName", "ServiceNetworkArn"} & found.keys()
+    account.ec2.delete_vpc_endpoints(VpcEndpointIds=[created])
+    assert state(account, created) == "gone"
