@@ -16,6 +16,14 @@ from permissions import Operators, operators
 
 __all__ = ["operators"]
 
+
+@pytest.fixture(params=["fresh reads", "stale reads"], autouse=True)
+def reads(cloud: LocalCloud, request: pytest.FixtureRequest) -> None:
+    """With stale reads, the first read of a parameter after each change returns the previous state."""
+    if request.param == "stale reads":
+        cloud.control.read_stale_parameters()
+
+
 Run = Callable[..., dict[str, Any]]
 
 
@@ -60,6 +68,7 @@ def test_only_the_key_that_belongs_to_the_private_key_is_right(cloud: LocalCloud
     else:
         value = {"another key": other, "a key in addition": f"{own}\n{other}", "no key": "x"}[change]
         ssm.put_parameter(Name=parameter, Value=value, Type="String", Overwrite=True)
+        ssm.get_parameter(Name=parameter)  # later reads are not stale
     assert run("ssh_authority", cluster=name, check=True)["changed"]
     assert run("ssh_authority", cluster=name)["changed"]
     assert published(cloud, name) == [own]
@@ -73,10 +82,11 @@ def test_a_key_that_another_run_replaces_meanwhile_is_the_one_that_is_published(
     cloud.client("ssm").delete_parameter(Name=f"/deeplearning/{name}/ssh-authority-public-key")
     write, rotated = parameter.write, []
 
-    def after_a_rotation(client: Any, keys: list[str]) -> None:
+    def after_a_rotation(client: Any, keys: list[str]) -> int:
         if not rotated:
-            rotated.append(authority.public_key(authority.replace(client, None, "Standard"), name))
-        write(client, keys)
+            rotated.append(authority.public_key(authority.replace(client, None, "Standard").private_key, name))
+            authority.read(client)  # the other run publishes the key
+        return write(client, keys)
 
     monkeypatch.setattr(parameter, "write", after_a_rotation)
     run("ssh_authority", cluster=name)

@@ -184,6 +184,10 @@ class Control:
         """Let GuardDuty Runtime Monitoring add an endpoint and a security group to the VPC of each new instance."""
         self._ask("PUT", "guardduty", True)
 
+    def read_stale_parameters(self) -> None:
+        """Let the first GetParameter after each PutParameter return the previous state. Parameter Store is eventually consistent."""
+        self._ask("PUT", "stale_parameters", True)
+
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
         """Create a Capacity Block and return its ID.
 

@@ -103,8 +103,8 @@ class AwsApi:
         with CLOUD.lock:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
-            CLOUD.monitored_by_guardduty = False
-            for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches):
+            CLOUD.monitored_by_guardduty = CLOUD.reads_stale_parameters = False
+            for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches, CLOUD.unread_parameters):
                 settings.clear()
             retry_all()
 

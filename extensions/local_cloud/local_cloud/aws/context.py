@@ -39,6 +39,9 @@ class CloudState:
         self.quotas: dict[str, float] = {}
         self.failing_launches: Counter[str] = Counter()
         self.monitored_by_guardduty = False
+        self.reads_stale_parameters = False
+        self.unread_parameters: set[str] = set()
+        """Names of parameters that have changed since the last read. The next read returns the state before the last change."""
         self.clock = Clock()
         self.latest_public = 0
         self.tagged_at: dict[str, float] = {}

@@ -24,6 +24,7 @@ POST   suspend   {"group": name, "process": name}          suspend a process as 
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
 PUT    guardduty true                    let GuardDuty add an endpoint and a security group to the VPCs of new instances; false: no longer
+PUT    stale_parameters true              let the first GetParameter after each PutParameter return the previous state; false: no longer
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
 POST   reset                             clear calls, faults, limits, prices, quotas, GuardDuty, and changed delays; resources are kept
 """
@@ -112,6 +113,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
         ("PUT", "guardduty"): lambda: _do(_monitor, data),
+        ("PUT", "stale_parameters"): lambda: _do(_read_stale_parameters, data),
         ("GET", "delays"): lambda: asdict(CLOUD.delays),
         ("PUT", "delays"): lambda: _do(_set_delays, data),
         ("DELETE", "delays"): lambda: _do(_forget_delays),
@@ -178,6 +180,10 @@ def _suspend(name: str, process: str) -> None:
 
 def _monitor(enabled: bool) -> None:
     CLOUD.monitored_by_guardduty = enabled
+
+
+def _read_stale_parameters(enabled: bool) -> None:
+    CLOUD.reads_stale_parameters = enabled
 
 
 def _interrupt(identifier: str, notice: float) -> None:

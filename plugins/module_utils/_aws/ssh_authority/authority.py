@@ -27,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.visibility import wait_for_version
 
 try:
     from cryptography.hazmat.primitives import serialization
@@ -66,11 +67,16 @@ def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
     return Stored(str(parameter["Value"]), parameter["Version"])
 
 
-def create(cloud: AwsClient, kms_key: str | None) -> str:
+def read_visible(cloud: AwsClient, least: int, version: int | None = None) -> Stored:
+    """Return the latest version, or the given one, as soon as it is visible. The result has at least the version `least`."""
+    return wait_for_version(cloud, parameter_name(cloud.cluster), least, partial(read, cloud, version))
+
+
+def create(cloud: AwsClient, kms_key: str | None) -> Stored:
     """Store a new private key and return it. If another run has just stored a key, return that key instead."""
     private_key = generate()
     try:
-        _put(
+        version = _put(
             cloud,
             kms_key,
             Description=f"SSH certificate authority of the training cluster {cloud.cluster}",
@@ -82,30 +88,26 @@ def create(cloud: AwsClient, kms_key: str | None) -> str:
     except ClientError as error:
         if error_code(error) != "ParameterAlreadyExists":
             raise
-        existing = read(cloud)
-        if not existing:
-            raise
-        return existing.private_key
-    return private_key
+        return read_visible(cloud, 1)
+    return Stored(private_key, version)
 
 
-def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> str:
+def replace(cloud: AwsClient, kms_key: str | None, tier: str) -> Stored:
     """Replace the stored private key with a new one and return the new key. The parameter's tags do not change."""
     private_key = generate()
-    overwrite(cloud, private_key, kms_key, tier)
-    return private_key
+    return Stored(private_key, overwrite(cloud, private_key, kms_key, tier))
 
 
-def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> str:
+def encrypt_again(cloud: AwsClient, stored: Stored, kms_key: str, tier: str) -> Stored:
     """Re-encrypt the stored private key with a different KMS key, and return the private key.
 
     If another run replaces the private key in the meantime, keep the newer private key.
     """
     while True:
         version = overwrite(cloud, stored.private_key, kms_key, tier)
-        other = None if version == stored.version + 1 else read(cloud, version - 1)
-        if other is None or other.private_key == stored.private_key:
-            return stored.private_key
+        other = stored if version in (1, stored.version + 1) else read_visible(cloud, version - 1, version - 1)
+        if other.private_key == stored.private_key:
+            return Stored(stored.private_key, version)
         stored = other._replace(version=version)
 
 
@@ -164,47 +166,45 @@ def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
         module.exit_json(changed=True, public_key=KNOWN_AFTER_APPLY)
     if encrypts and not rotates:
         _warn_of_history(module, cloud, before)
-    private_key = _store(cloud, stored, key, tier, rotates=rotates, encrypts=encrypts and not module.check_mode)
-    publishes = publish(cloud, purge_previous=module.params["purge_previous"], check_mode=module.check_mode)
+    current = _store(cloud, stored, key, tier, rotates=rotates, encrypts=encrypts and not module.check_mode)
+    publishes = publish(cloud, current, purge_previous=module.params["purge_previous"], check_mode=module.check_mode)
     changed = any((stored is None, encrypts, rotates, publishes))
-    module.exit_json(changed=changed, public_key=public_key(private_key, cloud.cluster), private_key=private_key)
+    module.exit_json(changed=changed, public_key=public_key(current.private_key, cloud.cluster), private_key=current.private_key)
     raise AssertionError("exit_json returned")
 
 
-def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> str:
+def _store(cloud: AwsClient, stored: Stored | None, key: str | None, tier: str, *, rotates: bool, encrypts: bool) -> Stored:
     """Create, rotate or re-encrypt the private key if necessary, and return the key."""
     if stored is None:
         return create(cloud, key)
     if rotates:
         return replace(cloud, key, tier)
-    return encrypt_again(cloud, stored, str(key), tier) if encrypts else stored.private_key
+    return encrypt_again(cloud, stored, str(key), tier) if encrypts else stored
 
 
-def publish(cloud: AwsClient, *, purge_previous: bool, check_mode: bool) -> bool:
-    """Make the published public keys match the stored private key, and return whether they differed.
+def publish(cloud: AwsClient, stored: Stored, *, purge_previous: bool, check_mode: bool) -> bool:
+    """Make the published public keys match the private key `stored`, and return whether they differed.
 
     A published previous key stays until `purge_previous`, because nodes may still have certificates of the previous authority. If another
     run replaces the private key in the meantime, publish the newer public key.
     """
-    changed = False
-    while stored := read(cloud):
-        found, current = published.read(cloud), public_key(stored.private_key, cloud.cluster)
+    changed, written = False, 0
+    while True:
+        stored = read_visible(cloud, stored.version)
+        found, current = published.read(cloud, written), public_key(stored.private_key, cloud.cluster)
         keeps = not purge_previous and found not in ([], [current])
         previous = _previous_key(cloud, stored.version) if keeps else ""
         wanted = [current, previous] if previous in found and previous != current else [current]
         if found == wanted:
-            break
-        changed = True
+            return changed
         if check_mode:
-            break
-        published.write(cloud, wanted)
-    return changed
+            return True
+        changed, written = True, published.write(cloud, wanted)
 
 
 def _previous_key(cloud: AwsClient, version: int) -> str:
     """Return the public key that belongs to the version before `version`, or an empty string if there is no such version."""
-    previous = read(cloud, version - 1) if version > 1 else None
-    return public_key(previous.private_key, cloud.cluster) if previous else ""
+    return public_key(read_visible(cloud, version - 1, version - 1).private_key, cloud.cluster) if version > 1 else ""
 
 
 def _warn_of_kept_key(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> None:

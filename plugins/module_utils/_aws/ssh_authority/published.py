@@ -9,6 +9,8 @@ still have certificates of the previous authority.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
     CLUSTER_TAG,
     COMPONENT_TAG,
@@ -19,27 +21,43 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import public_parameter_name
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.visibility import wait_for_version
 
 
-def read(cloud: AwsClient) -> list[str]:
-    """Return the lines of the parameter, or an empty list if it does not exist. Others may have changed the parameter."""
+class Published(NamedTuple):
+    """The lines of the parameter, and its version, which is 0 if the parameter does not exist."""
+
+    keys: list[str]
+    version: int
+
+
+def read(cloud: AwsClient, version: int = 0) -> list[str]:
+    """Return the lines of the parameter, or an empty list if it does not exist. Others may have changed the parameter.
+
+    Wait until at least the given version is visible.
+    """
+    return wait_for_version(cloud, public_parameter_name(cloud.cluster), version, lambda: _read(cloud)).keys
+
+
+def _read(cloud: AwsClient) -> Published:
     try:
         parameter = cloud.ssm.get_parameter(Name=public_parameter_name(cloud.cluster))["Parameter"]
     except ClientError as error:
         if is_missing(error):
-            return []
+            return Published([], 0)
         raise
-    return str(parameter["Value"]).splitlines()
+    return Published(str(parameter["Value"]).splitlines(), parameter["Version"])
 
 
-def write(cloud: AwsClient, keys: list[str]) -> None:
-    """Create or overwrite the parameter. SSM accepts tags only for a new parameter."""
+def write(cloud: AwsClient, keys: list[str]) -> int:
+    """Create or overwrite the parameter, and return its version. SSM accepts tags only for a new parameter."""
     arguments = {"Name": public_parameter_name(cloud.cluster), "Type": "String", "Value": "\n".join(keys)}
     tags = tag_list({CLUSTER_TAG: cloud.cluster, COMPONENT_TAG: "ssh_trust"})
     description = f"Public key of the SSH certificate authority of the training cluster {cloud.cluster}"
     try:
-        cloud.ssm.put_parameter(**arguments, Description=description, Tags=tags)
+        answer = cloud.ssm.put_parameter(**arguments, Description=description, Tags=tags)
     except ClientError as error:
         if error_code(error) != "ParameterAlreadyExists":
             raise
-        cloud.ssm.put_parameter(**arguments, Overwrite=True)
+        answer = cloud.ssm.put_parameter(**arguments, Overwrite=True)
+    return int(answer["Version"])

@@ -9,6 +9,7 @@ from moto.ec2.models import ec2_backends
 from moto.ssm.exceptions import SSMException
 from moto.ssm.models import Parameter, ParameterDict, SimpleSystemManagerBackend
 
+from ..context import CLOUD
 from ..ec2.images import Release, releases
 from ..kms.keys import usable_key
 from ..override import override
@@ -18,6 +19,7 @@ TYPE_MISMATCH = (
     "type to a SecureString type. You must create a new, unique parameter."
 )
 
+moto_get_parameter = SimpleSystemManagerBackend.get_parameter
 moto_put_parameter = SimpleSystemManagerBackend.put_parameter
 moto_check_loading_status = ParameterDict._check_loading_status
 
@@ -34,7 +36,27 @@ def put_parameter(self: SimpleSystemManagerBackend, *args: Any, **kwargs: Any) -
     identifier = bound["keyid"]
     if identifier and usable_key(self.account_id, self.region_name, identifier) is None:
         raise SSMException("InvalidKeyId", f"The key {identifier} cannot be found, or is not enabled. (Service: AWSKMS)")
-    return moto_put_parameter(self, *args, **kwargs)
+    parameter = moto_put_parameter(self, *args, **kwargs)
+    if CLOUD.reads_stale_parameters:
+        CLOUD.unread_parameters.add(parameter.name)
+    return parameter
+
+
+@override(SimpleSystemManagerBackend)
+def get_parameter(self: SimpleSystemManagerBackend, name: str) -> Parameter | None:
+    """Return a parameter. If reads are stale, the first read after a change returns the state before the change."""
+    own_name = self._strip_parameter_arn(name).split(":")[0]
+    if own_name not in CLOUD.unread_parameters:
+        return moto_get_parameter(self, name)
+    CLOUD.unread_parameters.remove(own_name)
+    versions = self._parameters[own_name]
+    if len(versions) < 2:
+        return None
+    newest = versions.pop()
+    try:
+        return moto_get_parameter(self, name)
+    finally:
+        versions.append(newest)
 
 
 @override(ParameterDict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from local_cloud.testing import Control
 
 from ..conftest import AMI_PARAMETERS, Account, refused
 
@@ -69,3 +70,16 @@ def test_the_type_of_a_parameter_cannot_change(account: Account, before: str, af
     ssm.put_parameter(Name=name, Value="c", Overwrite=True)
     found = ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]
     assert (found["Type"], found["Value"]) == (before, "c")
+
+
+def test_the_first_read_after_a_change_can_be_stale(account: Account, control: Control) -> None:
+    ssm, name = account.client("ssm"), f"/{account.name()}"
+    control.read_stale_parameters()
+    ssm.put_parameter(Name=name, Value="first", Type="String")
+    refused(lambda: ssm.get_parameter(Name=name), "ParameterNotFound")
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] == "first"
+    ssm.put_parameter(Name=name, Value="second", Type="String", Overwrite=True)
+    assert [ssm.get_parameter(Name=name)["Parameter"]["Version"] for _read in range(2)] == [1, 2]
+    ssm.put_parameter(Name=name, Value="third", Type="String", Overwrite=True)
+    refused(lambda: ssm.get_parameter(Name=f"{name}:3"), "ParameterVersionNotFound")
+    assert ssm.get_parameter(Name=f"{name}:3")["Parameter"]["Value"] == "third"
