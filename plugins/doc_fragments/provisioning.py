@@ -612,7 +612,8 @@ options:
     description:
       - Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user)
         must match the operating system.
-      - The default is the newest Ubuntu release that is available with the newest version of the framework.
+      - The default is the newest Ubuntu release up to V(ubuntu-24.04) that is available with the newest version
+        of the framework.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_update:
@@ -1542,7 +1543,8 @@ options:
     description:
       - Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user)
         must match the operating system.
-      - The default is the newest Ubuntu release that is available with the newest version of the framework.
+      - The default is the newest Ubuntu release up to V(ubuntu-24.04) that is available with the newest version
+        of the framework.
       - Changing this option replaces the nodes, which requires O(replace_nodes).
     type: str
   image_update:

@@ -205,6 +205,7 @@ def test_an_image_is_looked_up_once(cloud, run, definition, name):
         ("c5.large", None, "x86_64/oss-nvidia-driver-gpu-pytorch-2.9-ubuntu-24.04"),
         ("c5.large", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
         ("p6-b300.48xlarge", "base", "x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
+        ("c6g.large", "base", "arm64/base-oss-nvidia-driver-gpu-ubuntu-24.04"),
         ("c6g.large", "pytorch-2.7", "arm64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04"),
     ],
 )
@@ -218,6 +219,15 @@ def test_images_by_framework(cloud, run, definition, tmp_path, instance_type, fr
     start = f"Newest Deep Learning AMI for {framework or 'pytorch'}: "
     (line,) = [line for line in told.read_text().splitlines() if line.startswith(start)]
     assert line.endswith(f"for {'-'.join(parameter.rsplit('-', 2)[1:])}, {expected}")
+
+
+def test_a_system_that_is_newer_than_the_tested_ones_must_be_chosen(cloud, run, definition):
+    parameter = "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-ubuntu-26.04/latest/ami-id"
+    expected = cloud.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+    options = {**definition, "instance_type": "c6g.large", "image_parameter": None, "image_framework": "base", "image_os": "ubuntu-26.04"}
+    result = run("cluster", **options, check=True)
+    template = next(item for item in result["changes"] if item["kind"] == "launch_template")
+    assert template["after"]["image_id"] == expected
 
 
 @pytest.mark.parametrize(
@@ -387,7 +397,7 @@ def test_a_fast_network_that_is_not_used_is_told(run, definition):
         ({"instance_type": "c6g.large"}, r"image_parameter: ami-\w+ is for x86_64, but c6g.large is arm64"),
         (
             {"image_parameter": None, "image_framework": "mxnet"},
-            r"image_framework: there is no .* 'mxnet' for Ubuntu on x86_64 in us-east-1\. Available: base for",
+            r"image_framework: there is no .* 'mxnet' for ubuntu-24.04 or older on x86_64 in us-east-1\. Available: base for",
         ),
         (
             {"image_parameter": None, "image_framework": "pytorch", "image_os": "plan-9"},

@@ -31,13 +31,15 @@ OLD_AMAZON_LINUX = re.compile(r"amzn2?-ami-|Amazon Linux 2\b|Amazon Linux AMI")
 SYSTEM = r"amazon-linux-\d{4}|(?!linux-|pro-)[a-z]+(-pro)?-[\d.]+"
 PARAMETER = re.compile(rf"{DEEP_LEARNING_IMAGES}/\w+/(?P<kind>.+?)-(?P<os>{SYSTEM})/latest/ami-id")
 UBUNTU = re.compile(r"ubuntu-[\d.]+")
-# The owners of public images with Ubuntu and Debian: Amazon (Deep Learning AMIs), Canonical and Debian.
-PUBLIC_OWNERS = ("amazon", "099720109477", "136693071363")
+NEWEST_TESTED = "ubuntu-24.04"  # newer Ubuntu versions must be selected with image_os
+# The owners of public images with Ubuntu and Debian: Amazon (Deep Learning AMIs), Canonical (also in GovCloud and in China) and Debian.
+# Source of the IDs of Canonical: https://documentation.ubuntu.com/aws/
+PUBLIC_OWNERS = ("amazon", "099720109477", "513442679011", "837727238323", "136693071363")
 DEBIAN_FAMILY = re.compile(r"ubuntu|debian", re.IGNORECASE)
 # AWS lists the instance families with GPUs in the descriptions of Deep Learning AMIs: "Supported EC2 instances: G4dn, P5. Release notes:
 # ...". Some descriptions contain the name of a generation in place of its families.
 FAMILIES = re.compile(r"Supported EC2 instances: ([^.]+)")
-GENERATIONS = ("p4", "p6")
+GENERATIONS = ("p4", "p5", "p6")
 # NVIDIA's open-source driver supports GPUs from the Turing generation on, and newer drivers support no older GPUs. Source:
 # https://developer.nvidia.com/blog/nvidia-transitions-fully-towards-open-source-gpu-kernel-modules/
 OLD_GPUS = ("NVIDIA K80", "NVIDIA M60", "NVIDIA V100")
@@ -119,15 +121,15 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
 def newest(cloud: AwsClient, framework: str, system: str | None, architecture: str) -> tuple[str, str]:
     """Return the Deep Learning AMI with the newest version of a framework, and the operating system of that AMI.
 
-    If `system` is not set, the AMI is for the newest Ubuntu version that is available for this framework version. Raises ClusterError with
-    a list of the available images if no image matches.
+    If `system` is not set, the AMI is for the newest tested Ubuntu version that is available for this framework version. Raises
+    ClusterError with a list of the available images if no image matches.
     """
     path = f"{DEEP_LEARNING_IMAGES}/{architecture}"
     images = catalog(cloud.retrieve_once("ssm", "get_parameters_by_path", "Parameters", Path=path, Recursive=True))
     versions = {
         (name, os): (version, _numbers(os))
         for name, os in images
-        if (os == system if system else UBUNTU.fullmatch(os)) and (version := _version(name, framework)) is not None
+        if (os == system if system else _is_tested(os)) and (version := _version(name, framework)) is not None
     }
     if versions:
         name, os = max(versions, key=lambda item: versions[item])
@@ -137,11 +139,15 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     for name, os in sorted(images):
         known.setdefault(name, []).append(os)
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
-    wanted_system = f"image_os '{system}'" if system else "Ubuntu"
+    wanted_system = f"image_os '{system}'" if system else f"{NEWEST_TESTED} or older"
     raise ClusterError(
         f"image_framework: there is no Deep Learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
         f"Available: {listing}."
     )
+
+
+def _is_tested(system: str) -> bool:
+    return bool(UBUNTU.fullmatch(system)) and _numbers(system) <= _numbers(NEWEST_TESTED)
 
 
 def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:

@@ -21,6 +21,8 @@ AMAZON = "898082745236"
 FIRST_RELEASE = "20261001"
 RELEASE_NAME = re.compile(r"(.+) (\d{8})")
 SYSTEMS = {"ubuntu-22.04": "Ubuntu 22.04", "ubuntu-24.04": "Ubuntu 24.04", "amazon-linux-2023": "Amazon Linux 2023"}
+# Operating systems for which there are only base images, and only for ARM64.
+NEW_SYSTEMS = {"ubuntu-26.04": "Ubuntu 26.04"}
 # For each framework: its part of the parameter name, its title, its operating systems, and its architectures.
 FRAMEWORKS = (
     ("pytorch-2.7", "PyTorch 2.7", ("ubuntu-22.04", "amazon-linux-2023"), ("x86_64", "arm64")),
@@ -43,8 +45,8 @@ Kind = tuple[str, str]
 KINDS: dict[str, Kind] = {
     **{
         f"{WORDS[architecture][0]} ({title})": (f"base-oss-nvidia-driver-gpu-{system}", architecture)
-        for system, title in SYSTEMS.items()
-        for architecture in WORDS
+        for system, title in (SYSTEMS | NEW_SYSTEMS).items()
+        for architecture in (WORDS if system in SYSTEMS else ("arm64",))
     },
     **{
         f"{WORDS[architecture][1]} {title} ({SYSTEMS[system]})": (f"oss-nvidia-driver-gpu-{framework}-{system}", architecture)
