@@ -554,8 +554,23 @@ def test_vpc_block_public_access_is_told_before_nodes_run(cloud, run, definition
         findings = run("cluster_validation", **definition)["findings"]
         messages = [each["message"] for each in findings if each["validator"] == "block_public_access"]
         assert [message.partition(":")[0] for message in messages] == told
+        assert all("Create an exclusion for the VPC" in message for message in messages)
         assert all(f"({mode})" in message and vpc in message for message in messages)
         private = run("cluster_validation", **definition, nat="none", master_public_address=False)["findings"]
         assert "block_public_access" not in {each["validator"] for each in private}
+    finally:
+        ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode="off")
+
+
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "InvalidAction", "UnsupportedOperation"])
+@pytest.mark.parametrize("what", ["Options", "Exclusions"])
+def test_vpc_block_public_access_that_cannot_be_read_is_not_checked(cloud, run, definition, code, what):
+    ec2 = cloud.client("ec2")
+    ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode="block-bidirectional")
+    cloud.control.set_faults([{"action": f"DescribeVpcBlockPublicAccess{what}", "code": code, "status": 400}])
+    try:
+        findings = run("cluster_validation", **definition)["findings"]
+        (told,) = [each for each in findings if each["validator"] == "block_public_access"]
+        assert (told["level"], f"in us-east-1 is not checked ({code})" in told["message"]) == ("warning", True)
     finally:
         ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode="off")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import DENIED, AwsClient, ClientError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
@@ -34,6 +34,8 @@ EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)
 NEEDED_SERVICES = ("s3", "ec2", "autoscaling")  # The services that the nodes' role always allows nodes to use
 SESSION_SERVICES = ("ssm", "ssmmessages")
+# Error codes of API calls that the credentials may not make, or that the region does not support
+UNREADABLE = (*DENIED, "InvalidAction", "UnsupportedOperation")
 ADVICE = "delete the cluster (the data is kept) and create it again"
 
 
@@ -194,15 +196,31 @@ class BlockPublicAccess(Validator):
     components = frozenset({NETWORK_COMPONENT})
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        options, own = request.options, _one(found, VPC)
-        if options["vpc_id"]:
+        if request.options["vpc_id"]:
             return
-        mode = request.cloud.ec2.describe_vpc_block_public_access_options()["VpcBlockPublicAccessOptions"]["InternetGatewayBlockMode"]
+        try:
+            yield from self._check(request, found)
+        except ClientError as error:
+            if error_code(error) not in UNREADABLE:
+                raise
+            yield (
+                f"VPC Block Public Access in {request.cloud.region} is not checked ({error_code(error)}), because the credentials are not "
+                "allowed to read it or the region does not support it. Allow ec2:DescribeVpcBlockPublicAccessOptions and "
+                "ec2:DescribeVpcBlockPublicAccessExclusions."
+            )
+
+    @staticmethod
+    def _check(request: Request, found: Sequence[Found]) -> Iterator[str]:
+        options, own = request.options, _one(found, VPC)
+        settings = request.cloud.ec2.describe_vpc_block_public_access_options()["VpcBlockPublicAccessOptions"]
+        mode = settings["InternetGatewayBlockMode"]
         if mode == "off":
             return
         excluded = _exclusions(request.cloud, {item.id for item in found if item.address.kind in ("vpc", "subnet")})
         where = f"VPC Block Public Access ({mode}) blocks {own.id if own else 'the new VPC'} in {request.cloud.region}"
         advice = "Create an exclusion for the VPC with aws ec2 create-vpc-block-public-access-exclusion, or set"
+        if settings.get("ExclusionsAllowed") == "not-allowed":
+            advice = "The organization allows no exclusions. Set"
         if options["nat"] != "none" and mode == "block-bidirectional" and not excluded:
             yield f"nat: {where}, so the nodes cannot reach the internet. {advice} nat: none."
         if options["master_public_address"] and "allow-bidirectional" not in excluded:
