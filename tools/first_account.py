@@ -24,7 +24,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -32,11 +32,13 @@ from unittest.mock import patch
 import boto3
 import botocore.client
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import DENIED, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
 from botocore.exceptions import ClientError
 
 MODULES = "ansible_collections.deeplearning.cluster.plugins.modules"
-PLAYBOOKS = ("validate", "provision", "configure", "dataset", "destroy")
+# The playbooks whose policies the operator gets, in the order in which the policies are attached.
+PLAYBOOKS = ("dataset", "validate", "configure", "provision", "destroy")
 # Validators of capacity that this tool does not use.
 SUPPRESSED = ["vcpu_quota", "replacement_vcpu_quota"]
 SIZES = ("MinSize", "MaxSize", "DesiredCapacity")
@@ -114,6 +116,33 @@ def run_module(name: str, **options: Any) -> dict[str, Any]:
     return result
 
 
+def _probes(session: boto3.Session, cluster: str) -> dict[str, Callable[[], Any]]:
+    """Return calls that change nothing, by their IAM actions. Each policy allows one that no earlier policy allows."""
+    ec2, ssm = session.client("ec2"), session.client("ssm")
+    tags = [{"ResourceType": "vpc", "Tags": [{"Key": "deeplearning:cluster", "Value": cluster}]}]
+    parameter = f"/deeplearning/{cluster}/ssh-authority"
+    return {
+        "ec2:DescribeInstances": ec2.describe_instances,
+        "ec2:DescribeKeyPairs": ec2.describe_key_pairs,
+        "autoscaling:DescribeScalingActivities": session.client("autoscaling").describe_scaling_activities,
+        "ec2:CreateVpc": lambda: ec2.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags, DryRun=True),
+        "ssm:ListTagsForResource": lambda: ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=parameter),
+        "ec2:DescribeVolumes": ec2.describe_volumes,
+    }
+
+
+def _is_allowed(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except ClientError as error:
+        return error_code(error) not in DENIED
+    return True
+
+
+def _actions(policy: Mapping[str, Any]) -> set[str]:
+    return {action for statement in policy["Statement"] for action in statement["Action"]}
+
+
 class Administrator:
     """The caller, who creates the operator with the generated policies, and deletes what the collection never deletes."""
 
@@ -122,11 +151,19 @@ class Administrator:
         self.region, self.cluster, self.name = region, cluster, f"{cluster}-operator"
         identity = self.session.client("sts").get_caller_identity()
         self.account, self.partition = identity["Account"], identity["Arn"].split(":")[1]
+        self._arn = identity["Arn"]
         self._iam, self._ec2 = self.session.client("iam"), self.session.client("ec2")
         self._instances: list[str] = []
 
+    @property
+    def is_root(self) -> bool:
+        return bool(self._arn.endswith(":root"))
+
     def create_operator(self) -> dict[str, str]:
-        """Create a key pair, and a role with the generated policies. Return the environment variables of a session of the role."""
+        """Create a key pair, and a role with the generated policies. Return the environment variables of a session of the role.
+
+        Wait until each policy is in effect.
+        """
         specification = importlib.util.spec_from_file_location("iam_policies", Path(__file__).with_name("iam_policies.py"))
         assert specification
         assert specification.loader
@@ -136,14 +173,26 @@ class Administrator:
         policies = tool.policies(tool.Account(self.cluster, partition=self.partition))
         trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:{self.partition}:iam::{self.account}:root"}, "Action": "sts:AssumeRole"}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-        role = self._iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-        for name, policy in policies.items():
-            if name.split("-")[0] in PLAYBOOKS:
-                text = json.dumps(policy, separators=(",", ":"))
-                arn = self._iam.create_policy(PolicyName=f"{self.name}-{name}", PolicyDocument=text)["Policy"]["Arn"]
-                self._iam.attach_role_policy(RoleName=self.name, PolicyArn=arn)
+        self._iam.create_role(RoleName=self.name, AssumeRolePolicyDocument=document)
         self._ec2.create_key_pair(KeyName=self.name)
-        sts = self.session.client("sts")
+        operator = self.assume_operator()
+        keys = dict(zip(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), operator.values(), strict=True))
+        probes = _probes(boto3.Session(region_name=self.region, **keys), self.cluster)
+        own = [name for playbook in PLAYBOOKS for name in policies if name.split("-")[0] == playbook]
+        attached = set[str]()
+        for name in own:
+            text = json.dumps(policies[name], separators=(",", ":"))
+            arn = self._iam.create_policy(PolicyName=f"{self.name}-{name}", PolicyDocument=text)["Policy"]["Arn"]
+            self._iam.attach_role_policy(RoleName=self.name, PolicyArn=arn)
+            action = next(action for action in probes if action in _actions(policies[name]) - attached)
+            if not eventually(lambda call=probes[action]: _is_allowed(call), POLICY_TIMEOUT):  # type: ignore[misc]
+                raise RuntimeError(f"{action} is not allowed within {POLICY_TIMEOUT} s after the policy {name} was attached")
+            attached |= _actions(policies[name])
+        return operator
+
+    def assume_operator(self) -> dict[str, str]:
+        """Return the environment variables of a new session of the role, which lasts for an hour."""
+        role, sts = f"arn:{self.partition}:iam::{self.account}:role/{self.name}", self.session.client("sts")
         given = eventually(lambda: sts.assume_role(RoleArn=role, RoleSessionName="first-account")["Credentials"], POLICY_TIMEOUT)
         names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "SessionToken"}
         return {variable: given[key] for variable, key in names.items()}
@@ -171,15 +220,19 @@ class Administrator:
             self._ec2.get_waiter("instance_terminated").wait(InstanceIds=self._instances)
 
     def delete_bucket(self, name: str) -> None:
-        with contextlib.suppress(ClientError):
-            self.session.client("s3").delete_bucket(Bucket=name)
+        s3 = self.session.client("s3")
+        with contextlib.suppress(s3.exceptions.NoSuchBucket):
+            s3.delete_bucket(Bucket=name)
 
     def delete_operator(self) -> None:
         self._ec2.delete_key_pair(KeyName=self.name)
-        with contextlib.suppress(self._iam.exceptions.NoSuchEntityException):
-            for policy in self._iam.list_attached_role_policies(RoleName=self.name)["AttachedPolicies"]:
-                self._iam.detach_role_policy(RoleName=self.name, PolicyArn=policy["PolicyArn"])
-                self._iam.delete_policy(PolicyArn=policy["PolicyArn"])
+        missing = self._iam.exceptions.NoSuchEntityException
+        for page in self._iam.get_paginator("list_policies").paginate(Scope="Local"):
+            for arn in [each["Arn"] for each in page["Policies"] if each["PolicyName"].startswith(f"{self.name}-")]:
+                with contextlib.suppress(missing):  # a policy that is not attached
+                    self._iam.detach_role_policy(RoleName=self.name, PolicyArn=arn)
+                self._iam.delete_policy(PolicyArn=arn)
+        with contextlib.suppress(missing):
             self._iam.delete_role(RoleName=self.name)
 
 
@@ -221,24 +274,33 @@ def steps(administrator: Administrator, bucket: str) -> Iterator[tuple[str, Call
     )
 
 
-def delete(administrator: Administrator, bucket: str, operator: Mapping[str, str]) -> list[str]:
-    """Delete everything, and return what could not be deleted."""
+def delete(administrator: Administrator, bucket: str, *, as_operator: bool) -> list[str]:
+    """Delete everything, and return what could not be deleted. Keep the operator if it could not delete the cluster."""
     cluster = {"cluster": administrator.cluster, "region": administrator.region}
     actions: list[tuple[str, Callable[[], Any]]] = [("the t3.micro", administrator.terminate_instances)]
-    if operator:
+    if as_operator:
         actions += [
             ("the cluster", lambda: run_module("cluster", **cluster, state="absent", delete_data=True)),
             ("the SSH authority", lambda: run_module("ssh_authority", **cluster, state="absent")),
         ]
-    actions += [(f"the bucket {bucket}", lambda: administrator.delete_bucket(bucket)), ("the operator", administrator.delete_operator)]
-    left = []
+    actions.append((f"the bucket {bucket}", lambda: administrator.delete_bucket(bucket)))
+    left = list(_failures(actions))
+    if any(name in ("the cluster", "the SSH authority") for name, _error in left):
+        print(
+            f"The role {administrator.name} is kept. Delete the rest with it, and then the role, its policies and its key pair.", flush=True
+        )
+    else:
+        left += _failures([("the operator", administrator.delete_operator)])
+    return [f"{name}: {error}" for name, error in left]
+
+
+def _failures(actions: Iterable[tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, Exception]]:
     for name, action in actions:
         print(f"Delete {name}", flush=True)
         try:
             action()
         except Exception as error:
-            left.append(f"{name}: {error}")
-    return left
+            yield name, error
 
 
 def check(administrator: Administrator) -> list[str]:
@@ -248,17 +310,19 @@ def check(administrator: Administrator) -> list[str]:
         operator = administrator.create_operator()
         with patch.dict(os.environ, operator):
             os.environ.pop("AWS_PROFILE", None)
-            session = boto3.Session(region_name=administrator.region)
-            eventually(session.client("ec2").describe_vpcs, POLICY_TIMEOUT)  # until the policies are in effect
             for name, action in steps(administrator, bucket):
                 print(name, flush=True)
                 action()
     except (Exception, KeyboardInterrupt) as error:
         problems.append(f"{type(error).__name__}: {error}")
+    try:
+        operator = operator and administrator.assume_operator()  # the first session may have expired
+    except (ClientError, KeyboardInterrupt) as error:
+        problems.append(f"{type(error).__name__}: {error}")
     with patch.dict(os.environ, operator):
         if operator:
             os.environ.pop("AWS_PROFILE", None)
-        problems += [f"Could not delete {each}" for each in delete(administrator, bucket, operator)]
+        problems += [f"Could not delete {each}" for each in delete(administrator, bucket, as_operator=bool(operator))]
     return problems
 
 
@@ -270,6 +334,8 @@ def main() -> int:
     parser.add_argument("--yes", action="store_true", help="do not ask before resources are created")
     arguments = parser.parse_args()
     administrator = Administrator(arguments.region, arguments.cluster)
+    if administrator.is_root:
+        parser.error("the root user cannot assume a role. Use the credentials of an administrator who is an IAM user or a role")
     print(__doc__)
     print(f"Account {administrator.account}, region {arguments.region}, cluster {arguments.cluster}, answers in {arguments.output}.")
     if not arguments.yes and input("Create these resources? [y/N] ").strip().lower() != "y":

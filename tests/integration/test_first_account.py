@@ -63,6 +63,35 @@ def test_everything_is_deleted_after_a_failure(cloud, monkeypatch, tmp_path, cap
     assert left(cloud, name) == []
 
 
+def test_the_operator_is_kept_as_long_as_there_is_a_cluster(cloud, monkeypatch, tmp_path, capsys, name):
+    monkeypatch.setattr(first_account, "host_keys", lambda _output: ["ssh-ed25519 AAAA"])
+    cloud.control.set_faults([{"action": "DeleteVpc", "code": "Broken", "status": 400}])
+    assert run_tool(monkeypatch, "--cluster", name, "--output", str(tmp_path / "answers"), "--yes") == 1
+    assert "Could not delete the cluster" in capsys.readouterr().out
+    assert f"{name}-operator" in left(cloud, name)
+    cloud.control.set_faults([])
+    administrator = first_account.Administrator(REGION, name)
+    with monkeypatch.context() as patched:
+        for variable, value in administrator.assume_operator().items():
+            patched.setenv(variable, value)
+        assert first_account.delete(administrator, f"{name}-none", as_operator=True) == []
+    assert left(cloud, name) == []
+
+
+def test_policies_that_were_not_attached_are_deleted(cloud, monkeypatch, tmp_path, capsys, name):
+    cloud.control.set_faults([{"action": "AttachRolePolicy", "code": "Broken", "status": 400}])
+    assert run_tool(monkeypatch, "--cluster", name, "--output", str(tmp_path / "answers"), "--yes") == 1
+    assert "Broken" in capsys.readouterr().out
+    assert left(cloud, name) == []
+
+
+def test_the_root_user_is_refused(cloud, monkeypatch, tmp_path, capsys, name):
+    monkeypatch.setattr(first_account.Administrator, "is_root", True)  # the local cloud's identity has no ARN of a root user
+    with pytest.raises(SystemExit):
+        run_tool(monkeypatch, "--cluster", name, "--output", str(tmp_path / "answers"), "--yes")
+    assert "the root user cannot assume a role" in capsys.readouterr().err
+
+
 def test_nothing_is_created_without_consent(cloud, monkeypatch, tmp_path, name):
     monkeypatch.setattr("builtins.input", lambda _question: "")
     assert run_tool(monkeypatch, "--cluster", name, "--output", str(tmp_path / "answers")) == 1

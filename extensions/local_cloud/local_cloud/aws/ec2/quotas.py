@@ -57,6 +57,7 @@ def _check_addresses(response: EC2Response) -> None:
 
 
 def _check_vpcs(response: EC2Response) -> None:
+    response.error_on_dryrun()  # moto creates a VPC
     if len(response.ec2_backend.vpcs) >= VPCS.value:
         raise EC2ClientError("VpcLimitExceeded", "The maximum number of VPCs has been reached.")
 
