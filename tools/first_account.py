@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Checks the collection on a real AWS account, for less than one dollar and in about an hour.
 
 Creates, with the generated policies and not as administrator: a network without NAT gateway, an empty EFS file system, an SSH authority
