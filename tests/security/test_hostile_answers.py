@@ -8,16 +8,21 @@ Honest nodes take part in the same tasks, and nothing changes for them.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import resource
 import shlex
 import sys
 from collections import Counter
+from unittest.mock import MagicMock
 
 import pytest
 from ansible import context
+from ansible.errors import AnsibleActionFail
+from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import folded
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import MESSAGES
 
 from . import hostile_answers, hostile_answers_second, hostile_answers_third
@@ -29,6 +34,9 @@ LISTS = (hostile_answers, hostile_answers_second, hostile_answers_third)
 ANSWERS = [(f"{number}: {name}", *rest) for number, one in enumerate(LISTS, 1) for name, *rest in one.ANSWERS]
 # `make test` gives a fixed sample of the answers to the callback `concise`. The exhaustive tests give all of them to both callbacks.
 SAMPLE = ANSWERS[::12]
+# Answers to polls and to the module training_job_report, which the honest nodes of the playbook do not give.
+POLLS = [*hostile_answers_third.POLLS, *hostile_answers_second.REPORTS]
+REPORT = "training_job_report"
 COLUMNS = 80
 HONEST = ("bert-honest1", "bert-honest2")
 MARK = "task of"
@@ -61,6 +69,34 @@ def test_an_answer_costs_the_main_process_less_than_a_second(module, output):
         return  # the worker process refuses it
     part = answers.documented_part(result, f"deeplearning.cluster.{module}", "w", limits.values)
     assert main_process_seconds(part, is_failed=part.get("failed") is True) < 1
+
+
+@pytest.mark.parametrize(("name", "module", "output"), POLLS, ids=[each[0] for each in POLLS])
+def test_answers_to_polls_imitate_nothing_and_fail_with_a_message(name, module, output, monkeypatch, tmp_path):
+    # The first line about a job must begin with the name of the requested job. Otherwise, nothing else of the answer is read.
+    text = output().replace('["digits running"]', '["digits-1 running"]')
+    shown = []
+    monkeypatch.setattr(Display, "display", lambda _self, text, **_: shown.append(str(text)))
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    task = MagicMock(
+        args={**ON_NODES[module], "dest": str(tmp_path / "report.html")} if module == REPORT else ON_NODES[module], async_val=0
+    )
+    task.check_mode, task.action = module == REPORT, f"deeplearning.cluster.{module}"
+    action = importlib.import_module(f"ansible_collections.deeplearning.cluster.plugins.action.{module}").ActionModule(
+        task, *(MagicMock() for _ in range(5))
+    )
+    read = REPORT if module == REPORT else INFO
+    limit = answers.LARGE[read].values
+    action._execute_module = lambda *_, **__: answers.documented_part(json.loads(text), f"deeplearning.cluster.{read}", "w", limit)
+    try:
+        result = action.run(task_vars={"inventory_hostname": "w"})
+    except AnsibleActionFail as error:
+        result = {"failed": True, "msg": error.message}
+    if result.get("failed"):
+        assert isinstance(result["msg"], str)
+    everything = folded("\n".join(f"  {line}" for one in shown for line in one.split("\n")), COLUMNS)
+    assert re.findall(r"^ {0,2}EVIL.*", everything, re.MULTILINE) == []
+    assert not set("\x1b\x07\x9b\u202e") & set(everything)
 
 
 def program(text):
