@@ -47,9 +47,11 @@ def variants(description):
 
 
 def of_each_kind(documented):
-    """Return the name and description of each key. Of several texts, and of several lists of texts, only the first is returned."""
+    """Return the name and description of each key that may be long. Of several texts and lists of texts, only the first is returned."""
     kinds = {}
     for name, one in documented.items():
+        if name in answers.NAME_KEYS and one["type"] == "str":
+            continue
         is_plain = not one.get("contains")
         kinds.setdefault((one["type"], one.get("elements"), bool(one.get("choices"))) if is_plain else name, (name, one))
     return kinds.values()
@@ -104,7 +106,7 @@ def test_the_status_of_a_job_on_1000_hosts_is_accepted_and_shown_completely():
         {**PROCESS, "name": f"rank{number}", "host": name, "ranks": list(range(8)), "instance": "i-0123456789abcdef0", "exit_code": 0}
         for number, name in enumerate(names)
     ]
-    buckets = dict.fromkeys(("training", "recomputed", "checkpoint", "start", "waiting", "detection", "restart", "idle"), 1.0)
+    buckets = dict.fromkeys(("training", "recomputed", "checkpoint", "start", "waiting", "detection", "restart", "idle", "end"), 1.0)
     spent = {
         "nodes": 1000,
         "seconds": 9.0,
