@@ -222,7 +222,7 @@ def test_warnings_of_modules_on_the_controller_control_no_terminal(tmp_path):
 @pytest.mark.parametrize("direct", [False, True])
 def test_progress_of_modules_on_the_controller_controls_no_terminal(tmp_path, monkeypatch, direct):
     shown = []
-    monkeypatch.setattr(progress.display, "display", shown.append)
+    monkeypatch.setattr(progress, "show", shown.append)
     file, errors = tmp_path / "progress", tmp_path / "errors"
     file.write_text(HOSTILE.replace("\n", "") + "\r, 5 s\n")
     with file.open() as lines, errors.open("w") as stream:
