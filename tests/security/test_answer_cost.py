@@ -77,7 +77,8 @@ def test_the_largest_result_of_each_key_takes_less_than_a_second(module):
         for number, grown in enumerate(variants(description)):
             part = filtered(module, {**least, name: grown(size(grown, limit // PART))}, limit // PART + 100)
             assert not part.get("failed") or name == "failed", (name, number, part["msg"][:300])
-            seconds = PART * main_process_seconds(part)
+            # Other programs on a busy machine only add to the time.
+            seconds = min(PART * main_process_seconds(part) for _try in range(3))
             if seconds >= 1:
                 slow[f"{name} {number}"] = seconds
     assert slow == {}

@@ -115,6 +115,7 @@ def made(cloud, cluster, network):
 @pytest.fixture(scope="module")
 def account(cloud):
     """An account with resources that belong to the operator's cluster, to another cluster, and to no cluster."""
+    cloud.control.set_delays(instance_profile=0, emr_service_role=0)
     iam = cloud.client("iam")
     iam.create_role(RoleName="administrators", AssumeRolePolicyDocument=EC2)
     iam.create_instance_profile(InstanceProfileName="administrators")

@@ -12,7 +12,7 @@ from ..conftest import Account, refused
 
 
 def test_policies_see_the_tags_of_a_new_resource_late(account: Account) -> None:
-    account.control.set_delays(tag_visibility=1)
+    account.control.set_delays(tag_visibility=60)
     name, iam = account.name("operator"), account.client("iam")
     own = {"StringEquals": {"aws:ResourceTag/team": "speech"}}
     allowed = ["ec2:DeleteVpc", "autoscaling:DeleteAutoScalingGroup", "iam:DeleteRole", "elasticfilesystem:DeleteFileSystem"]
