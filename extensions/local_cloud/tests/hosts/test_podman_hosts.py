@@ -94,8 +94,9 @@ def test_a_reboot_differs_from_a_shutdown(hosts: Hosts) -> None:
 def test_a_host_that_ends_by_itself_can_be_started_again(hosts: Hosts) -> None:
     """After the host's first process is killed, podman's monitor alone must free the address of the host."""
     host = hosts.second
-    inspect = hosts.runtime._podman("inspect", "--format={{.State.Pid}}", hosts.runtime._name(host.name))
-    subprocess.run(as_root("kill", "-KILL", inspect.strip()), check=True)
+    process = hosts.runtime._podman("inspect", "--format={{.State.Pid}}", hosts.runtime._name(host.name)).strip()
+    assert int(process) > 1, "without a running host, kill would end the processes of the whole test run"
+    subprocess.run(as_root("kill", "-KILL", process), check=True)
     wait_until(lambda: not hosts.runtime.is_alive(host.name))
     hosts.runtime.start(host.spec())
     wait_until(lambda: hosts.runtime.is_booted(host.name))
