@@ -113,7 +113,7 @@ class PodmanHosts:
 
         A container ends in the same way after a reboot and after a shutdown, but systemd prints what was requested.
         """
-        return not self.is_alive(instance_id) and REBOOTING in self.console_output(instance_id).splitlines()[-LAST_LINES:]
+        return not self.is_alive(instance_id) and REBOOTING in self.console_output(instance_id).replace("\r", "").splitlines()[-LAST_LINES:]
 
     def without(self, environments: Collection[str]) -> set[str]:
         """Return the IDs of instances whose hosts were created without at least one of these environments."""
