@@ -322,7 +322,7 @@ def test_the_authority_has_a_key_of_its_own(cloud, run, name):
     document = json.loads(kms.get_key_policy(KeyId=key["KeyId"], PolicyName="default")["Policy"])
     (use,) = [each for each in document["Statement"] if "kms:Decrypt" in each["Action"]]
     arn = key["Arn"].replace(":kms:", ":ssm:").rpartition(":")[0] + f":parameter/deeplearning/{name}/ssh-authority"
-    only = {"kms:ViaService": f"ssm.{REGION}.amazonaws.com", "kms:EncryptionContext:PARAMETER_ARN": arn}
+    only = {"kms:ViaService": [f"ssm.{REGION}.amazonaws.com"], "kms:EncryptionContext:PARAMETER_ARN": arn}
     assert use["Condition"] == {"StringEquals": only}
 
     assert run("ssh_authority", cluster=name, state="absent", check=True)["changed"]
