@@ -185,11 +185,14 @@ def test_aws_tools_see_the_same_cluster(first_run, cloud, network):
     assert (file_system["Encrypted"], file_system["NumberOfMountTargets"]) == (True, 1)
 
 
+@pytest.mark.exhaustive
 def test_a_node_lists_the_nodes_with_its_own_role(first_run, on_master):
-    groups = on_master("aws autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName' --output text")
+    groups = on_master(
+        "aws --region us-east-1 autoscaling describe-auto-scaling-groups --query 'AutoScalingGroups[].AutoScalingGroupName' --output text"
+    )
     assert {"demo-master", "demo-workers"} <= set(groups.split())
     named = "'Reservations[].Instances[].PrivateIpAddress'"
-    addresses = on_master(f"aws ec2 describe-instances --query {named} --output text").split()
+    addresses = on_master(f"aws --region us-east-1 ec2 describe-instances --query {named} --output text").split()
     own = on_master("hostname -I").split()
     assert set(own) & set(addresses)
 
@@ -374,8 +377,7 @@ def test_destroy_leaves_the_data_alone(first_run, playbook, cloud):
     assert planned(destroyed.output) == announced
     assert len(announced) == 22
     assert "Kept, with all data: fs-" in destroyed.output
-    files = {each.name for each in (Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo").iterdir()}
-    assert not files & {"config", "known_hosts", "revoked_keys"}, "the addresses of terminated nodes stayed on the controller"
+    assert not (Path(cloud.environment["LOCAL_CLOUD_HOME"]) / "ssh" / "demo").exists()
     again = playbook("destroy.yml")
     assert again.recap["localhost"]["changed"] == 0
     tagging = cloud.client("resourcegroupstaggingapi")
