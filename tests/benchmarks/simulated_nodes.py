@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 PAGE = 1000
-OPERATIONS = {"ec2": "DescribeInstances", "autoscaling": "DescribeAutoScalingGroups"}
+OPERATIONS = {"ec2": "DescribeInstances", "autoscaling": "DescribeAutoScalingGroups", "sts": "GetCallerIdentity"}
 RESERVATION = re.compile(r"<item><reservationId>.*?</item></instancesSet></item>", re.DOTALL)
 GROUP = re.compile(r"<Instances>(.*?)</Instances>", re.DOTALL)
 # What differs between the descriptions of two workers.
@@ -25,11 +25,12 @@ NUMBER = re.compile(r"(<key>deeplearning:number</key><value>)\d+")
 
 
 def recorded(cloud: Any, cluster: str) -> dict[str, str]:
-    """Return the local cloud's answers about the instances and Auto Scaling groups of a cluster, by operation."""
+    """Return the local cloud's answers about the instances and Auto Scaling groups of a cluster, and about the caller, by operation."""
     answers: dict[str, str] = {}
     arguments: dict[str, dict[str, Any]] = {
         "DescribeInstances": {"Filters": [{"Name": "tag:deeplearning:cluster", "Values": [cluster]}]},
         "DescribeAutoScalingGroups": {"AutoScalingGroupNames": [f"{cluster}-master", f"{cluster}-workers"]},
+        "GetCallerIdentity": {},
     }
     for service, operation in OPERATIONS.items():
         client = cloud.client(service)
@@ -56,7 +57,12 @@ def pages_of(answers: Mapping[str, str], count: int) -> dict[str, list[str]]:
     ]
     member = next(iter(GROUP.findall(groups)), "").partition("</member>")[0] + "</member>"
     members = "".join(_numbered(member, number) for number in range(2, count + 1))
-    return {"DescribeInstances": found, "DescribeAutoScalingGroups": [GROUP.sub(f"<Instances>{members}</Instances>", groups, count=1)]}
+    all_members = GROUP.sub(f"<Instances>{members}</Instances>", groups, count=1)
+    return {
+        **{operation: [answer] for operation, answer in answers.items()},
+        "DescribeInstances": found,
+        "DescribeAutoScalingGroups": [all_members],
+    }
 
 
 def _numbered(text: str, number: int) -> str:

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import SshConnections
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
-CONNECTIONS = 60
+CONNECTIONS = 30
 PORT = 8000
 REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 

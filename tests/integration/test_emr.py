@@ -677,7 +677,9 @@ def test_a_cluster_that_ends_because_its_role_is_new_is_created_again(cloud, run
     run("emr_cluster", cluster=name, state="absent")
     with pytest.raises(ModuleFailed, match=r"ended \(VALIDATION_ERROR\): .* has insufficient EC2 permissions"):
         run("emr_cluster", **emr)
-    assert len(described(cloud, name, "TERMINATED_WITH_ERRORS")) == 2, "the role is not new, so the cluster is not created again"
+    assert len(described(cloud, name, "TERMINATING", "TERMINATED_WITH_ERRORS")) == 2, (
+        "the role is not new, so the cluster is not created again"
+    )
 
 
 def test_default_roles_are_created_if_asked(cloud, run, emr, bucket):

@@ -120,15 +120,15 @@ def test_a_controller_killed_while_it_deletes(cloud, run, every):
 
 
 @pytest.fixture
-def interrupt(cloud, repository):
+def interrupt(cloud, repository, tmp_path):
     """Run playbooks/provision.yml, send it a signal when it prints certain words, and return its exit status and remaining output."""
 
     def run(options, words, number=signal.SIGINT):
         variables = {f"deeplearning_{name}": value for name, value in options.items() if name not in ("region", "cluster")}
-        variables |= {"deeplearning_cluster": options["cluster"], "deeplearning_region": options["region"]}
-        variables["deeplearning_private_key_file"] = ""  # the inventory names the private key of a different key pair
-        command = ["ansible-playbook", "-i", "inventory/local", "playbooks/provision.yml", "-e", json.dumps(variables)]
-        environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml", "PYTHONUNBUFFERED": "1"}
+        inventory = {"plugin": "deeplearning.cluster.nodes", "cluster": options["cluster"], "region": options["region"]}
+        (tmp_path / "nodes.yml").write_text(json.dumps(inventory))
+        command = ["ansible-playbook", "-i", str(tmp_path / "nodes.yml"), "playbooks/provision.yml", "-e", json.dumps(variables)]
+        environment = {**cloud.environment, "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(
             command, env=environment, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -147,7 +147,7 @@ def interrupt(cloud, repository):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
-def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expected, interrupt, number):
+def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expected, interrupt, tmp_path, number):
     name = f"asked-{number.value}"
     options = dict(DEFINITION, cluster=name, wait_timeout=900, capacity_timeout=900, network_cidr="10.0.0.0/16")
     cloud.control.set_capacity({"c5.large": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 0}})
@@ -156,8 +156,8 @@ def test_an_interrupted_run_tells_what_goes_on_and_costs_money(cloud, run, expec
     assert f"Cluster {name}: Interrupted. Applied changes: create " in shown
     assert f"AWS continues to launch nodes in {name}-master and {name}-workers, and these nodes cost money." in shown
     assert "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main." in shown
-    options_of_run = f"-i inventory/local -e deeplearning_cluster={name} -e deeplearning_region={REGION}"
-    assert f"To stop these costs, delete the cluster with ansible-playbook {options_of_run} deeplearning.cluster.destroy" in shown
+    destroy = f"ansible-playbook -i {tmp_path / 'nodes.yml'} deeplearning.cluster.destroy"
+    assert f"To stop these costs, delete the cluster with {destroy}" in shown
     cloud.control.reset()
     cloud.control.set_delays(**FAST)
     options["capacity_timeout"] = 30

@@ -47,7 +47,7 @@ def test_each_node_adds_the_same(answers: dict[str, str], name: str, tmp_path: P
     assert len(hosts) == 1000
     longest = max(((len(json.dumps(value)), key) for host in hosts.values() for key, value in host.items()), default=(0, ""))
     assert longest[0] < LONGEST_VARIABLE, longest
-    assert requests == {"DescribeInstances": 1, "DescribeAutoScalingGroups": 1}
+    assert requests == {"DescribeInstances": 1, "DescribeAutoScalingGroups": 1, "GetCallerIdentity": 1}
 
 
 def test_no_group_contains_the_nodes_variables(answers: dict[str, str], name: str, tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_no_group_contains_the_nodes_variables(answers: dict[str, str], name: st
     variables = {key: group.get("vars", {}) for key, group in json.loads(groups).items() if key != "_meta"}
     assert "deeplearning_cluster" in variables["all"]
     assert len(json.dumps(variables)) < LONGEST_VARIABLE
-    assert requests == {"DescribeInstances": 3, "DescribeAutoScalingGroups": 1}
+    assert requests == {"DescribeInstances": 3, "DescribeAutoScalingGroups": 1, "GetCallerIdentity": 1}

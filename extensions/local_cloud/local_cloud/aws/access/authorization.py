@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..context import ACCOUNT, CLOUD
+from ..policies import Effect, Permission, Unsupported, decide
 from ..requests import calls
 from ..requests.calls import Call, Environ
 from ..requests.refusal import Refusal
 from . import required_permissions, s3_permissions
 from .caller_policies import policies
 from .identities import Identity
-from .policies import Effect, Permission, Unsupported, decide
 
 LOG = logging.getLogger(__name__)
 DENIED = {

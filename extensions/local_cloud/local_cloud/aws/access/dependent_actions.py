@@ -19,8 +19,8 @@ from moto.ssm.models import ssm_backends
 from ..context import ACCOUNT, CLOUD
 from ..ec2.launch_templates import find_version
 from ..kms.keys import find_key
+from ..policies import Permission
 from . import resources
-from .policies import Permission
 from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 
 SERVICE_ROLES = {

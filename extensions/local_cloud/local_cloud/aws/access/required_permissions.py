@@ -11,9 +11,9 @@ from typing import Any
 from moto.ec2.models import ec2_backends
 
 from ..context import ACCOUNT
+from ..policies import Permission
 from ..requests.calls import Call
 from . import dependent_actions, resources
-from .policies import Permission
 from .tag_conditions import Context, request_tags, resource_tags, tag_pairs
 
 Parameters = Mapping[str, Any]

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, unquote
 from moto.s3.models import s3_backends
 
 from ..context import ACCOUNT
+from ..policies import Permission
 from ..requests.calls import Call, Environ, read_body
 from . import dependent_actions
 from .identities import PARTITION
-from .policies import Permission
 
 ACTIONS = {
     "CompleteMultipartUpload": "PutObject",

@@ -13,9 +13,9 @@ from moto.efs.exceptions import BadRequest, PolicyNotFound
 from moto.efs.models import EFSBackend
 from moto.efs.responses import EFSResponse
 
-from ..access.policies import Effect, Permission, Unsupported, decide, statements_for
 from ..context import CLOUD
 from ..override import override
+from ..policies import Effect, Permission, Unsupported, decide, statements_for
 from .file_systems import JSON, efs_error, find_file_system, incorrect_state
 
 ACTIONS = ("ClientMount", "ClientWrite", "ClientRootAccess")

@@ -15,8 +15,8 @@ from botocore.loaders import Loader
 from moto.iam.exceptions import MalformedPolicyDocument
 from moto.iam.models import IAMBackend, Role
 
-from ..access.policies import Unsupported
 from ..override import override
+from ..policies import Unsupported
 
 ASSUME_ROLE = "sts:AssumeRole"
 ACTION = re.compile(r"sts:[A-Za-z*]+")

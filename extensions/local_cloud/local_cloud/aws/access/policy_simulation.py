@@ -8,10 +8,10 @@ from __future__ import annotations
 from moto.core.responses import ActionResult
 from moto.iam.responses import IamResponse
 
-from ..access.caller_policies import policies
-from ..access.identities import Identity
-from ..access.policies import Permission, decide
 from ..override import override
+from ..policies import Permission, decide
+from .caller_policies import policies
+from .identities import Identity
 
 
 @override(IamResponse)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from local_cloud.aws.access.policies import Effect, Permission, Unsupported, decide
+from local_cloud.aws.policies import Effect, Permission, Unsupported, decide
 
 GET = Permission(
     "s3:GetObject", "arn:aws:s3:::data/train/1.tar", {"aws:username": "ann", "aws:viaawsservice": "false", "aws:calledvia": ()}
