@@ -86,6 +86,7 @@ FURTHER = (
     "training_job_hosts",
     "training_job_then",
     "training_job_then_always",
+    "training_job_then_delay",
 )
 # Names without the prefix that users' inventories often contain for other purposes, such as option names in `amazon.aws`.
 COMMON = (

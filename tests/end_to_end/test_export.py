@@ -58,14 +58,16 @@ def test_a_destination_that_the_nodes_may_not_write_to_is_refused_before_aws_is_
     assert cloud.client("ec2").describe_vpcs(Filters=own)["Vpcs"] == []
 
 
-def test_nodes_stay_until_the_job_is_exported(train, nodes):
-    kept = " ".join(train("kept", RESULT + NO_NAME, 2).output.split())
-    assert "Job kept was not exported: These files cannot be exported:" in kept
-    assert len(nodes()) == 1
-    kept = " ".join(train("kept-too", RESULT + NO_NAME + "raise SystemExit('no luck')\n", 2, then_always=True).output.split())
+def test_nodes_stay_for_a_limited_time_if_the_job_cannot_be_exported(train, nodes):
+    kept = " ".join(train("kept", RESULT + NO_NAME + "raise SystemExit('no luck')\n", 2).output.split())
     assert "no luck" in kept
-    assert "The job was not exported, as shown above, so training_job_then: destroy is not applied. 1 node of cluster demo" in kept
+    assert "The job failed, as shown above, so training_job_then: destroy is not applied. 1 node of cluster demo" in kept
     assert len(nodes()) == 1
+    gone = " ".join(train("gone", RESULT + NO_NAME, 2, then_delay=0).output.split())
+    assert "Job gone was not exported: These files cannot be exported:" in gone
+    assert "The nodes keep running for 0 minutes, so that you can export the job." in gone
+    assert "The job failed or was not exported, as shown above. The cluster was destroyed." in gone
+    assert nodes() == []
 
 
 def test_a_job_is_exported_and_then_the_nodes_go(cloud, train, nodes):

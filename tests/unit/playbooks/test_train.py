@@ -18,18 +18,31 @@ PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 EXPORT = "s3://results/jobs"
 
 
+FAILED = {"__training_job_started": {}, "__training_job_result": {"msg": "no luck"}}
+SUCCEEDED = {"__training_job_started": {}, "__training_job_result": {}}
+NOT_EXPORTED, EXPORTED = ({"__training_job_exported": {"finished": finished}} for finished in (False, True))
+DISK = "/efs/jobs"
+
+
 @pytest.mark.parametrize(
-    ("export", "facts", "nodes_go"),
+    ("always", "export", "own_disk", "facts", "nodes_go"),
     [
-        ("", {"__training_job_started": {}}, True),
-        (EXPORT, {"__training_job_started": {}}, False),
-        (EXPORT, {"__training_job_started": {}, "__training_job_exported": {"finished": False}}, False),
-        (EXPORT, {"__training_job_started": {}, "__training_job_exported": {"finished": True}}, True),
-        (EXPORT, {}, True),
+        (True, "", "", FAILED, True),
+        (True, EXPORT, DISK, FAILED, False),
+        (True, EXPORT, DISK, FAILED | NOT_EXPORTED, False),
+        (True, EXPORT, "", FAILED | NOT_EXPORTED, True),
+        (True, EXPORT, DISK, FAILED | EXPORTED, True),
+        (True, EXPORT, DISK, {}, True),
+        (False, EXPORT, "", SUCCEEDED | NOT_EXPORTED, True),
+        (False, EXPORT, DISK, SUCCEEDED | NOT_EXPORTED, False),
+        (False, EXPORT, "", FAILED | NOT_EXPORTED, False),
+        (False, EXPORT, "", FAILED | EXPORTED, False),
+        (False, EXPORT, "", {}, False),
+        (False, "", "", FAILED, False),
     ],
-    ids=["no export", "failed before the export", "not exported", "exported", "not started"],
 )
-def test_nodes_of_a_failed_job_stay_until_it_is_exported(tmp_path, export, facts, nodes_go):
+def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shared_storage(tmp_path, always, export, own_disk, facts, nodes_go):
+    """`training_job_then_always` also applies to failed jobs. Without shared storage, the nodes have the only copy of the files."""
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "then_always" in play.get("vars", {})]
     fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck"}}]
     for task in play["tasks"]:
@@ -40,12 +53,17 @@ def test_nodes_of_a_failed_job_stay_until_it_is_exported(tmp_path, export, facts
     play |= {"hosts": "localhost", "vars_files": [], "tasks": play["tasks"] + shown}
     play["vars"] |= {
         "training_job_then": "destroy",
-        "training_job_then_always": True,
+        "training_job_then_always": always,
+        "training_job_then_delay": 0,
         "training_job_export": export,
         "__playbook_running": "x",
+        "__playbook_own_disk": own_disk,
+        "__playbook_jobs_directory": "/efs/jobs",
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
     command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "play.yml"]
     done = subprocess.run(command, env=os.environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "no luck" in done.stdout
     assert (done.returncode == 0, "nodes may go" in done.stdout) == (nodes_go, nodes_go), done.stdout
+    waits = nodes_go and export and "__training_job_started" in facts and not facts.get("__training_job_exported", {}).get("finished")
+    assert ("The nodes keep running for 0 minutes, so that you can export the job." in done.stdout) == bool(waits)
