@@ -123,10 +123,12 @@ from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+    CONNECT_TIMEOUT,
     NO_CREDENTIALS,
     REJECTED,
     ClusterError,
     connection_advice,
+    denial_advice,
     error_code,
     rejection,
     sdk_problem,
@@ -328,7 +330,8 @@ class InventoryModule(AWSInventoryBase):
             if error_code(error) in REJECTED:
                 raise AnsibleParserError(rejection(error, region)) from None
             cluster = self.get_option("cluster")
-            raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{connection_advice(error)}") from None
+            advice = connection_advice(error) or denial_advice(error)
+            raise AnsibleParserError(f"Cannot list the nodes of cluster {cluster} in {region}: {error}{advice}") from None
 
     def _with_capacity_ends(self, path: str, region: str, live: list[Node]) -> list[Node]:
         """Return the nodes with the times at which their Capacity Blocks end. Without Capacity Blocks, send no request."""
@@ -347,7 +350,7 @@ class InventoryModule(AWSInventoryBase):
         key, now = (path, region, service), time.monotonic()
         began, client = CLIENTS.get(key, (0.0, None))
         if client is None or now - began > CLIENT_SECONDS:
-            client = self.client(service, region=region)
+            client = self.client(service, region=region, config={"connect_timeout": CONNECT_TIMEOUT})
             limit_members(client, service)
             CLIENTS[key] = now, client
         return client

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from local_cloud.testing import LocalCloud
 
 FILE = "plugin: deeplearning.cluster.nodes\ncluster: demo\nregion: us-east-1\n"
 NO_CREDENTIALS = {"AWS_EC2_METADATA_DISABLED": "true"}
@@ -77,3 +78,11 @@ def test_without_that_configuration_the_cause_is_the_last_message(run: Run, tmp_
     assert f"The inventory cannot be read. {tmp_path / 'nodes.yml'}: No AWS credentials found." in output[output.rindex("TASK [") :]
     assert "has no nodes" not in output
     assert "[WARNING]: Failed to parse" in output, "the configuration in the README prevents this message"
+
+
+def test_an_operator_without_permission_sees_which_policies_to_attach(run: Run, repository: Path, cloud: LocalCloud) -> None:
+    (configuration,) = re.findall(r"^```ini\n(.*?)^```", (repository / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    status, lines = run("status", configuration, "nodes.yml", FILE, **cloud.operator("visitor"))
+    assert (status != 0, len(lines)) == (True, 1), lines
+    assert "ec2:DescribeInstances" in lines[0]
+    assert lines[0].endswith("Attach the policies from docs/permissions.md to this identity, or use other credentials.")

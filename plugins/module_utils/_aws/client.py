@@ -94,6 +94,8 @@ DONE_BEFORE = (
 # For certain operations, other error codes also mean that the call has already taken effect. AddRoleToInstanceProfile returns LimitExceeded
 # if the profile already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
 DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
+# The time in seconds for a connection to an AWS endpoint. The SDK's default is 60 s for each attempt.
+CONNECT_TIMEOUT = 10
 # Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 NO_CREDENTIALS = (
@@ -177,7 +179,12 @@ class AwsClient:
         except ValueError as error:
             raise ClusterError(str(error)) from error
         self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
-        own = Config(user_agent_extra="deeplearning.cluster", retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=32)
+        own = Config(
+            user_agent_extra="deeplearning.cluster",
+            retries={"mode": "standard", "max_attempts": 10},
+            max_pool_connections=32,
+            connect_timeout=CONNECT_TIMEOUT,
+        )
         self._config = own.merge(self._connection.pop("aws_config", Config()))
 
     def client(self, service: str) -> Any:
@@ -505,11 +512,11 @@ def denial_advice(error: BaseException) -> str:
 
 def connection_advice(error: Exception) -> str:
     """Return advice for an unreachable AWS endpoint, or an empty string for any other error."""
-    if not isinstance(error, botocore.exceptions.EndpointConnectionError):
+    if not isinstance(error, (botocore.exceptions.EndpointConnectionError, botocore.exceptions.ConnectTimeoutError)):
         return ""
     if os.environ.get("AWS_ENDPOINT_URL"):
         return (
             ". The environment variable AWS_ENDPOINT_URL sets this address. If a local cloud uses the address, start the local cloud again "
             "with local-cloud start or make train. Otherwise, correct the variable or unset it."
         )
-    return ". Check the network connection and the region name."
+    return ". Check the network connection and the region name. In a VPC without internet access, the service needs a VPC endpoint."

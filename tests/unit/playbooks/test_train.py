@@ -41,7 +41,9 @@ DISK = "/efs/jobs"
         (False, "", "", FAILED, False),
     ],
 )
-def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shared_storage(tmp_path, always, export, own_disk, facts, nodes_go):
+def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shared_storage(
+    tmp_path, always, export, own_disk, facts, nodes_go
+):
     """`training_job_then_always` also applies to failed jobs. Without shared storage, the nodes have the only copy of the files."""
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "then_always" in play.get("vars", {})]
     fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck"}}]

@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     outcome_is_unknown,
     rejection,
 )
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 # The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has imported the controller's modules.
 MODULE = f"""
@@ -45,7 +45,8 @@ def test_an_endpoint_that_does_not_answer_is_explained(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert "start the local cloud again with local-cloud start or make train" in connection_advice(error)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    assert connection_advice(error) == ". Check the network connection and the region name."
+    for one in (error, ConnectTimeoutError(endpoint_url="https://sts.us-east-1.amazonaws.com/")):
+        assert "In a VPC without internet access, the service needs a VPC endpoint." in connection_advice(one)
     assert connection_advice(ValueError("other")) == ""
 
 
