@@ -20,12 +20,17 @@ SET_ASIDE = ".suspect-"
 # Names of entries that are no complete checkpoints: incomplete checkpoints, and files that frameworks put beside checkpoints. Sources:
 # Orbax, `orbax.checkpoint.utils.TMP_DIR_SUFFIX`; TensorFlow, the operation SaveV2 (`_temp`), BundleWriter (`.tempstate`), the function
 # atomic_write_string_to_file (`.tmp` and a UUID), FileWriter (`events.out.tfevents`) and MonitoredTrainingSession (`graph.pbtxt`);
-# DeepSpeed, `_copy_recovery_script`.
+# DeepSpeed, `_copy_recovery_script`; Hugging Face Transformers, `tmp-checkpoint-` in Trainer._save_checkpoint.
 IGNORED = re.compile(
-    r"\..*|.*\.tmp|.*\.orbax-checkpoint-tmp.*|.*_temp(_[0-9a-f]{32})?|.*\.tempstate\d*|.*\.tmp[0-9a-f]{32}"
-    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_(fp32|torch)\.py",
+    r"\..*|tmp[-_.].*|.*[-_.]tmp|.*\.orbax-checkpoint-tmp.*|.*-\d+_temp|.*_temp_[0-9a-f]{32}|.*\.tempstate\d*|.*\.tmp[0-9a-f]{32}"
+    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_(fp32|torch)\.py|lost\+found",
     re.DOTALL,
 )
+
+# A file that marks the checkpoint beside it as incomplete, such as NeMo's `step=100-unfinished` beside `step=100.ckpt`, or an entry that is
+# itself incomplete, such as `checkpoint-500.partial`. A lock can be left behind beside a complete checkpoint.
+MARKER = re.compile(r"(?P<of>.+)[-_.](unfinished|incomplete|in-?_?progress|partial|part)", re.DOTALL | re.IGNORECASE)
+LOCK = re.compile(r".+[-_.]lock", re.DOTALL | re.IGNORECASE)
 
 # The entries of one TensorFlow checkpoint, such as `model.ckpt-100.data-00000-of-00002`.
 TENSORFLOW_DATA = re.compile(r"(?P<id>.+)\.data-(?P<number>\d{5})-of-(?P<count>\d{5})", re.DOTALL)
@@ -35,9 +40,34 @@ TENSORFLOW_NAME = re.compile(r'^(?P<key>(?:all_)?model_checkpoint_paths?): "(?P<
 # An entry of any other layout. The digest of a checkpoint is in a file beside it.
 PLAIN = re.compile(r"(?P<id>.+?)(\.sha256)?", re.DOTALL)
 
+# The number of a part in the name of a file that contains only a part of a checkpoint, such as the state of one rank.
+PART = re.compile(
+    r"(?<![A-Za-z])(?P<word>rng_state|random_states|rank|shard|part|worker|proc|gpu|tp|pp|dp|ep)[-_=]?\d+([-_]of[-_]\d+)?|-\d+-of-\d+",
+    re.IGNORECASE,
+)
+
+# Names of checkpoints that scripts open without looking at other names. Their contents are newer than those of all earlier checkpoints.
+CONVENTIONAL = re.compile(r"(.*[-_.=])?(last|latest|newest|current|resume)([-_.=].*)?", re.IGNORECASE | re.DOTALL)
+
+# Files that belong to a checkpoint with a different name. Source: BackupAndRestore of Keras.
+COMPANIONS = {"training_metadata.json": "latest.weights.h5"}
+
+# Entries that are not checkpoints if there are others: descriptions, metrics and logs.
+AUXILIARY = re.compile(
+    r".*\.(jsonl?|ya?ml|toml|ini|cfg|txt|[ct]sv|md|log|out|err|pid|lock|py|sh|xml|html?|png|jpe?g|svg|prom)"
+    r"|runs|logs?|wandb|mlruns|tensorboard|tb_logs|lightning_logs|vis_data|__pycache__",
+    re.IGNORECASE | re.DOTALL,
+)
+
 # The number of a checkpoint. If its name has several numbers, the name must say which one is the step.
 LABELLED = re.compile(r"(?P<label>step|iter|epoch)(?:ation|s)?[-_=.]?(?P<number>\d+)", re.IGNORECASE)
 EXTENSIONS = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,11})+\Z")
+
+# The name of a converted checkpoint of Megatron-LM.
+RELEASE = "release"
+
+# Why scripts fail that use the checkpoint which a pointer names.
+NAMED = "parts are missing"
 
 # Maximum number of digits in the number of a checkpoint, and of characters in a pointer.
 DIGITS_LIMIT, POINTER_LIMIT = 18, 1 << 16
@@ -63,12 +93,16 @@ class CheckpointStep(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A checkpoint: its name, the entries that belong to it, the latest change of these entries, and whether it is complete."""
+    """A checkpoint: its name, the entries that belong to it, the latest change of these entries, and whether it is complete.
+
+    `damage` says why the contents of the checkpoint cannot be loaded. It is empty if that is unknown.
+    """
 
     name: str
     entries: Sequence[str]
     changed: float
     is_complete: bool = True
+    damage: str = ""
 
     @property
     def step(self) -> CheckpointStep | None:
@@ -79,15 +113,16 @@ class Layout(NamedTuple):
     """How a framework stores checkpoints in a directory.
 
     `pointer` is the name of the file that names the newest checkpoint, `read` returns the names of checkpoints in its text, newest first,
-    and `write` returns the text that names these checkpoints. Names that match `member` belong to the checkpoint `id`. A checkpoint is
-    complete if `is_complete` accepts the names of its entries and, if `commits` is true, only after the pointer has named it.
+    and `write` returns the text that names these checkpoints, in the form of an earlier text. Names that match `member` belong to the
+    checkpoint `id`. A checkpoint is complete if `is_complete` accepts the names of its entries and, if `commits` is true, only after the
+    pointer has named it.
     """
 
     name: str
     pointer: str = ""
     read: Callable[[str], list[str]] = lambda text: []
-    write: Callable[[Sequence[str]], str] = lambda names: ""
-    member: re.Pattern[str] = PLAIN
+    write: Callable[[Sequence[str], str], str] = lambda names, text: ""
+    member: re.Pattern[str] | None = None
     is_complete: Callable[[str, Iterable[str]], bool] = lambda name, entries: name in entries
     commits: bool = False
 
@@ -99,7 +134,7 @@ def _read_tensorflow(text: str) -> list[str]:
     return newest + [name for key, name in reversed(found) if key == "all_model_checkpoint_paths"] if newest else []
 
 
-def _write_tensorflow(names: Sequence[str]) -> str:
+def _write_tensorflow(names: Sequence[str], _text: str) -> str:
     lines = [("model_checkpoint_path", names[0]), *(("all_model_checkpoint_paths", name) for name in reversed(names))]
     return "".join('{}: "{}"\n'.format(key, name.replace("\\", "\\\\").replace('"', '\\"')) for key, name in lines)
 
@@ -117,24 +152,47 @@ def _read_name(text: str) -> list[str]:
     return [name] if is_name else []
 
 
+def _read_path(text: str) -> list[str]:
+    """Return the last part of the path in a file that contains only a name or a path."""
+    return _read_name(text.strip().rpartition("/")[2])
+
+
+def _write_path(names: Sequence[str], text: str) -> str:
+    folder, slash, _name = text.strip().rpartition("/")
+    return folder + slash + names[0]
+
+
 def _read_iteration(text: str) -> list[str]:
+    """Return the checkpoint that a number names, or the word `release`, which converters write."""
     number = text.strip()
+    if number == RELEASE:
+        return [RELEASE]
     return [f"iter_{number.zfill(7)}"] if number.isascii() and number.isdigit() and len(number) <= DIGITS_LIMIT else []
 
 
+def _write_iteration(names: Sequence[str], _text: str) -> str:
+    step = parse_step(names[0])
+    return str(step.number) if step else names[0]
+
+
+# Files that contain only the name or the path of the newest checkpoint.
+NAME_FILES = ("last_checkpoint", "latest_checkpoint", "LATEST", "latest.txt", "last.txt", "latest_checkpoint.txt")
+
 # The first layout whose pointer or data exists in a directory applies to this directory. Sources: `tf.train.latest_checkpoint` and
-# checkpoint_state.proto of TensorFlow, `DeepSpeedEngine.save_checkpoint`, `get_checkpoint_tracker_filename` of Megatron-LM.
+# checkpoint_state.proto of TensorFlow, `DeepSpeedEngine.save_checkpoint`, `get_checkpoint_tracker_filename` of Megatron-LM,
+# `Checkpointer.tag_last_checkpoint` of fvcore (detectron2), `CheckpointHook` of MMEngine.
 LAYOUTS: Sequence[Layout] = (
     Layout("tensorflow", "checkpoint", _read_tensorflow, _write_tensorflow, TENSORFLOW, _is_complete_in_tensorflow),
     Layout(
         "megatron",
         "latest_checkpointed_iteration.txt",
         _read_iteration,
-        lambda names: str(int(names[0][len("iter_") :])),
-        re.compile(r"(?P<id>iter_\d{7,18})"),
+        _write_iteration,
+        re.compile(rf"(?P<id>iter_\d{{7,18}}|global_step_?\d{{1,18}}|{RELEASE})"),
         commits=True,
     ),
-    Layout("deepspeed", "latest", _read_name, lambda names: names[0], commits=True),
+    Layout("deepspeed", "latest", _read_name, lambda names, text: names[0], commits=True),
+    *(Layout(name, name, _read_path, _write_path) for name in NAME_FILES),
     Layout("plain"),
 )
 
@@ -148,16 +206,71 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     `pointers` contains the texts of the files in POINTERS that exist.
     """
     layout = find_layout(entries, pointers)
-    groups: dict[str, list[CheckpointEntry]] = {}
-    for entry in entries:
-        found = layout.member.fullmatch(entry.name)
-        if found and not entry.target and entry.name != layout.pointer and not IGNORED.fullmatch(entry.name):
-            groups.setdefault(found["id"], []).append(entry)
-    named = layout.read(pointers.get(layout.pointer, ""))
+    candidates = [each for each in entries if not each.target and each.name != layout.pointer and not IGNORED.fullmatch(each.name)]
+    groups = _plain_groups(candidates) if layout.member is None else _groups(layout.member, candidates)
+    named = [_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))]
     saved = [_saved(layout, name, group) for name, group in groups.items()]
+    unfinished = {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
+    saved = [each._replace(is_complete=each.is_complete and unfinished.isdisjoint({each.name, _stem(each.name)})) for each in saved]
     if layout.commits:
         saved = _committed(saved, named[0], groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
+        saved += [Saved(named[0], [], 0.0, is_complete=False, damage="is missing")] if named[0] not in groups else []
+    elif named:
+        saved = [each._replace(damage=NAMED) if each.name == named[0] and not each.is_complete else each for each in saved]
     return newest_first(saved, named[0] if named else "")
+
+
+def _resolved(name: str, groups: Mapping[str, object]) -> str:
+    """Return the checkpoint that a pointer names. Frameworks that use the tracker file of Megatron-LM name their folders differently."""
+    if name in groups:
+        return name
+    step = parse_step(name)
+    return next((each for each in groups if step and (parse_step(each) or step._replace(number=-1)).number == step.number), name)
+
+
+def _groups(member: re.Pattern[str], entries: Iterable[CheckpointEntry]) -> dict[str, list[CheckpointEntry]]:
+    """Return the entries of each checkpoint, keyed by its name."""
+    groups: dict[str, list[CheckpointEntry]] = {}
+    for entry in entries:
+        found = member.fullmatch(entry.name)
+        if found:
+            groups.setdefault(found["id"], []).append(entry)
+    return groups
+
+
+def _plain_groups(entries: Sequence[CheckpointEntry]) -> dict[str, list[CheckpointEntry]]:
+    """Return the entries of each checkpoint, keyed by its name, in a directory whose layout only the script knows.
+
+    Entries with the same step belong to one checkpoint, and so do the parts of a file. If some names contain steps, other entries count
+    only if they have one of the names that scripts open without looking at others.
+    """
+    named = [each for each in entries if not MARKER.fullmatch(each.name) and not LOCK.fullmatch(each.name)]
+    groups = _by_step([each for each in named if not AUXILIARY.fullmatch(_identity(each.name))] or named)
+    counted = {key for key in groups if isinstance(key, CheckpointStep)}
+    kept = [group for key, group in groups.items() if key in counted or not counted or CONVENTIONAL.fullmatch(str(key))]
+    return {min((_identity(each.name) for each in group), key=lambda name: (len(name), name)): group for group in kept}
+
+
+def _by_step(entries: Sequence[CheckpointEntry]) -> dict[CheckpointStep | str, list[CheckpointEntry]]:
+    groups: dict[CheckpointStep | str, list[CheckpointEntry]] = {}
+    for entry in entries:
+        name = _identity(entry.name)
+        groups.setdefault(parse_step(name) or _without_parts(name), []).append(entry)
+    return groups
+
+
+def _identity(name: str) -> str:
+    found = PLAIN.fullmatch(name)
+    identity = found["id"] if found else name
+    return COMPANIONS.get(identity, identity)
+
+
+def _without_parts(name: str) -> str:
+    return PART.sub(lambda part: part["word"] or "", name)
+
+
+def _stem(name: str) -> str:
+    return EXTENSIONS.sub("", name)
 
 
 def find_layout(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> Layout:
@@ -192,23 +305,32 @@ def _committed(saved: Sequence[Saved], named: str, groups: Mapping[str, Sequence
 
 
 def newest_first(saved: Iterable[Saved], named: str = "") -> list[Saved]:
-    """Return checkpoints, newest first: the one that a pointer names, then by step if all names have one, otherwise by time.
+    """Return checkpoints, newest first: the one that a pointer names, then by step if all steps count the same, otherwise by time.
 
-    A script may write a checkpoint again, so the time alone does not tell which checkpoint is the newest.
+    A script may write a checkpoint again, so the time alone does not tell which checkpoint is the newest. A checkpoint without a step is
+    newer than those that were saved before it.
     """
     found = list(saved)
     steps = {each.name: each.step for each in found}
-    is_counted = len({step and step.label for step in steps.values()}) == 1 and None not in steps.values()
+    is_counted = len({step.label for step in steps.values() if step}) == 1
 
-    def key(each: Saved) -> tuple[bool, int, float, str]:
+    def number(each: Saved) -> int:
         step = steps[each.name]
-        return each.name == named and each.is_complete, step.number if is_counted and step else 0, each.changed, each.name
+        if not is_counted or step:
+            return step.number if is_counted and step else 0
+        return max((other.number for one in found if (other := steps[one.name]) and one.changed <= each.changed), default=0)
+
+    def key(each: Saved) -> tuple[bool, int, bool, float, str]:
+        return each.name == named and each.is_complete, number(each), is_counted and not steps[each.name], each.changed, each.name
 
     return sorted(found, key=key, reverse=True)
 
 
 def parse_step(name: str) -> CheckpointStep | None:
     """Return the step in the name of a checkpoint, or None if there is none or if it is unclear which number is the step."""
+    name = _without_parts(name)
+    if CONVENTIONAL.fullmatch(name) and not LABELLED.search(name):
+        return None
     labelled = {found["label"].lower(): found["number"] for found in LABELLED.finditer(name)}
     label = next((label for label in ("step", "iter", "epoch") if label in labelled), "")
     numbers = [labelled[label]] if label else re.findall(r"\d+", EXTENSIONS.sub("", name))
@@ -235,5 +357,10 @@ def without(text: str, layout: Layout, name: str, left: Sequence[Saved]) -> str:
 
     Returns the same text if nothing has to be changed, or if no checkpoint is left.
     """
-    named, remaining = layout.read(text), [each.name for each in left if each.name != name and each.is_complete]
-    return layout.write(remaining) if name in named and remaining else text
+    remaining = [each.name for each in left if each.name != name and each.is_complete and not each.damage]
+    return layout.write(remaining, text) if remaining and names(text, layout, name) else text
+
+
+def names(text: str, layout: Layout, name: str) -> bool:
+    """Return whether the text of a pointer names a checkpoint."""
+    return any(_resolved(each, {name: None}) == name for each in layout.read(text))

@@ -153,8 +153,9 @@ class Following(_Following, total=False):
     """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
     The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, `cause` is the reason, and
-    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` has
-    been renamed. Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
+    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` and those in
+    `damaged` have been renamed. If `without_checkpoint` is true, no complete checkpoint is left. Among these hosts, those in `standby`
+    wait, and those in `replacements` have waited until now.
 
     Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), `excluded` (those of them that are excluded from
     jobs), the options `restarts` and `min_hosts`, `refusal` (why the launcher cannot run the job on the remaining hosts), and `reboots`
@@ -168,6 +169,8 @@ class Following(_Following, total=False):
     progress: bool
     hosts: list[str]
     set_aside: Checkpoint
+    damaged: list[Checkpoint]
+    without_checkpoint: bool
     standby: list[str]
     replacements: list[str]
     missing: list[str]

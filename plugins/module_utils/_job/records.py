@@ -228,6 +228,10 @@ VERDICT: schema.Schema = {
     "restartable": optional(schema.flag()),
 }
 
+CHECKPOINT = schema.mapping({"name": schema.text(255, CHECKPOINT_NAME, "the name of a file"), "changed": schema.seconds()})
+# How many damaged checkpoints are set aside at once.
+DAMAGED_LIMIT = 8
+
 # What follows an attempt, `status/next`.
 FOLLOWING: schema.Schema = {
     "action": schema.one_of(recovery.RESTART, recovery.STOP),
@@ -239,7 +243,9 @@ FOLLOWING: schema.Schema = {
     "cause": schema.lenient(schema.mapping(CAUSE)),
     "progress": optional(schema.flag()),
     "hosts": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
-    "set_aside": optional(schema.mapping({"name": schema.text(255, CHECKPOINT_NAME, "the name of a file"), "changed": schema.seconds()})),
+    "set_aside": optional(CHECKPOINT),
+    "damaged": optional(schema.list_of(CHECKPOINT, DAMAGED_LIMIT)),
+    "without_checkpoint": optional(schema.flag()),
     "standby": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "replacements": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "missing": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
@@ -602,7 +608,10 @@ def explain(found: Following, attempt: int) -> str:
         excluded=found.get("excluded", []),
         reboots=found.get("reboots", False),
     )
-    return recovery.explain(found["action"], found["rule"], situation)
+    damaged = [each["name"] for each in found.get("damaged", [])]
+    return recovery.explain(found["action"], found["rule"], situation) + recovery.about_damage(
+        damaged, found.get("without_checkpoint", False)
+    )
 
 
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:

@@ -223,6 +223,17 @@ def explain(action: str, name: str, situation: Situation) -> str:
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
 
+def about_damage(damaged: Sequence[str], without_checkpoint: bool) -> str:
+    """Return the sentence about checkpoints that were set aside because their contents are damaged, or an empty string."""
+    if not damaged:
+        return ""
+    names, are = ", ".join(damaged), "Checkpoint {} is" if len(damaged) == 1 else "Checkpoints {} are"
+    rest = (
+        "no complete checkpoint is left, and the script may start over." if without_checkpoint else "the job uses the checkpoint before it."
+    )
+    return f" {are.format(names)} damaged, so {rest}"
+
+
 def waits_for_reboot(situation: Situation, rebooting: Sequence[str]) -> bool:
     """Return whether the job cannot continue without the hosts that reboot, but would continue with them."""
     if decide(situation).rule != TOO_FEW_HOSTS:

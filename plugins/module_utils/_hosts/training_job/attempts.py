@@ -38,6 +38,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
     CONNECTION_CLOSED,
+    DAMAGED_LIMIT,
     Budget,
     Paths,
     cause,
@@ -283,10 +284,10 @@ def known(spec: ProcessSpec) -> TrainingState:
     return TrainingState(checkpoints(spec), step)
 
 
-def checkpoints(spec: ProcessSpec) -> list[Saved]:
+def checkpoints(spec: ProcessSpec, find: Callable[[str], list[Saved]] = checkpoint_files.complete) -> list[Saved]:
     """Return the job's complete checkpoints, newest first. Only a directory on this host's file systems is read, not a location on S3."""
     place = spec["environment"].get(CHECKPOINTS, "")
-    return checkpoint_files.complete(place) if os.path.isabs(place) else []
+    return find(place) if os.path.isabs(place) else []
 
 
 def has_progressed(before: TrainingState, after: TrainingState, spec: ProcessSpec) -> bool:
@@ -421,6 +422,11 @@ class Recovery:
         }
         if decision.set_aside:
             found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
+        # If a disk is full, the damaged checkpoint is the one that could not be written, and nothing is known about later ones.
+        damaged = checkpoints(spec, checkpoint_files.damaged) if why["kind"] != recovery.DISK_FULL else []
+        if damaged and decision.action == recovery.RESTART:
+            found["damaged"] = [{"name": each.name, "changed": each.changed} for each in damaged[:DAMAGED_LIMIT]]
+            found["without_checkpoint"] = not saved
         return found
 
     def _situation(

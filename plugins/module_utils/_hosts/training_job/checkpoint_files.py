@@ -11,8 +11,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 import stat
+import time
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_damage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
@@ -23,10 +26,33 @@ ENTRIES = 10_000
 # Depth and number of the directories in a checkpoint in which changes are searched for.
 DEPTH, FOLDERS = 3, 200
 
+# Below the two newest checkpoints that are not damaged, the contents of checkpoints are not examined.
+EXAMINED = 2
+
+# Larger files are linked and not copied, in bytes. Reading and writing this much takes a few seconds.
+COPY_LIMIT = 1 << 30
+
 
 def complete(place: str) -> list[Saved]:
     """Return the complete checkpoints in a directory, newest first. The list is empty if the directory cannot be read."""
-    return [each for each in _find(place) if each.is_complete]
+    return [each for each in _examined(place) if each.is_complete and not each.damage]
+
+
+def damaged(place: str) -> list[Saved]:
+    """Return the newest checkpoints in a directory whose contents are damaged, newest first."""
+    return [each for each in _examined(place) if each.damage]
+
+
+def _examined(place: str) -> list[Saved]:
+    """Return the checkpoints in a directory, newest first, with the damage to the newest ones."""
+    found, intact = _find(place), 0
+    for number, each in enumerate(found):
+        if intact >= EXAMINED:
+            break
+        if each.is_complete:
+            found[number] = each._replace(damage=checkpoint_damage.damage(place, each.entries))
+            intact += not found[number].damage
+    return found
 
 
 def has_complete(place: str) -> bool:
@@ -72,17 +98,47 @@ def set_aside(place: str, checkpoint: Checkpoint) -> None:
     """
     name, changed = checkpoint["name"], checkpoint["changed"]
     entries = _entries(place)
-    found = checkpoint_layouts.find_checkpoints(entries, _pointers(place))
+    found = _examined(place)
     own = next((each for each in found if each.name == name), None)
     if own and (own.changed > changed or (own.is_complete and own.changed != changed)):
         return
+    left = next((each for each in found if each.is_complete and not each.damage and each.name != name), None)
     # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
-    _change_pointers(place, entries, name, found)
+    _change_pointers(place, entries, name, found, left)
+    stand_in = _stand_in(place, name, left) if own and left and _is_opened_by_name(own, left) else None
     for entry in own.entries if own else ():
         path = os.path.join(place, entry)
         with contextlib.suppress(FileNotFoundError):
             is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
             _move(path, os.path.join(place, f"{SET_ASIDE}{changed:.0f}-{entry}"), is_directory)
+            if entry == name and stand_in:
+                os.replace(stand_in, path)
+    if stand_in:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(stand_in)
+
+
+def _is_opened_by_name(own: Saved, left: Saved) -> bool:
+    """Return whether scripts open a checkpoint without looking at other names, and another one can take its place."""
+    is_usual = checkpoint_layouts.CONVENTIONAL.fullmatch(own.name) and own.step is None
+    return bool(is_usual) and own.entries == [own.name] and left.name in left.entries
+
+
+def _stand_in(place: str, name: str, left: Saved) -> str:
+    """Return the path of a copy of a checkpoint, or of a link to it, for scripts that open `last.ckpt` without looking at other names.
+
+    A file is copied, because the script may write to this name again. Raises OSError.
+    """
+    source, path = os.path.join(place, left.name), _temporary(place, name)
+    status = os.stat(source, follow_symlinks=False)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= COPY_LIMIT:
+        with contextlib.suppress(OSError):  # no space is left
+            shutil.copy2(source, path, follow_symlinks=False)
+            return path
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    os.symlink(left.name, path)
+    return path
 
 
 def _find(place: str, limit: int | None = None) -> list[Saved]:
@@ -96,13 +152,19 @@ def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
         with os.scandir(place) as entries:
             for entry in itertools.islice(entries, limit):
                 with contextlib.suppress(OSError):  # the entry has been deleted in the meantime
-                    target = os.readlink(entry.path) if entry.is_symlink() else ""
-                    is_beside = target not in ("", ".", "..") and "/" not in target
+                    target = _target(place, os.readlink(entry.path)) if entry.is_symlink() else ""
                     changed = entry.stat(follow_symlinks=False).st_mtime
-                    found.append(CheckpointEntry(entry.name, changed, entry.is_dir(follow_symlinks=False), target if is_beside else ""))
+                    found.append(CheckpointEntry(entry.name, changed, entry.is_dir(follow_symlinks=False), target))
     except OSError:
         return []
     return found
+
+
+def _target(place: str, link: str) -> str:
+    """Return the name of the entry of a directory to which a link in this directory leads, or an empty string if it leads elsewhere."""
+    folder, name = os.path.split(os.path.normpath(os.path.join(place, link)))
+    is_beside = folder in (os.path.normpath(place), os.path.realpath(place))
+    return name if is_beside else ""
 
 
 def _pointers(place: str) -> dict[str, str]:
@@ -113,19 +175,21 @@ def _pointers(place: str) -> dict[str, str]:
             file = os.open(os.path.join(place, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 if stat.S_ISREG(os.fstat(file).st_mode):
-                    found[name] = os.read(file, checkpoint_layouts.POINTER_LIMIT).decode("utf-8")
+                    found[name] = os.read(file, checkpoint_layouts.POINTER_LIMIT).decode("utf-8-sig")
             finally:
                 os.close(file)
     return found
 
 
-def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, found: list[Saved]) -> None:
-    """Make the files and links that name a checkpoint name the newest other checkpoint. Raises OSError."""
+def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, found: list[Saved], left: Saved | None) -> None:
+    """Make the files and links that name a checkpoint name the newest other checkpoint, or hide them if there is none. Raises OSError."""
     pointers = _pointers(place)
     layout = checkpoint_layouts.find_layout(entries, pointers)
     text = pointers.get(layout.pointer, "")
     changed = checkpoint_layouts.without(text, layout, name, found)
-    if changed != text:
+    if not left and checkpoint_layouts.names(text, layout, name):
+        _hide(place, layout.pointer)
+    elif changed != text:
         path = os.path.join(place, layout.pointer)
         temporary = _temporary(place, layout.pointer)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
@@ -134,12 +198,21 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
         times = os.stat(path, follow_symlinks=False)
         os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         os.replace(temporary, path)
-    left = next((each.name for each in found if each.is_complete and each.name != name), None)
     for entry in entries:
-        if entry.target == name and left:
+        if entry.target != name:
+            continue
+        if left:
             temporary = _temporary(place, entry.name)
-            os.symlink(left, temporary)
+            os.symlink(left.name, temporary)
             os.replace(temporary, os.path.join(place, entry.name))
+        else:
+            _hide(place, entry.name)
+
+
+def _hide(place: str, name: str) -> None:
+    """Give a file or link a hidden name. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        _move(os.path.join(place, name), os.path.join(place, f"{SET_ASIDE}{time.time():.0f}-{name}"), is_directory=False)
 
 
 def _temporary(place: str, name: str) -> str:

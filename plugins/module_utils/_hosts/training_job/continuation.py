@@ -137,6 +137,6 @@ def decision(before: records.Paths, following: Following | None, heartbeat_timeo
         found["cause"] = attempts.cause_of(failure)
         found["started"] = min(process["started"] for process in started)
         found["ran_on"] = len({process["host"] for process in started})
-    for name in ("standby", "replacements", "missing", "set_aside"):
+    for name in ("standby", "replacements", "missing", "set_aside", "damaged", "without_checkpoint"):
         found.pop(name, None)  # type: ignore[misc]
     return found

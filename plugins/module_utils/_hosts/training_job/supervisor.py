@@ -527,8 +527,8 @@ class Supervisor:
             if following["action"] == recovery.STOP:
                 return None
             delete_old(shared_memory(self.spec["job"]), ready)
-            if "set_aside" in following:
-                self.set_aside(following["set_aside"])
+            for checkpoint in [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]:
+                self.set_aside(checkpoint)
             return self.next_spec(following.get("hosts") or [])
         finally:
             if self.leaving and self.spec["restarts"]:

@@ -51,7 +51,10 @@ PROGRAM = (
     *(f"_job.{name}" for name in ("records", "recovery", "schema", "states", "step_times", "storage_problems")),
     "_job.tracebacks",
     "_hosts.shared_storage.mounts",
-    *(f"_hosts.training_job.{name}" for name in ("attempts", "checkpoint_files", "connections", "efa", "goodput", "host_health")),
+    *(
+        f"_hosts.training_job.{name}"
+        for name in ("attempts", "checkpoint_damage", "checkpoint_files", "connections", "efa", "goodput", "host_health")
+    ),
     *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "progress", "progress_file", "remote", "specs")),
     *(f"_hosts.training_job.{name}" for name in ("stacks", "status", "storage_watch", "supervisor")),
     *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),

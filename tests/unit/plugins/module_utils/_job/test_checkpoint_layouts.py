@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts as layouts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import CheckpointEntry, CheckpointStep, Saved
 
-TENSORFLOW, MEGATRON, DEEPSPEED, PLAIN = layouts.LAYOUTS
+TENSORFLOW, MEGATRON, DEEPSPEED, *NAMES, PLAIN = layouts.LAYOUTS
 PARTS = ("index", "meta", "data-00000-of-00001")
 
 
@@ -110,7 +110,7 @@ def test_in_tensorflow_the_state_file_names_the_newest_checkpoint():
 )
 def test_a_pointer_is_changed_to_the_newest_checkpoint_that_is_left(layout, name, names):
     saved = [Saved("incomplete", [], 9.0, is_complete=False), *(Saved(each, [], 1.0) for each in names)]
-    text = layout.write(names)
+    text = layout.write(names, "")
     assert layout.pointer == name
     assert layout.read(text)[0] == names[0]
     changed = layouts.without(text, layout, names[0], saved)
@@ -121,10 +121,12 @@ def test_a_pointer_is_changed_to_the_newest_checkpoint_that_is_left(layout, name
 
 
 def test_the_state_file_of_tensorflow_names_the_oldest_checkpoint_first():
-    assert TENSORFLOW.write(["b", "a"]) == 'model_checkpoint_path: "b"\nall_model_checkpoint_paths: "a"\nall_model_checkpoint_paths: "b"\n'
-    assert TENSORFLOW.read(TENSORFLOW.write(["b", "a"])) == ["b", "b", "a"]
-    assert TENSORFLOW.write(['1 "b" \\']).startswith('model_checkpoint_path: "1 \\"b\\" \\\\"\n')
-    assert set(TENSORFLOW.read(TENSORFLOW.write(['1 "b" \\']))) == {'1 "b" \\'}
+    assert (
+        TENSORFLOW.write(["b", "a"], "") == 'model_checkpoint_path: "b"\nall_model_checkpoint_paths: "a"\nall_model_checkpoint_paths: "b"\n'
+    )
+    assert TENSORFLOW.read(TENSORFLOW.write(["b", "a"], "")) == ["b", "b", "a"]
+    assert TENSORFLOW.write(['1 "b" \\'], "").startswith('model_checkpoint_path: "1 \\"b\\" \\\\"\n')
+    assert set(TENSORFLOW.read(TENSORFLOW.write(['1 "b" \\'], ""))) == {'1 "b" \\'}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "../other", "a/b", ".hidden", "x" * 256, "a\x01b", "two\nlines"])
@@ -150,7 +152,7 @@ def test_megatron_numbers_its_folders():
     folders = ["iter_0000100", "iter_0000200", "other"]
     pointers = {"latest_checkpointed_iteration.txt": "100\n"}
     assert complete("latest_checkpointed_iteration.txt", directories=folders, pointers=pointers) == ["iter_0000100"]
-    for text in ("release", "", "1" * 19, "²"):
+    for text in ("released", "", "1" * 19, "²"):
         assert MEGATRON.read(text) == []
     assert MEGATRON.read("1" * 18) == ["iter_" + "1" * 18]
 
@@ -189,7 +191,8 @@ def test_the_step_is_in_the_name(name, expected):
     ("written", "expected"),
     [
         (["9.pt", "10.pt", "2.pt"], ["10.pt", "9.pt", "2.pt"]),
-        (["9.pt", "last.pt", "2.pt"], ["2.pt", "last.pt", "9.pt"]),
+        (["9.pt", "last.pt", "2.pt"], ["last.pt", "9.pt", "2.pt"]),
+        (["1.pt", "last.pt", "2.pt"], ["2.pt", "last.pt", "1.pt"]),
         (["epoch-2", "step-900", "epoch-1"], ["epoch-1", "step-900", "epoch-2"]),
         (["b", "a"], ["a", "b"]),
     ],
@@ -224,4 +227,92 @@ def test_progress_is_a_name_that_did_not_exist_or_a_replaced_checkpoint_with_new
 
 
 def test_pointers_are_the_files_that_name_checkpoints():
-    assert layouts.POINTERS == ("checkpoint", "latest_checkpointed_iteration.txt", "latest")
+    expected = ("checkpoint", "latest_checkpointed_iteration.txt", "latest", *layouts.NAME_FILES)
+    assert expected == layouts.POINTERS
+
+
+@pytest.mark.parametrize(
+    ("written", "newest"),
+    [
+        # Hugging Face Trainer
+        (["checkpoint-10/", "checkpoint-20/", "config.json", "model.safetensors", "runs/"], ["checkpoint-20", "checkpoint-10"]),
+        (["checkpoint-10/", "tmp-checkpoint-20/", "tokenizer.json", "completions/"], ["checkpoint-10"]),
+        # Lightning
+        (["epoch=0-step=100.ckpt", "epoch=1-step=200.ckpt", "last.ckpt"], ["last.ckpt", "epoch=1-step=200.ckpt", "epoch=0-step=100.ckpt"]),
+        (["epoch=0-step=100.ckpt", "last.ckpt", "epoch=1-step=200.ckpt"], ["epoch=1-step=200.ckpt", "last.ckpt", "epoch=0-step=100.ckpt"]),
+        (["epoch=1-step=200.ckpt", "hparams.yaml", "lightning_logs/", "last-v1.ckpt"], ["last-v1.ckpt", "epoch=1-step=200.ckpt"]),
+        # NeMo: the marker says that the checkpoint beside it is unfinished
+        (["m--step=50/", "m--step=100-last/", "m--step=100-last-unfinished"], ["m--step=50"]),
+        (["m--step=50.ckpt", "m--step=100.ckpt", "m--step=100-unfinished"], ["m--step=50.ckpt"]),
+        # fairseq
+        (
+            ["checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"],
+            ["checkpoint_last.pt", "checkpoint2.pt", "checkpoint1.pt"],
+        ),
+        # timm, detectron2, torchtune, YOLO
+        (
+            ["checkpoint-1.pth.tar", "checkpoint-2.pth.tar", "last.pth.tar", "model_best.pth.tar", "summary.csv"],
+            ["last.pth.tar", "checkpoint-2.pth.tar", "checkpoint-1.pth.tar"],
+        ),
+        (["model_0000999.pth", "model_0001999.pth", "metrics.json"], ["model_0001999.pth", "model_0000999.pth"]),
+        (["epoch_0/", "epoch_1/", "recipe_state/"], ["epoch_1", "epoch_0"]),
+        (["best.pt", "last.pt", "results.csv"], ["last.pt", "best.pt"]),
+        (["resnet50_best.pth", "resnet50_last.pth"], ["resnet50_last.pth", "resnet50_best.pth"]),
+        # Keras BackupAndRestore
+        (["latest.weights.h5", "training_metadata.json"], ["latest.weights.h5"]),
+        # MXNet, and scripts that write several files for a step
+        (["net-symbol.json", "net-0001.params", "net-0002.params"], ["net-0002.params", "net-0001.params"]),
+        (["model_1.pt", "optimizer_1.pt", "model_2.pt", "optimizer_2.pt"], ["model_2.pt", "model_1.pt"]),
+        (["step10_rank0.pt", "step10_rank1.pt", "step20_rank0.pt", "step20_rank1.pt"], ["step20_rank0.pt", "step10_rank0.pt"]),
+        # Other entries with numbers
+        (["checkpoint-400/", "checkpoint-500.partial/", "checkpoint-500.lock", "checkpoint_tmp"], ["checkpoint-400"]),
+        (["step-100-low_temp/", "lost+found/"], ["step-100-low_temp"]),
+        (["state.json"], ["state.json"]),
+        (["model.pt", "log.txt"], ["model.pt"]),
+    ],
+)
+def test_what_frameworks_write_beside_checkpoints_does_not_count(written, newest):
+    directories = [name.rstrip("/") for name in written if name.endswith("/")]
+    entries = [CheckpointEntry(name.rstrip("/"), float(number), name.rstrip("/") in directories) for number, name in enumerate(written)]
+    assert [each.name for each in layouts.find_checkpoints(entries, {}) if each.is_complete] == newest
+
+
+@pytest.mark.parametrize(
+    ("written", "entries"),
+    [
+        (["model_1.pt", "optimizer_1.pt"], ["model_1.pt", "optimizer_1.pt"]),
+        (["rng_state_0.pth", "rng_state_1.pth"], ["rng_state_0.pth", "rng_state_1.pth"]),
+        (
+            ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"],
+            ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"],
+        ),
+    ],
+)
+def test_several_files_are_one_checkpoint(written, entries):
+    (found,) = find(*written)
+    assert found.entries == entries
+
+
+def test_the_tracker_file_of_megatron_may_name_other_folders():
+    tracker = "latest_checkpointed_iteration.txt"
+    folders = ["global_step_20", "global_step_40", "global_step_60"]
+    assert complete(tracker, directories=folders, pointers={tracker: "40"}) == ["global_step_40", "global_step_20"]
+    assert complete(tracker, directories=["release", "iter_0000100"], pointers={tracker: "release"}, changed={tracker: 0.5}) == ["release"]
+    assert layouts.without("40", MEGATRON, "global_step_40", find(tracker, directories=folders, pointers={tracker: "40"})) == "20"
+
+
+def test_a_pointer_that_names_something_incomplete_or_missing_is_damage():
+    parts = (*group("m-200"), "m-300.index", "m-300.data-00000-of-00002", "checkpoint")
+    found = find(*parts, pointers={"checkpoint": 'model_checkpoint_path: "m-300"\n'})
+    assert [(each.name, each.is_complete, each.damage) for each in found] == [
+        ("m-300", False, "parts are missing"),
+        ("m-200", True, ""),
+    ]
+    found = find("latest", directories=["step1"], pointers={"latest": "step2"})
+    assert [(each.name, each.is_complete, each.damage) for each in found] == [("step2", False, "is missing"), ("step1", True, "")]
+    assert layouts.without("step2", DEEPSPEED, "step2", found) == "step1"
+
+
+def test_the_number_in_the_name_of_a_model_is_no_step():
+    assert [layouts.parse_step(name) for name in ("resnet50_last.pth", "last-v1.ckpt", "v2_latest.pt")] == [None] * 3
+    assert layouts.parse_step("last-epoch=3.ckpt") == CheckpointStep("epoch", 3)

@@ -715,6 +715,19 @@ USED_UP = (
             "Attempts 2 and 3 failed after checkpoint 7.pt, so the job uses the checkpoint before it.",
         ),
         ("restart", "suspect_checkpoint", {}, "Attempts 2 and 3 failed after checkpoint , so the job uses the checkpoint before it."),
+        (
+            "restart",
+            "same_hosts",
+            {"damaged": [{"name": "7.pt", "changed": 1.0}]},
+            "The job continues on the same hosts. Checkpoint 7.pt is damaged, so the job uses the checkpoint before it.",
+        ),
+        (
+            "restart",
+            "same_hosts",
+            {"damaged": [{"name": name, "changed": 1.0} for name in ("7.pt", "6.pt")], "without_checkpoint": True},
+            "The job continues on the same hosts. Checkpoints 7.pt, 6.pt are damaged, so no complete checkpoint is left, and the script may "
+            "start over.",
+        ),
         ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the remaining hosts: one host"),
         ("stop", "launcher", {}, "The launcher cannot run the job on the remaining hosts: "),
         ("stop", "no_restarts_left", {"restarts": 2}, USED_UP),

@@ -339,6 +339,32 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
     assert "begins with epoch 2" in running.log("rank0", 3)
 
 
+@pytest.mark.parametrize("older", [True, False])
+def test_a_damaged_checkpoint_is_set_aside_after_the_first_failure(job, older):
+    """Frameworks that write to the final name leave a damaged checkpoint when they are killed, and choose it when they start again."""
+    script = f"""
+        import os, pathlib, signal, time, zipfile
+        folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+        saved = sorted(folder.glob("step-*.pt"))
+        for path in saved[-1:]:
+            zipfile.ZipFile(path).close()
+        print("begins with", [path.name for path in saved], flush=True)
+        if os.environ["DEEPLEARNING_ATTEMPT"] == "1":
+            for step in range(1, 3) if {older} else [2]:
+                with zipfile.ZipFile(folder / f"step-{{step}}.pt", "w") as file:
+                    file.writestr("data", b"weights" * 100)
+            os.truncate(folder / "step-2.pt", 300)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    running = job(script, hosts=1)
+    assert running.wait() == [0]
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("succeeded", 2)
+    assert f"begins with {['step-1.pt'] if older else []}" in running.log("rank0", 2)
+    told = "the job uses the checkpoint before it." if older else "no complete checkpoint is left, and the script may start over."
+    assert found["attempts"][0]["why"].endswith(f"Checkpoint step-2.pt is damaged, so {told}")
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_full_disk_is_named_and_no_checkpoint_is_set_aside(job, is_removed):
     """The message of torch.save() does not contain the system's message, and a script can delete what it could not save."""

@@ -80,7 +80,7 @@ def set_newest_aside(place, hosts=2):
     return newest.name
 
 
-def write(place, *paths, changed=None, text=""):
+def write(place, *paths, changed=None, text="weights"):
     for path in paths:
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text)
@@ -160,13 +160,70 @@ def test_deepspeed_uses_the_tag_before_the_one_that_was_set_aside(tmp_path):
 def test_a_link_to_the_newest_checkpoint_is_changed(tmp_path):
     write(tmp_path, "epoch-1.pt", "epoch-2.pt", "epoch-2.pt.sha256")
     (tmp_path / "last.pt").symlink_to("epoch-2.pt")
-    (tmp_path / "outside").symlink_to("/nowhere")
     (tmp_path / "latest").symlink_to("epoch-1.pt")
-    (tmp_path / "outside").unlink()
+    (tmp_path / "dotted").symlink_to("./epoch-2.pt")
+    (tmp_path / "absolute").symlink_to(tmp_path / "epoch-2.pt")
+    (tmp_path / "roundabout").symlink_to(f"../{tmp_path.name}/epoch-2.pt")
     assert names(tmp_path) == ["epoch-2.pt", "epoch-1.pt"]
     set_newest_aside(tmp_path)
-    assert (os.readlink(tmp_path / "last.pt"), os.readlink(tmp_path / "latest")) == ("epoch-1.pt", "epoch-1.pt")
+    assert {os.readlink(tmp_path / link) for link in ("last.pt", "latest", "dotted", "absolute", "roundabout")} == {"epoch-1.pt"}
     assert len(hidden(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("pointer", ["link", "file"])
+def test_nothing_names_a_checkpoint_that_was_set_aside_if_it_was_the_only_one(tmp_path, pointer):
+    write(tmp_path, "global_step100/model.pt")
+    if pointer == "link":
+        (tmp_path / "latest").symlink_to("global_step100")
+    else:
+        write(tmp_path, "latest", text="global_step100")
+    set_newest_aside(tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
+    assert len(hidden(tmp_path)) == 2
+
+
+def test_the_name_that_a_script_opens_exists_again(tmp_path):
+    write(tmp_path, "epoch=0-step=100.ckpt", text="first", changed=1)
+    write(tmp_path, "last.ckpt", text="second", changed=2)
+    assert set_newest_aside(tmp_path) == "last.ckpt"
+    assert (tmp_path / "last.ckpt").read_text() == "first"
+    (tmp_path / "last.ckpt").write_text("third")
+    assert (tmp_path / "epoch=0-step=100.ckpt").read_text() == "first", "the script may write to this name"
+    assert len(hidden(tmp_path)) == 1
+    assert (tmp_path / hidden(tmp_path)[0]).read_text() == "second"
+
+
+def test_a_large_checkpoint_or_a_directory_is_linked(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_files, "COPY_LIMIT", 1)
+    write(tmp_path, "step-1.pt", changed=1)
+    write(tmp_path, "last.pt", changed=2)
+    set_newest_aside(tmp_path)
+    assert os.readlink(tmp_path / "last.pt") == "step-1.pt"
+    write(tmp_path / "b", "step-1/x", "last/x", text="x")
+    os.utime(tmp_path / "b/step-1", (1, 1))
+    set_newest_aside(tmp_path / "b")
+    assert os.readlink(tmp_path / "b/last") == "step-1"
+
+
+@pytest.mark.parametrize(("text", "left"), [("model_0000002.pth", "model_0000001.pth"), ("/efs/out/epoch_2.pth", "/efs/out/epoch_1.pth")])
+def test_a_file_that_names_the_last_checkpoint_keeps_its_form(tmp_path, text, left):
+    """detectron2 writes a name, and MMEngine a path."""
+    write(tmp_path, os.path.basename(left), os.path.basename(text), "metrics.json")
+    write(tmp_path, "last_checkpoint", text="\ufeff" + text)
+    assert names(tmp_path) == [os.path.basename(text), os.path.basename(left)]
+    set_newest_aside(tmp_path)
+    assert (tmp_path / "last_checkpoint").read_text() == left
+
+
+def test_a_damaged_checkpoint_is_not_complete(tmp_path):
+    write(tmp_path, *(f"step-{number}.pt" for number in range(4)))
+    for number in (2, 3):
+        (tmp_path / f"step-{number}.pt").write_bytes(b"PK\x03\x04 and no end")
+    assert names(tmp_path) == ["step-1.pt", "step-0.pt"]
+    assert [(each.name, each.damage) for each in checkpoint_files.damaged(str(tmp_path))] == [
+        ("step-3.pt", "step-3.pt is cut off"),
+        ("step-2.pt", "step-2.pt is cut off"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["directory", "binary", "fifo", "link"])
@@ -177,7 +234,7 @@ def test_an_entry_with_the_name_of_a_pointer_may_be_something_else(tmp_path, kin
     elif kind == "fifo":
         os.mkfifo(tmp_path / "latest")
     elif kind == "link":
-        (tmp_path / "latest").symlink_to(tmp_path / "epoch-1.pt")
+        (tmp_path / "latest").symlink_to(tmp_path.parent / "elsewhere.pt")
     else:
         (tmp_path / "latest").write_bytes(b"\xff\x00")
     assert sorted(names(tmp_path)) == ["epoch-1.pt", "latest"]

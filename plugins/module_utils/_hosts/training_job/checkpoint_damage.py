@@ -1,0 +1,158 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds checkpoints whose contents are incomplete according to their own format. Runs on hosts without Ansible.
+
+A script that was killed while it saved leaves such checkpoints, and so does a host that was lost. Unknown formats are never damaged. Jobs
+write these files, so links are not followed, and only a few bytes of each file are read.
+
+Sources: the ZIP file format specification (end of central directory); the HDF5 file format specification (superblock); the format
+specification of safetensors; FileSystemWriter of torch.distributed.checkpoint, which writes `.metadata` last; Trainer of Hugging Face
+Transformers, which needs `trainer_state.json` to continue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import struct
+from typing import BinaryIO, Iterator, Sequence
+
+# The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
+JSON_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2
+# Formats whose files are never empty.
+NEVER_EMPTY = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".pkl", ".params")
+ZIP, ZIP_END, ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
+ZIP_TAIL = ZIP_END_SIZE + 0xFFFF
+HDF5 = b"\x89HDF\r\n\x1a\n"
+# The position of the address of the end of the file in an HDF5 superblock, by version of the superblock.
+HDF5_END = {0: 40, 1: 44, 2: 28, 3: 28}
+SHARDS, METADATA = ".distcp", ".metadata"
+TRAINER_STATE, TRAINER_ARGUMENTS = "trainer_state.json", "training_args.bin"
+
+
+def damage(place: str, entries: Sequence[str]) -> str:
+    """Return why a checkpoint cannot be loaded, such as `model.pt is cut off`, or an empty string if nothing proves that.
+
+    `entries` are the names of its files and directories in the directory `place`.
+    """
+    left = FILES_LIMIT
+    for entry in entries:
+        for folder, names in _folders(os.path.join(place, entry)):
+            reason = _damage_of_folder(folder, names)
+            if reason:
+                return reason
+            for name in names[:left]:
+                reason = _damage_of_file(os.path.join(folder, name))
+                if reason:
+                    return f"{name} {reason}"
+            left -= len(names[:left])
+    return ""
+
+
+def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the directories of a checkpoint that are examined, each with the names of its files. A file yields its own directory."""
+    with contextlib.suppress(OSError):
+        if not stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode):
+            yield os.path.split(path)[0], [os.path.basename(path)]
+            return
+    left = [(path, DEPTH)]
+    for folder, depth in left:
+        files = []
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    files.append(entry.name)
+                elif depth > 1 and len(left) < FILES_LIMIT and entry.is_dir(follow_symlinks=False):
+                    left.append((entry.path, depth - 1))
+        yield folder, sorted(files)
+
+
+def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
+    if any(name.endswith(SHARDS) for name in names) and METADATA not in names:
+        return f"{METADATA} is missing"
+    if TRAINER_ARGUMENTS in names and os.path.basename(folder).startswith("checkpoint-") and TRAINER_STATE not in names:
+        return f"{TRAINER_STATE} is missing"
+    for name in names:
+        if name.endswith((".safetensors.index.json", ".bin.index.json")):
+            index = _read_json(os.path.join(folder, name))
+            shards = index.get("weight_map") if isinstance(index, dict) else None
+            if isinstance(shards, dict):
+                missing = sorted({shard for shard in shards.values() if isinstance(shard, str)} - set(names))
+                if missing:
+                    return f"{missing[0]} is missing"
+    return ""
+
+
+def _damage_of_file(path: str) -> str:
+    """Return why a file cannot be read in its format, or an empty string."""
+    with contextlib.suppress(OSError), _open(path) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return ""
+        if not status.st_size:
+            return "is empty" if path.endswith(NEVER_EMPTY) else ""
+        if os.path.basename(path) == TRAINER_STATE:
+            return "is cut off" if status.st_size <= JSON_LIMIT and _parsed(file.read(JSON_LIMIT)) is None else ""
+        return "is cut off" if _is_cut_off(file, status.st_size, path) else ""
+    return ""
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a file of a job. Raises OSError, also for links."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _is_cut_off(file: BinaryIO, size: int, path: str) -> bool:
+    """Return whether a file is shorter than its first bytes say, or lacks the bytes with which its format ends."""
+    head = file.read(64)
+    if head.startswith(ZIP):
+        file.seek(max(0, size - ZIP_TAIL))
+        tail = file.read(ZIP_TAIL)
+        end = tail.rfind(ZIP_END)
+        return end < 0 or len(tail) - end < ZIP_END_SIZE
+    if head.startswith(HDF5):
+        return size < _end_of_hdf5(head)
+    return path.endswith(".safetensors") and size < _end_of_safetensors(file, head)
+
+
+def _end_of_hdf5(head: bytes) -> int:
+    """Return the size of an HDF5 file in bytes, or 0 if its form is unusual."""
+    version = head[8] if len(head) > 8 else -1
+    position = HDF5_END.get(version, len(head))
+    is_usual = len(head) >= position + 8 and head[13 if version < 2 else 9] == 8  # addresses of eight bytes
+    return int(struct.unpack_from("<Q", head, position)[0]) if is_usual else 0
+
+
+def _end_of_safetensors(file: BinaryIO, head: bytes) -> int:
+    """Return the size of a file of safetensors in bytes, or 0 if its form is unusual."""
+    if len(head) < 8:
+        return 8
+    length = int(struct.unpack_from("<Q", head)[0])
+    if length > JSON_LIMIT:
+        return 0
+    file.seek(8)
+    text = file.read(length)
+    if len(text) < length:
+        return 8 + length
+    tensors = _parsed(text)
+    try:
+        ends = [int(each["data_offsets"][1]) for name, each in tensors.items() if name != "__metadata__"]  # type: ignore[attr-defined]
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return 0
+    return 8 + length + max(ends, default=0)
+
+
+def _read_json(path: str) -> object:
+    """Return the content of a file of JSON, or None if it is damaged, too large or not a file."""
+    with contextlib.suppress(OSError), _open(path) as file:
+        return _parsed(file.read(JSON_LIMIT)) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    return None
+
+
+def _parsed(text: bytes) -> object:
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return None

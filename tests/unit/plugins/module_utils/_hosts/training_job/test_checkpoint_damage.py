@@ -1,0 +1,119 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests that find damage in the files of checkpoints. The files have the real formats, and each is cut off at many places."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.checkpoint_damage import damage
+
+
+def write_zip(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", b"x" * 300)
+
+
+def write_safetensors(path):
+    header = json.dumps({"__metadata__": {"format": "pt"}, "w": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(32))
+
+
+def write_hdf5(path, version):
+    size, position = 400, {0: 40, 1: 44, 2: 28, 3: 28}[version]
+    head = bytearray(b"\x89HDF\r\n\x1a\n" + bytes(60))
+    head[8] = version
+    head[13 if version < 2 else 9] = 8
+    struct.pack_into("<Q", head, position, size)
+    path.write_bytes(bytes(head).ljust(size, b"\0"))
+
+
+WRITERS = {
+    "model.pt": write_zip,
+    "weights.npz": write_zip,
+    "model.keras": write_zip,
+    "model.safetensors": write_safetensors,
+    **{f"v{version}.h5": lambda path, version=version: write_hdf5(path, version) for version in range(4)},
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_that_is_cut_off_anywhere_is_damaged(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](path)
+    assert damage(str(tmp_path), [name]) == ""
+    size = path.stat().st_size
+    for length in (*range(64, size, 7), size - 1):
+        WRITERS[name](path)
+        os.truncate(path, length)
+        assert damage(str(tmp_path), [name]) == f"{name} is cut off", length
+    os.truncate(path, 0)
+    assert damage(str(tmp_path), [name]) == f"{name} is empty"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("model.pt", b"\x80\x02weights of an old format"),
+        ("model.bin", b"anything"),
+        ("notes", b""),
+        ("model.safetensors", struct.pack("<Q", 1 << 60)),
+        ("model.safetensors", struct.pack("<Q", 2) + b"[]"),
+        ("model.safetensors", struct.pack("<Q", 4) + b"{{{{"),
+        ("v9.h5", b"\x89HDF\r\n\x1a\n\x09" + bytes(80)),
+        ("state.json", b'{"cut'),
+    ],
+)
+def test_unknown_formats_are_never_damaged(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert damage(str(tmp_path), [name]) == ""
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "missing"])
+def test_only_regular_files_are_read(tmp_path, kind):
+    if kind == "fifo":
+        os.mkfifo(tmp_path / "model.pt")
+    elif kind == "link":
+        write_zip(tmp_path / "real.pt")
+        os.truncate(tmp_path / "real.pt", 100)
+        (tmp_path / "model.pt").symlink_to("real.pt")
+    assert damage(str(tmp_path), ["model.pt"]) == ""
+
+
+@pytest.mark.parametrize("folder", ["step-1", "step-1/pytorch_model_fsdp_0"])
+def test_shards_without_their_metadata_cannot_be_loaded(tmp_path, folder):
+    """torch.distributed.checkpoint writes `.metadata` when all shards are complete."""
+    (tmp_path / folder).mkdir(parents=True)
+    write_zip(tmp_path / folder / "__0_0.distcp")
+    assert damage(str(tmp_path), ["step-1"]) == ".metadata is missing"
+    (tmp_path / folder / ".metadata").write_bytes(b"index")
+    assert damage(str(tmp_path), ["step-1"]) == ""
+
+
+def test_the_trainer_of_hugging_face_needs_its_state(tmp_path):
+    folder = tmp_path / "checkpoint-10"
+    folder.mkdir()
+    (folder / "training_args.bin").write_bytes(b"arguments")
+    assert damage(str(tmp_path), ["checkpoint-10"]) == "trainer_state.json is missing"
+    (folder / "trainer_state.json").write_text('{"global_step": 1')
+    assert damage(str(tmp_path), ["checkpoint-10"]) == "trainer_state.json is cut off"
+    (folder / "trainer_state.json").write_text('{"global_step": 10}')
+    assert damage(str(tmp_path), ["checkpoint-10"]) == ""
+    (folder / "rng_state_1.pth").touch()
+    assert damage(str(tmp_path), ["checkpoint-10"]) == "rng_state_1.pth is empty"
+
+
+def test_an_index_names_all_shards(tmp_path):
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}}))
+    folder = tmp_path / "checkpoint-1"
+    folder.mkdir()
+    (tmp_path / "model.safetensors.index.json").rename(folder / "model.safetensors.index.json")
+    write_safetensors(folder / "m-1.safetensors")
+    assert damage(str(tmp_path), ["checkpoint-1"]) == "m-2.safetensors is missing"
+    write_safetensors(folder / "m-2.safetensors")
+    assert damage(str(tmp_path), ["checkpoint-1"]) == ""
