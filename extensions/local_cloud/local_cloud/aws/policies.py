@@ -30,6 +30,25 @@ KEYS = re.compile(
 )
 
 
+def as_stored(document: str) -> str:
+    """Return a policy in the form in which IAM and S3 return it: lists in another order, and lists of one element as the element.
+
+    Sources: terraform-provider-aws #2432, #25967 and #30870; boto3 #1178.
+    """
+    return json.dumps(_as_stored(json.loads(document)))
+
+
+def _as_stored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: [*map(_as_stored, each)] if key == "Statement" and isinstance(each, list) else _as_stored(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return _as_stored(value[0]) if len(value) == 1 else [_as_stored(each) for each in reversed(value)]
+    return value
+
+
 class Unsupported(Exception):
     """A policy contains an element that is not implemented."""
 

@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import comparable_statement, listed
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 
 NAME = "data"
@@ -88,7 +89,7 @@ def read(cloud: AwsClient, name: str) -> list[Found]:
         "region": head.get("BucketRegion", cloud.region),
         "public_access": access != BLOCKED,
         "access_lists": [rule["ObjectOwnership"] for rule in ownership["Rules"]] != [NO_LISTS],
-        "tls_only": _tls_only(name, cloud.region) in statements,
+        "tls_only": comparable_statement(_tls_only(name, cloud.region)) in map(comparable_statement, statements),
         "kms_key": default.get("KMSMasterKeyID"),
         "tags": cloud.comparable_tags(tags),
     }
@@ -107,8 +108,7 @@ def _answer(call: Callable[..., Mapping[str, Any]], key: str, **arguments: Any) 
 
 def _statements(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     policy = json.loads(_answer(cloud.s3.get_bucket_policy, "Policy", **owned(cloud, name)) or "{}")
-    found = policy.get("Statement", [])
-    return [found] if isinstance(found, dict) else list(found)
+    return listed(policy.get("Statement"))
 
 
 def _tls_only(name: str, region: str) -> dict[str, Any]:

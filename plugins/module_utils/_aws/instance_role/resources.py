@@ -25,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE, PATH, ROLE, name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import PolicyDocument
 
 POLICY_NAME = "nodes"
 
@@ -51,7 +52,7 @@ def _role(cloud: AwsClient) -> Iterator[Found]:
         role_name,
         {
             "name": role_name,
-            "trust": role["AssumeRolePolicyDocument"],
+            "trust": PolicyDocument(role["AssumeRolePolicyDocument"]),
             "permissions_boundary": role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
             "policy": _policy(cloud, role_name),
             "tags": cloud.comparable_tags(role.get("Tags", [])),
@@ -61,7 +62,7 @@ def _role(cloud: AwsClient) -> Iterator[Found]:
 
 def _policy(cloud: AwsClient, role_name: str) -> dict[str, Any] | None:
     try:
-        return dict(cloud.iam.get_role_policy(RoleName=role_name, PolicyName=POLICY_NAME)["PolicyDocument"])
+        return PolicyDocument(cloud.iam.get_role_policy(RoleName=role_name, PolicyName=POLICY_NAME)["PolicyDocument"])
     except ClientError as error:
         if is_missing(error):
             return None

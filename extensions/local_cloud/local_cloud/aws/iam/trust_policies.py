@@ -16,7 +16,7 @@ from moto.iam.exceptions import MalformedPolicyDocument
 from moto.iam.models import IAMBackend, Role
 
 from ..override import override
-from ..policies import Unsupported
+from ..policies import Unsupported, as_stored
 
 ASSUME_ROLE = "sts:AssumeRole"
 ACTION = re.compile(r"sts:[A-Za-z*]+")
@@ -32,14 +32,14 @@ accepted_update = IAMBackend.update_assume_role_policy
 def create_role(self: IAMBackend, role_name: str, assume_role_policy_document: str, *arguments: Any, **options: Any) -> Role:
     """Create the role. Raises `MalformedPolicyDocument`."""
     _check(self.partition, assume_role_policy_document)
-    return accepted_create_role(self, role_name, assume_role_policy_document, *arguments, **options)
+    return accepted_create_role(self, role_name, as_stored(assume_role_policy_document), *arguments, **options)
 
 
 @override(IAMBackend)
 def update_assume_role_policy(self: IAMBackend, role_name: str, policy_document: str) -> None:
     """Replace the trust policy. Raises `MalformedPolicyDocument`."""
     _check(self.partition, policy_document)
-    accepted_update(self, role_name, policy_document)
+    accepted_update(self, role_name, as_stored(policy_document))
 
 
 def may_assume(service: str, role: Any) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 import xmltodict
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.exceptions import InvalidBucketName, S3AccessDeniedError
-from moto.s3.models import FakeBucket, s3_backends
+from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.s3.responses import S3Response
 
 from ..override import override
+from ..policies import as_stored
 
 # The end of the names of directory buckets, which general purpose buckets cannot have.
 DIRECTORY_BUCKET = "--x-s3"
@@ -19,6 +20,7 @@ DIRECTORY_BUCKET = "--x-s3"
 moto_put = S3Response._bucket_response_put
 moto_bucket = S3Response._bucket_response
 moto_key = S3Response._key_response
+accepted_policy = S3Backend.put_bucket_policy
 
 
 @override(S3Response)
@@ -51,6 +53,11 @@ def _bucket_response_put(self: S3Response, request: Any, bucket_name: str, query
         if tags:
             self.backend.put_bucket_tagging(bucket_name, {tag["Key"]: tag["Value"] for tag in tags["Tag"]})
     return answer
+
+
+@override(S3Backend)
+def put_bucket_policy(self: S3Backend, bucket_name: str, policy: bytes) -> None:
+    accepted_policy(self, bucket_name, as_stored(policy.decode()).encode())
 
 
 @override(FakeBucket)

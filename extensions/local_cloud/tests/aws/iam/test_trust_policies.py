@@ -56,3 +56,18 @@ def test_what_is_no_trust_policy(account: Account, statements: Any, words: str) 
     refused(lambda: iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(policy)), "MalformedPolicyDocument", words)
     iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": GOOD}))
     refused(lambda: iam.update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(policy)), "MalformedPolicyDocument", words)
+
+
+def test_iam_returns_principals_in_another_order_and_single_elements_without_a_list(account):
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": ["ec2.amazonaws.com"]}, "Action": "sts:AssumeRole"}],
+    }
+    name = account.name("role")
+    account.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(policy))
+    found = account.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+    assert found["Statement"][0]["Principal"] == {"Service": "ec2.amazonaws.com"}
+    policy["Statement"][0]["Principal"]["Service"].append("elasticmapreduce.amazonaws.com")
+    account.client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(policy))
+    found = account.client("iam").get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+    assert found["Statement"][0]["Principal"]["Service"] == ["elasticmapreduce.amazonaws.com", "ec2.amazonaws.com"]

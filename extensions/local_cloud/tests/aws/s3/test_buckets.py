@@ -52,3 +52,13 @@ def test_there_are_no_directory_buckets(account: Account) -> None:
     refused(lambda: s3.list_objects_v2(Bucket=name), "NoSuchBucket", "CreateSession")
     plain = account.session.client("s3", endpoint_url=account.url, config=Config(s3={"disable_s3_express_session_auth": True}))
     refused(lambda: plain.create_bucket(Bucket=name), "InvalidBucketName")
+
+
+def test_s3_returns_the_resources_of_a_policy_in_another_order(account):
+    client, name = account.client("s3"), account.name("bucket")
+    client.create_bucket(Bucket=name)
+    resources = [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"]
+    statement = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": resources}
+    client.put_bucket_policy(Bucket=name, Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    (found,) = json.loads(client.get_bucket_policy(Bucket=name)["Policy"])["Statement"]
+    assert found["Resource"] == resources[::-1]

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import policy_documents
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, subnet
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
 
@@ -92,28 +92,8 @@ def policy_document(*, tls_required: bool) -> dict[str, Any]:
 
 
 def comparable_policy(document: Mapping[str, Any]) -> str:
-    """Return a policy as normalized JSON. EFS changes the order and the format of policy elements, and adds the file system's ARN."""
-    statements = [
-        {name: _comparable(name, value) for name, value in statement.items() if name not in ("Sid", "Resource")}
-        for statement in _list(document["Statement"])
-    ]
-    return json.dumps(sorted(statements, key=lambda statement: json.dumps(statement, sort_keys=True)), sort_keys=True)
-
-
-def _comparable(name: str, value: Any) -> Any:
-    if name == "Condition":
-        return {operator: {key.lower(): sorted(map(_text, _list(each))) for key, each in keys.items()} for operator, keys in value.items()}
-    if name == "Principal":
-        return {kind: sorted(_list(each)) for kind, each in ({"AWS": value} if isinstance(value, str) else value).items()}
-    return sorted(_list(value))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a policy in a form that does not depend on what EFS changes: it adds the file system's ARN."""
+    return policy_documents.comparable(document, without=("Sid", "Resource"))
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:

@@ -725,8 +725,8 @@ USED_UP = (
             "restart",
             "same_hosts",
             {"damaged": [{"name": name, "changed": 1.0} for name in ("7.pt", "6.pt")], "without_checkpoint": True},
-            "The job continues on the same hosts. Checkpoints 7.pt, 6.pt are damaged, so no complete checkpoint is left, and the script may "
-            "start over.",
+            "The job continues on the same hosts. Checkpoints 7.pt, 6.pt are damaged, so no complete checkpoint is left, and the script "
+            "may start over.",
         ),
         ("stop", "launcher", {"refusal": "one host"}, "The launcher cannot run the job on the remaining hosts: one host"),
         ("stop", "launcher", {}, "The launcher cannot run the job on the remaining hosts: "),
