@@ -115,6 +115,18 @@ def run_module(name: str, **options: Any) -> dict[str, Any]:
     return result
 
 
+def converge(name: str, **options: Any) -> dict[str, Any]:
+    """Run a module twice, and return its first result. Raises RuntimeError if the second run would change anything.
+
+    AWS may return what it stores in another form than the one in which it was sent.
+    """
+    result = run_module(name, **options)
+    again = run_module(name, **options)
+    if again["changed"]:
+        raise RuntimeError(f"{name}: a second run changes what the first one made: {json.dumps(again.get('changes', again))}")
+    return result
+
+
 def _probes(session: boto3.Session, cluster: str) -> dict[str, Callable[[], Any]]:
     """Return calls that change nothing, by their IAM actions. Each policy allows one that no earlier policy allows."""
     ec2, ssm = session.client("ec2"), session.client("ssm")
@@ -153,6 +165,7 @@ class Administrator:
         self._arn = identity["Arn"]
         self._iam, self._ec2 = self.session.client("iam"), self.session.client("ec2")
         self._instances: list[str] = []
+        self._created_policies: set[str] = set()
 
     @property
     def is_root(self) -> bool:
@@ -182,6 +195,7 @@ class Administrator:
         for name in own:
             text = json.dumps(policies[name], separators=(",", ":"))
             arn = self._iam.create_policy(PolicyName=f"{self.name}-{name}", PolicyDocument=text)["Policy"]["Arn"]
+            self._created_policies.add(arn)
             self._iam.attach_role_policy(RoleName=self.name, PolicyArn=arn)
             action = next(action for action in probes if action in _actions(policies[name]) - attached)
             if not eventually(lambda call=probes[action]: _is_allowed(call), POLICY_TIMEOUT):  # type: ignore[misc]
@@ -226,10 +240,13 @@ class Administrator:
     def delete_operator(self) -> None:
         self._ec2.delete_key_pair(KeyName=self.name)
         missing = self._iam.exceptions.NoSuchEntityException
-        for page in self._iam.get_paginator("list_policies").paginate(Scope="Local"):
-            for arn in [each["Arn"] for each in page["Policies"] if each["PolicyName"].startswith(f"{self.name}-")]:
-                with contextlib.suppress(missing):  # a policy that is not attached
-                    self._iam.detach_role_policy(RoleName=self.name, PolicyArn=arn)
+        pages = self._iam.get_paginator("list_policies").paginate(Scope="Local")
+        # The list may lack policies that this run has just created.
+        listed = {each["Arn"] for page in pages for each in page["Policies"] if each["PolicyName"].startswith(f"{self.name}-")}
+        for arn in sorted(listed | self._created_policies):
+            with contextlib.suppress(missing):  # a policy that is not attached
+                self._iam.detach_role_policy(RoleName=self.name, PolicyArn=arn)
+            with contextlib.suppress(missing):
                 self._iam.delete_policy(PolicyArn=arn)
         with contextlib.suppress(missing):
             self._iam.delete_role(RoleName=self.name)
@@ -256,13 +273,13 @@ def steps(administrator: Administrator, bucket: str) -> Iterator[tuple[str, Call
     nodes = {**cluster, "worker_count": 1, "wait": False, "suppress_validators": SUPPRESSED, "key_name": administrator.name}
     made: dict[str, Any] = {}
     yield "Validate a definition", lambda: run_module("cluster_validation", **{**network, **nodes, "instance_type": "g5.xlarge"})
-    yield "Create the network", lambda: made.update(run_module("network", **network)["resources"])
-    yield "Create an empty EFS file system with a mount target", lambda: run_module("file_system", **cluster)
-    yield "Create the instance role", lambda: run_module("instance_role", **cluster)
-    yield "Create the SSH authority in Parameter Store", lambda: run_module("ssh_authority", **cluster)
-    yield "Create a bucket", lambda: run_module("dataset_bucket", **cluster, bucket=bucket)
-    for name, efa in (("p5.48xlarge", True), ("g5.xlarge", False)):
-        options = {**nodes, "group": "workers", "instance_type": name, "efa": efa}
+    yield "Create the network", lambda: made.update(converge("network", **network)["resources"])
+    yield "Create an empty EFS file system with a mount target", lambda: converge("file_system", **cluster)
+    yield "Create the instance role", lambda: converge("instance_role", **cluster)
+    yield "Create the SSH authority in Parameter Store", lambda: converge("ssh_authority", **cluster)
+    yield "Create a bucket", lambda: converge("dataset_bucket", **cluster, bucket=bucket)
+    for name, market in (("p5.48xlarge", {"efa": True, "market": "spot", "spot_max_price": "1.50"}), ("g5.xlarge", {})):
+        options = {**nodes, **market, "group": "workers", "instance_type": name}
         yield (
             f"Create an Auto Scaling group of size 0 with {name}",
             lambda given=options: made.update(run_module("node_group", **given)["resources"]),

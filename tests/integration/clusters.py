@@ -64,9 +64,9 @@ def described(cloud, name, node_type=None):
     return [instance for reservation in reservations for instance in reservation["Instances"]]
 
 
-def inventory(cloud, tmp_path, name, **more):
+def inventory(cloud, tmp_path, name, environment=None, **more):
     path = tmp_path / "nodes.yml"
     path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
     command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
-    finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    finished = subprocess.run(command, env=environment or cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
     return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 
+import permissions
 import pytest
 
 from .clusters import P4D, ZONES, instances, inventory, numbers, steps
@@ -441,6 +442,8 @@ def test_a_capacity_block(cloud, run, definition, types, name, tmp_path):
     end = block["CapacityReservations"][0]["EndDate"].timestamp()
     listed, _errors = inventory(cloud, tmp_path, name)
     assert [host["deeplearning_capacity_end"] for host in listed["_meta"]["hostvars"].values()] == [end] * 5
+    listed, errors = inventory(cloud, tmp_path, name, permissions.operator(cloud, "configure", name))
+    assert (len(listed["_meta"]["hostvars"]), errors) == (5, ""), "the generated policies are sufficient"
     cloud.control.set_faults([{"service": "ec2", "action": "DescribeCapacityReservations", "code": "UnauthorizedOperation", "status": 403}])
     listed, errors = inventory(cloud, tmp_path, name)
     assert (len(listed["_meta"]["hostvars"]), "deeplearning_capacity_end" in str(listed)) == (5, False)
@@ -507,6 +510,8 @@ def test_a_reservation_in_a_local_zone(cloud, run, definition, alternative):
         ({"market": "capacity-block"}, "capacity_reservation_id: missing. Specify the ID of the Capacity Block"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "cr-0123456789abcdef0"}, "cr-0123456789abcdef0 does not exist"),
         ({"market": "spot", "spot_max_price": "cheap"}, "spot_max_price: 'cheap' is not a price"),
+        ({"market": "spot", "spot_max_price": "inf"}, "spot_max_price: 'inf' is not a price"),
+        ({"market": "spot", "spot_max_price": "1_000"}, "spot_max_price: '1_000' is not a price"),
         ({"market": "capacity-reservation", "capacity_reservation_id": "my-block"}, "my-block does not exist"),
         ({"capacity_reservation_id": "cr-0123456789abcdef0"}, "market: on-demand does not use capacity_reservation_id"),
         ({"alternatives": [{"zone": "us-east-1z"}], "zones": ZONES}, "entry 1 specifies us-east-1z.*Choose from us-east-1a"),

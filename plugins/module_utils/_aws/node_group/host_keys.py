@@ -55,28 +55,33 @@ def is_whole(output: str) -> bool:
     return len(output.encode()) < KEPT
 
 
-def find_host_keys(cloud: AwsClient, instance_id: str) -> list[str]:
+def find_host_keys(cloud: AwsClient, instance_id: str, *, is_new: bool = False) -> list[str]:
     """Return the SSH host keys from the console output at boot or, if it contains none, from the current console output.
 
     Raises HostKeyError if both outputs contain keys and these keys differ.
 
     EC2 keeps only the last 64 KB of each output. If the beginning of the current output is missing, the first keys in it may not be the
-    keys that cloud-init printed.
+    keys that cloud-init printed. They count only if `is_new` is true and the output at boot contains none: a large instance prints more
+    than this before cloud-init prints the keys, and EC2 may save the output at boot earlier.
     """
     latest = console_output(cloud, instance_id, latest=True)
     now = host_keys(latest) if is_whole(latest) else []
     if latest and is_whole(latest) and not now:
         return []  # the instance is still booting, so the output at boot contains no keys either
     at_boot = console_output(cloud, instance_id, latest=False)
-    # The first line of a truncated output may lack the prefix that marks it as a message of the kernel.
-    boot = host_keys(at_boot if is_whole(at_boot) else at_boot.partition("\n")[2])
+    boot = host_keys(_whole_lines(at_boot))
     if boot and now and boot != now:
         raise HostKeyError(
             CONFLICTING,
             "the console output contains conflicting SSH host keys, so a process on the instance has printed keys after the first boot. "
             "Replace the instance, or specify its host keys in ssh_trust_host_keys.",
         )
-    return boot or now
+    return boot or now or (host_keys(_whole_lines(latest)) if is_new else [])
+
+
+def _whole_lines(output: str) -> str:
+    """Return an output without a truncated first line, which may lack the prefix that marks it as a message of the kernel."""
+    return output if is_whole(output) else output.partition("\n")[2]
 
 
 class HostKeyProgress:
@@ -102,7 +107,7 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: HostKeyProg
     """Return the instance's host keys. Raises HostKeyError if the console output does not contain the keys before the timeout."""
 
     def probe() -> list[str]:
-        keys = find_host_keys(cloud, instance_id)
+        keys = find_host_keys(cloud, instance_id, is_new=True)
         if keys:
             progress.ready()
         else:

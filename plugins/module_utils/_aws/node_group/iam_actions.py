@@ -52,6 +52,6 @@ IAM_ACTIONS = IamActions(
 )
 
 # The actions that the inventory needs
-NODES = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"))
+NODES = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeCapacityReservations", "ec2:DescribeInstances"))
 FORMER_NODES = IamActions(reads=(*NODES.reads, "autoscaling:DescribeScalingActivities"))
 HOST_KEYS = IamActions(reads=("ec2:GetConsoleOutput",))

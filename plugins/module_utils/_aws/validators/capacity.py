@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -38,6 +39,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
 NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)
 ULTRASERVERS = "p6e-"
+# EC2 accepts neither exponents nor the special values of floating-point numbers.
+PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
 class WorkerMinimum(Validator):
@@ -274,7 +277,4 @@ def _time(moment: datetime | None) -> str:
 
 
 def _is_price(text: str) -> bool:
-    try:
-        return float(text) > 0
-    except ValueError:
-        return False
+    return PRICE.fullmatch(text) is not None and float(text) > 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
@@ -30,6 +30,7 @@ CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance
+MOST_CHARACTERS = 256  # AWS's limit for the value of a tag
 SMALLEST_ROOT_VOLUME = 1  # GiB. Another validator checks the minimum size, which depends on the image
 MOST_RULES = 60  # default quota for inbound rules of a security group, separately for IPv4 and IPv6
 MOST_HOPS = 64  # EC2's limit for the instance metadata service
@@ -55,14 +56,21 @@ def check_cluster_name(name: str) -> Iterator[str]:
         )
 
 
-def check_tags(wanted: Mapping[str, str], of_mounts: Collection[str] = ()) -> Iterator[str]:
-    """Check that every AWS service accepts the tags. `of_mounts` contains the keys of the tags that describe the instances' mounts."""
+def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Check that every AWS service accepts the tags. `of_mounts` contains the tags that describe the instances' mounts."""
+    of_mounts = of_mounts or {}
+    for key, text in of_mounts.items():
+        if isinstance(text, str) and len(text) > MOST_CHARACTERS:
+            yield (
+                f"tags: '{key}' describes a mount with {len(text)} characters, and EC2 allows {MOST_CHARACTERS}. Shorten the source or the "
+                "path of the mount."
+            )
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:
         yield f"tags: {len(wanted)} tags exceed the limit. Specify at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
-        if not 0 < len(key) <= 128 or len(value) > 256 or not TAG_TEXT.fullmatch(key + value):
+        if not 0 < len(key) <= 128 or len(value) > MOST_CHARACTERS or not TAG_TEXT.fullmatch(key + value):
             yield f"tags: '{key}' is not valid. Use 1 to 128 letters, digits, spaces or . : / = + - @ _ in keys and up to 256 in values."
         if key.lower().startswith(RESERVED_TAGS):
             yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}. Rename or remove it."
@@ -161,7 +169,9 @@ class TagNames(Validator):
     components = ALL_COMPONENTS
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return check_tags(request.options["tags"], [tag for mount in registry.mounts(request, found) for tag in mount.tags])
+        return check_tags(
+            request.options["tags"], {key: text for mount in registry.mounts(request, found) for key, text in mount.tags.items()}
+        )
 
 
 class NetworkCidr(Validator):

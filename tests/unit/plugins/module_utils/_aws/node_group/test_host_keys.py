@@ -63,6 +63,21 @@ def test_keys_are_the_first_that_the_instance_has_printed(now, boot, keys):
     assert find_host_keys(Console(now, boot), "i-1") == keys
 
 
+@pytest.mark.parametrize(
+    ("now", "boot", "keys"),
+    [
+        (FLOOD + NOW, "saved before cloud-init printed the keys\n", [NOW_KEY]),
+        (FLOOD + NOW + BOOT, "", [NOW_KEY]),
+        (FLOOD + NOW, BOOT, [BOOT_KEY]),
+        (FLOOD + f"[   99.123456] x {NOW.replace(chr(10), ' ')}\n", "", []),
+        (NOW.replace("\n", " ") + "\n" + FLOOD, "", []),
+    ],
+    ids=["large instance", "later", "boot", "kernel", "truncated line"],
+)
+def test_a_new_instance_may_print_more_than_ec2_keeps_before_it_prints_its_keys(now, boot, keys):
+    assert find_host_keys(Console(now, boot), "i-1", is_new=True) == keys
+
+
 @pytest.mark.parametrize("cut", range(len(" 99.123456] x ")))
 def test_a_truncated_kernel_message_has_no_keys(cut):
     """A job can write a block to the kernel log. If EC2 keeps only the end of a line, the kernel's prefix may be missing."""

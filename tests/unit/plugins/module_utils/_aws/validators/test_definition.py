@@ -150,14 +150,17 @@ def test_all_that_is_missing_is_said_at_once():
     ],
 )
 def test_tags(wanted, message):
-    (finding,) = definition.check_tags(wanted, ["deeplearning:file-system", "deeplearning:file-system-tls"])
+    (finding,) = definition.check_tags(wanted, dict.fromkeys(["deeplearning:file-system", "deeplearning:file-system-tls"], ""))
     assert message in finding
 
 
 def test_what_nodes_mount_takes_tags():
     wanted = {f"k{number}": "v" for number in range(43)}
-    assert list(definition.check_tags(wanted, ["deeplearning:file-system"])) == []
-    assert list(definition.check_tags(wanted, ["deeplearning:file-system", "deeplearning:lustre-source"])) != []
+    assert list(definition.check_tags(wanted, {"deeplearning:file-system": ""})) == []
+    assert list(definition.check_tags(wanted, dict.fromkeys(["deeplearning:file-system", "deeplearning:lustre-source"], ""))) != []
+    assert list(definition.check_tags({}, {"deeplearning:mount": "x" * 256})) == []
+    (finding,) = definition.check_tags({}, {"deeplearning:mount": "x" * 257})
+    assert "'deeplearning:mount' describes a mount with 257 characters" in finding
 
 
 def test_good_tags():
