@@ -105,7 +105,7 @@ def scalars(port, path):
 
 def secret_path(output, port):
     """Return the path in the address that the role has printed."""
-    return re.search(rf"http://localhost:{port}(/[0-9a-f]{{32}})/", output)[1]
+    return re.search(rf"http://127\.0\.0\.1:{port}(/[0-9a-f]{{32}})/", output)[1]
 
 
 def test_a_job_that_has_ended_has_a_report_in_its_directory_and_here(cluster, digits):

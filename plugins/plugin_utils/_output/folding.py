@@ -8,9 +8,12 @@ A terminal continues a long line in its first column, so that text after padding
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterator
 
+# Characters that take two columns on some terminals (Unicode Standard Annex 11).
+WIDE = "WFA"
 # How far the rest of a folded line is indented, the smallest width to which lines are folded, and the smallest part of it for the text.
 HANGING, NARROWEST, LEAST = 4, 12, 20
 # Maximum number of characters in a shown line.
@@ -24,9 +27,17 @@ def folded(text: str, width: int) -> str:
     return "\n".join(part for line in text.split("\n") for part in _parts(line.expandtabs(), width))
 
 
+def cut(line: str, width: int) -> str:
+    """Return the beginning of a line that fits into `width` columns. Some characters take two columns."""
+    if line.isascii():
+        return line[:width]
+    columns = itertools.accumulate(2 if unicodedata.east_asian_width(character) in WIDE else 1 for character in line)
+    return line[: sum(1 for _column in itertools.takewhile(lambda column: column <= width, columns))]
+
+
 def _parts(line: str, width: int) -> Iterator[str]:
     """Yield a line in parts. In a line with wide characters, such as Chinese characters, all characters count as wide."""
-    if not line.isascii() and any(unicodedata.east_asian_width(character) in "WFA" for character in set(line)):
+    if not line.isascii() and any(unicodedata.east_asian_width(character) in WIDE for character in set(line)):
         width //= 2
     width = max(width, NARROWEST)
     if len(line) <= width:

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import folded
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import cut, folded
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE
 
@@ -153,7 +153,7 @@ class Screen:
     def _rewrite(self, line: str) -> None:
         width = shutil.get_terminal_size().columns - 1
         self._has_progress = True
-        self._put(CLEAR_LINE + line[:width], newline=False, screen_only=True)
+        self._put(CLEAR_LINE + cut(line, width), newline=False, screen_only=True)
 
     def _write_heading(self) -> None:
         if self._heading and not self._is_headed:

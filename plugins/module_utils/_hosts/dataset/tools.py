@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import threading
 import zipfile
-import zlib
 from collections import deque
 from typing import NamedTuple
 
@@ -173,7 +172,9 @@ def _unpack(archive: str, folder: str, shown: str) -> None:
                 _check_size(size, archive, folder, shown)
                 _check_space(folder, f"dataset_unpack: {shown} cannot be unpacked", size, len(file.infolist()))
                 file.extractall(folder)
-        except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except DataError:
+            raise
+        except Exception as error:  # the errors of each compression method differ
             raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {error}. {ADVICE}") from error
         return
     command = ["tar", "--extract", "--file", archive, "--directory", folder, "--no-same-owner"]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import LONGEST, folded, short
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import LONGEST, cut, folded, short
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,8 @@ def test_no_text_begins_in_the_first_column(width):
 def test_long_lines_end_with_a_note():
     assert short("x" * LONGEST) == "x" * LONGEST
     assert short("x" * (LONGEST + 7)) == "x" * LONGEST + "... (7 more characters, use -v to show them)"
+
+
+@pytest.mark.parametrize(("line", "width", "fits"), [("abcdef", 4, "abcd"), ("a界b界c", 4, "a界b"), ("a界b", 3, "a界"), ("界", 1, "")])
+def test_a_line_is_cut_by_its_columns(line, width, fits):
+    assert cut(line, width) == fits

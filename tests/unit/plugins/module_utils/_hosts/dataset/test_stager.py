@@ -179,11 +179,15 @@ def test_a_wrong_checksum_keeps_nothing(server, stage, tmp_path):
     assert contents(tmp_path / "datasets") == {}
 
 
-@pytest.mark.parametrize(("name", "content"), [("set.tar.gz", tar(a=os.urandom(5000))), ("set.zip", None)], ids=["tar", "zip"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("set.tar.gz", tar(a=os.urandom(5000))), ("set.zip", zipfile.ZIP_STORED), ("set.zip", zipfile.ZIP_LZMA)],
+    ids=["tar", "zip", "lzma"],
+)
 def test_a_broken_archive_is_an_error_and_never_half_a_data_set(server, stage, tmp_path, name, content):
-    if content is None:
+    if isinstance(content, int):
         written = io.BytesIO()
-        with zipfile.ZipFile(written, "w") as archive:
+        with zipfile.ZipFile(written, "w", content) as archive:
             archive.writestr("a", os.urandom(5000))
         content = written.getvalue()
     server.content = content[:1000] + b"garbage" + content[1007:] if name.endswith("zip") else content[:2500]
