@@ -33,7 +33,7 @@ while step < STEPS:
     optimizer.step()
     optimizer.zero_grad()
     step += 1
-    time.sleep(0.05)
+    time.sleep(0.1)
     if step % 10 == 0:
         model_state, optimizer_state = get_state_dict(model, optimizer)
         dcp.save({"model": model_state, "optimizer": optimizer_state, "step": torch.tensor(step)}, checkpoint_id=f"{folder}/step-{step}")

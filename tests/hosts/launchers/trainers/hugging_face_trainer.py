@@ -23,7 +23,7 @@ class Slow(TrainerCallback):
         print(f"begins at step {state.global_step}", flush=True)
 
     def on_step_end(self, arguments, state, control, **_others):
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 torch.set_num_threads(1)

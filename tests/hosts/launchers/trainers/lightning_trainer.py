@@ -26,7 +26,7 @@ class Model(lightning.LightningModule):
         self.layer = torch.nn.Linear(16, 16)
 
     def training_step(self, batch, index):
-        time.sleep(0.05)
+        time.sleep(0.1)
         return torch.nn.functional.mse_loss(self.layer(batch), batch)
 
     def configure_optimizers(self):
