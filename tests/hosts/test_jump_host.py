@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_connections
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import SshConnections
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
@@ -60,6 +61,9 @@ def test_many_connections_at_once(host: BareHost, home: Path, monkeypatch: pytes
     for each in (home / ".ssh", directory):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     monkeypatch.setenv("HOME", str(home))
+    # On a busy machine, the login may take longer than the few seconds that Ansible allows.
+    assert "-lt 30 " in ssh_connections.JUMP_SCRIPT
+    monkeypatch.setattr(ssh_connections, "JUMP_SCRIPT", ssh_connections.JUMP_SCRIPT.replace("-lt 30 ", "-lt 300 "))
     master = node(1, host.private_ip, host.private_ip)
     key = " ".join(host.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[:2])
     (directory / "known_hosts").write_text(f"{master.instance_id} {key}\n")

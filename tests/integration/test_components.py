@@ -262,7 +262,8 @@ def test_failed_launches_of_long_ago_are_not_read(cloud, run, definition, name, 
     original = nodes.departures
     monkeypatch.setattr(nodes, "departures", lambda found, *more: (read.extend(found), original(found, *more))[1])
     run("former_nodes_info", cluster=name, days=10)
-    assert {each["StatusCode"] for each in read} == {"Successful"}, "launches of nodes that may still be missing are read"
+    assert "Failed" not in {each["StatusCode"] for each in read}
+    assert "Successful" in {each["StatusCode"] for each in read}, "launches of nodes that may still be missing are read"
     run("former_nodes_info", cluster=name, days=20)
     assert "Failed" in {each["StatusCode"] for each in read}
 

@@ -55,7 +55,9 @@ def test_a_refreshed_inventory_uses_its_clients_again_for_a_while(monkeypatch):
     clock, made = iter([0.0, 10.0, 400.0, 410.0]), []
     monkeypatch.setattr(nodes, "CLIENTS", {})
     monkeypatch.setattr(nodes.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(nodes.InventoryModule, "client", lambda self, service, region: made.append((service, region)) or object())
+    monkeypatch.setattr(
+        nodes.InventoryModule, "client", lambda self, service, region, **_options: made.append((service, region)) or object()
+    )
     monkeypatch.setattr(nodes, "limit_members", lambda client, service: None)
     first, second, third = (nodes.InventoryModule()._client("a.nodes.yml", "us-east-1", "ec2") for _round in range(3))
     assert first is second

@@ -90,7 +90,7 @@ def test_a_host_with_jobs_is_not_rebooted(folder, monkeypatch):
 def test_exports_delay_a_reboot_but_cannot_prevent_it(folder, monkeypatch):
     """A job can make its own export last for days."""
     (folder / "exports/digits").mkdir(parents=True)
-    monkeypatch.setattr(reboot, "PATIENCE", 0.05)
+    monkeypatch.setattr(reboot, "PATIENCE", 1.0)
     polls = []
     monkeypatch.setattr(reboot, "INTERVAL", 0.01)
     monkeypatch.setattr(records, "running_exports", lambda: polls.append(1) or ["digits"])
