@@ -13,7 +13,7 @@ import json
 from typing import Any, Collection, Mapping
 
 
-class PolicyDocument(dict):  # type: ignore[type-arg]
+class PolicyDocument(dict):
     """A policy that equals all policies with the same meaning."""
 
     __hash__ = None  # type: ignore[assignment]

@@ -208,24 +208,28 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     layout = find_layout(entries, pointers)
     candidates = [each for each in entries if not each.target and each.name != layout.pointer and not IGNORED.fullmatch(each.name)]
     groups = _plain_groups(candidates) if layout.member is None else _groups(layout.member, candidates)
-    named = [_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))]
-    saved = [_saved(layout, name, group) for name, group in groups.items()]
+    named = next((_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))), "")
     unfinished = {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
-    saved = [each._replace(is_complete=each.is_complete and unfinished.isdisjoint({each.name, _stem(each.name)})) for each in saved]
+    saved = [_saved(layout, name, group, unfinished) for name, group in groups.items()]
     if layout.commits:
-        saved = _committed(saved, named[0], groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
-        saved += [Saved(named[0], [], 0.0, is_complete=False, damage="is missing")] if named[0] not in groups else []
-    elif named:
-        saved = [each._replace(damage=NAMED) if each.name == named[0] and not each.is_complete else each for each in saved]
-    return newest_first(saved, named[0] if named else "")
+        saved = _committed(saved, named, groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
+    return newest_first(_with_damage(saved, named, layout), named)
+
+
+def _with_damage(saved: Sequence[Saved], named: str, layout: Layout) -> list[Saved]:
+    """Return the checkpoints. The one that the pointer names is damaged if it lacks parts, or if it is missing."""
+    found = [each._replace(damage=NAMED) if each.name == named and not each.is_complete else each for each in saved]
+    is_missing = layout.commits and named not in (each.name for each in saved)
+    return [*found, Saved(named, [], 0.0, is_complete=False, damage="is missing")] if is_missing else found
 
 
 def _resolved(name: str, groups: Mapping[str, object]) -> str:
     """Return the checkpoint that a pointer names. Frameworks that use the tracker file of Megatron-LM name their folders differently."""
     if name in groups:
         return name
-    step = parse_step(name)
-    return next((each for each in groups if step and (parse_step(each) or step._replace(number=-1)).number == step.number), name)
+    wanted = parse_step(name)
+    steps = {each: parse_step(each) for each in groups}
+    return next((each for each, step in steps.items() if wanted and step and step.number == wanted.number), name)
 
 
 def _groups(member: re.Pattern[str], entries: Iterable[CheckpointEntry]) -> dict[str, list[CheckpointEntry]]:
@@ -280,9 +284,10 @@ def find_layout(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str])
     return next((layout for layout in LAYOUTS if layout.read(pointers.get(layout.pointer, ""))), LAYOUTS[-1])
 
 
-def _saved(layout: Layout, name: str, group: Sequence[CheckpointEntry]) -> Saved:
+def _saved(layout: Layout, name: str, group: Sequence[CheckpointEntry], unfinished: set[str]) -> Saved:
     names = sorted(entry.name for entry in group)
-    return Saved(name, names, max(entry.changed for entry in group), layout.is_complete(name, names))
+    is_complete = layout.is_complete(name, names) and unfinished.isdisjoint({name, _stem(name)})
+    return Saved(name, names, max(entry.changed for entry in group), is_complete)
 
 
 def _committed(saved: Sequence[Saved], named: str, groups: Mapping[str, Sequence[CheckpointEntry]], changed: float) -> list[Saved]:

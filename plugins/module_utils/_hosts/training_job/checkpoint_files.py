@@ -99,23 +99,28 @@ def set_aside(place: str, checkpoint: Checkpoint) -> None:
     name, changed = checkpoint["name"], checkpoint["changed"]
     entries = _entries(place)
     found = _examined(place)
-    own = next((each for each in found if each.name == name), None)
-    if own and (own.changed > changed or (own.is_complete and own.changed != changed)):
+    own = next((each for each in found if each.name == name), Saved(name, [], changed, is_complete=False))
+    if own.changed > changed or (own.is_complete and own.changed != changed):
         return
     left = next((each for each in found if each.is_complete and not each.damage and each.name != name), None)
     # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
     _change_pointers(place, entries, name, found, left)
-    stand_in = _stand_in(place, name, left) if own and left and _is_opened_by_name(own, left) else None
-    for entry in own.entries if own else ():
-        path = os.path.join(place, entry)
+    if left and _is_opened_by_name(own, left):
+        _exchange(place, name, changed, left)
+        return
+    for entry in own.entries:
         with contextlib.suppress(FileNotFoundError):
-            is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
-            _move(path, os.path.join(place, f"{SET_ASIDE}{changed:.0f}-{entry}"), is_directory)
-            if entry == name and stand_in:
-                os.replace(stand_in, path)
-    if stand_in:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(stand_in)
+            _hide(place, entry, changed)
+
+
+def _exchange(place: str, name: str, changed: float, left: Saved) -> None:
+    """Hide a checkpoint, and give its name to a copy of another one. Raises OSError."""
+    stand_in = _stand_in(place, name, left)
+    try:
+        _hide(place, name, changed)
+        os.replace(stand_in, os.path.join(place, name))
+    except FileNotFoundError:
+        os.unlink(stand_in)  # another host has been faster
 
 
 def _is_opened_by_name(own: Saved, left: Saved) -> bool:
@@ -188,7 +193,7 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
     text = pointers.get(layout.pointer, "")
     changed = checkpoint_layouts.without(text, layout, name, found)
     if not left and checkpoint_layouts.names(text, layout, name):
-        _hide(place, layout.pointer)
+        _hide(place, layout.pointer, time.time())
     elif changed != text:
         path = os.path.join(place, layout.pointer)
         temporary = _temporary(place, layout.pointer)
@@ -206,13 +211,15 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
             os.symlink(left.name, temporary)
             os.replace(temporary, os.path.join(place, entry.name))
         else:
-            _hide(place, entry.name)
+            with contextlib.suppress(FileNotFoundError):
+                _hide(place, entry.name, time.time())
 
 
-def _hide(place: str, name: str) -> None:
-    """Give a file or link a hidden name. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        _move(os.path.join(place, name), os.path.join(place, f"{SET_ASIDE}{time.time():.0f}-{name}"), is_directory=False)
+def _hide(place: str, name: str, moment: float) -> None:
+    """Give a file, a directory or a link a hidden name that contains a time in seconds since 1970. Raises OSError."""
+    path = os.path.join(place, name)
+    is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
+    _move(path, os.path.join(place, f"{SET_ASIDE}{moment:.0f}-{name}"), is_directory)
 
 
 def _temporary(place: str, name: str) -> str:

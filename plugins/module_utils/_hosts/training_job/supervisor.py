@@ -40,7 +40,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    Checkpoint,
+    Following,
     Notice,
     Outcome,
     ProcessRecord,
@@ -527,8 +527,7 @@ class Supervisor:
             if following["action"] == recovery.STOP:
                 return None
             delete_old(shared_memory(self.spec["job"]), ready)
-            for checkpoint in [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]:
-                self.set_aside(checkpoint)
+            self.set_aside(following)
             return self.next_spec(following.get("hosts") or [])
         finally:
             if self.leaving and self.spec["restarts"]:
@@ -556,11 +555,14 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 write_new_json(self.paths.following, {"action": recovery.STOP, "rule": rule, "decided": time.time()})
 
-    def set_aside(self, checkpoint: Checkpoint) -> None:
-        try:
-            checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
-        except (OSError, ValueError) as error:
-            sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
+    def set_aside(self, following: Following) -> None:
+        """Set aside the checkpoints that a decision names."""
+        checkpoints = [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]
+        for checkpoint in checkpoints:
+            try:
+                checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
+            except (OSError, ValueError) as error:
+                sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
 
     def next_spec(self, hosts: list[str]) -> ProcessSpec | None:
         """Prepare this unit for the next attempt, and return its spec. Return None if the unit takes no part in the attempt."""
