@@ -13,10 +13,10 @@ import json
 from typing import Any, Collection, Mapping
 
 
-class PolicyDocument(dict):
+class PolicyDocument(dict[str, Any]):
     """A policy that equals all policies with the same meaning."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and comparable(self) == comparable(other)
