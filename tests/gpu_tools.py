@@ -99,6 +99,8 @@ PROCESS = """\
         <used_memory>{memory} MiB</used_memory>
       </process_info>
 """
+# The socket of the persistence daemon. Without this daemon, nvidia-smi may be slow.
+PERSISTENCE = "/run/nvidia-persistenced/socket"
 BUSES = ("53", "64", "75", "86", "97", "a8", "b9", "ca")
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "

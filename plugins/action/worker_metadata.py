@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import count_gpus
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
@@ -29,10 +29,10 @@ class ActionModule(NodeAction, module="worker_metadata"):
         """Return the task's result if the host is configured correctly, and None otherwise."""
         if parameters["state"] != "present":
             return None
-        host = snapshot.take(self, parameters["user"], files.paths(parameters), " ".join(files.LIST_GPUS))
+        host = snapshot.take(self, parameters["user"], files.paths(parameters), gpus.LIST)
         if host is None or host.status not in (0, snapshot.NOT_FOUND):
             return None
-        gpu_count = count_gpus(host.output)
+        gpu_count = gpus.count_listed(host.output)
         if not files.is_right(parameters, gpu_count, host):
             return None
         return {"changed": False, "diff": [], **files.facts(parameters, gpu_count)}

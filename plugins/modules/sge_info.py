@@ -11,7 +11,8 @@ short_description: Returns a host's hardware and the packages that it lacks for 
 description:
   - Runs on the host. Returns the host's CPU and GPU counts, the Grid Engine packages that the host lacks, and whether the host has the
     MUNGE key of a cluster.
-  - GPUs are counted with C(nvidia-smi -L).
+  - GPUs are counted with C(nvidia-smi -q -x). A host on which C(nvidia-smi) lists fewer GPUs than C(/opt/deeplearning/metadata.json)
+    keeps the number in this file, with a warning.
   - Fails if Grid Engine is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
 extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
@@ -51,11 +52,11 @@ key_digest:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import packages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.packages import CONTROLLER_PROGRAMS, PROGRAMS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ def main() -> None:
     module.exit_json(
         changed=False,
         cpus=len(os.sched_getaffinity(0)),
-        gpus=detect_gpus(module),
+        gpus=gpus.count(gpus.configured_count(), module.warn),
         missing_packages=lacking,
         key_digest=digest,
     )

@@ -11,7 +11,8 @@ short_description: Returns a host's hardware and the packages that it lacks for 
 description:
   - Runs on the host. Returns the host's hardware, the Slurm packages that the host lacks, and whether the host has the MUNGE key of a
     cluster.
-  - GPUs are counted with C(nvidia-smi -L).
+  - GPUs are counted with C(nvidia-smi -q -x). A host on which C(nvidia-smi) lists fewer GPUs than C(/opt/deeplearning/metadata.json)
+    keeps the number in this file, with a warning.
   - Fails if Slurm is not installed and the repositories of the distribution do not contain it, for example on Amazon Linux.
 extends_documentation_fragment: deeplearning.cluster.queue.info
 author:
@@ -68,11 +69,11 @@ key_digest:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import packages
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import hardware
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import detect_gpus
 
 
 def main() -> None:
@@ -80,7 +81,7 @@ def main() -> None:
     lacking = packages.missing({**hardware.PROGRAMS, **(hardware.CONTROLLER_PROGRAMS if module.params["controller"] else {})})
     try:
         packages.check_available(lacking, "Slurm")
-        found = hardware.read_hardware(detect_gpus(module))
+        found = hardware.read_hardware(gpus.count(gpus.configured_count(), module.warn))
         digest = key.digest(key.read_key())
     except ServiceError as error:
         module.fail_json(msg=f"slurm: {error}")

@@ -15,7 +15,8 @@ description:
     runs. The remaining lines of this file stay the same, and diffs do not show them.
   - Each file is replaced atomically. C(metadata.json) is written last, so a current generation in it means that the other files are
     complete.
-  - Counts the host's GPUs with C(nvidia-smi -L).
+  - Counts the host's GPUs with C(nvidia-smi -q -x). If C(nvidia-smi) fails or lists fewer GPUs than at the last configuration, the number
+    in C(metadata.json) stays, with a warning.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   cluster:

@@ -767,7 +767,7 @@ HEALTH_FAULTS = (
     HealthFault(
         "driver_hangs",
         "GPU",
-        "nvidia-smi hangs",
+        "nvidia-smi hangs although the persistence daemon runs",
         "health.nvidia",
         {"pause": 3600},
         {

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from gpu_tools import driver, program, smi
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
 from .packages import purge
@@ -202,10 +204,10 @@ def queue_hosts(kind: type[Hosts], folder: Path, environments: Collection[str] =
 
 def add_gpus(host: BareHost) -> None:
     """Simulate two GPUs on a host: an nvidia-smi that lists them, and device files."""
-    lines = "".join(f"echo 'GPU {number}: a GPU (UUID: GPU-{number})'\n" for number in range(GPUS))
+    script = program(*driver(smi(GPUS)))
     devices = " && ".join(f"sudo touch /dev/nvidia{number} && sudo mount --bind /dev/null /dev/nvidia{number}" for number in range(GPUS))
     host.ssh(
-        f"sudo tee /usr/local/bin/nvidia-smi >/dev/null <<'END'\n#!/bin/sh\n{lines}END\n"
+        f"printf %s {shlex.quote(script)} | sudo tee /usr/local/bin/nvidia-smi >/dev/null && "
         f"sudo chmod 755 /usr/local/bin/nvidia-smi && {devices}"
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from gpu_tools import driver, program, smi
 from local_cloud.testing import bare_hosts, wait_until
 
 from .packages import purge
@@ -185,9 +186,9 @@ def test_the_health_check_of_the_former_stack_reaches_every_host_and_the_storage
 
 
 def test_gpu_list_and_exports(cluster: Project) -> None:
-    driver = "#!/bin/sh\nprintf 'GPU 0: X (UUID: a)\\n  MIG 1g.5gb Device 0: (UUID: c)\\nGPU 1: X (UUID: b)\\n'\n"
+    script = program(*driver(smi(2)))
     host = cluster.hosts[0]
-    host.ssh(f"printf %s {shlex.quote(driver)} | sudo tee /usr/bin/nvidia-smi >/dev/null; sudo chmod 755 /usr/bin/nvidia-smi")
+    host.ssh(f"printf %s {shlex.quote(script)} | sudo tee /usr/bin/nvidia-smi >/dev/null; sudo chmod 755 /usr/bin/nvidia-smi")
     cluster.play("worker_metadata")
     assert host.ssh("bash -lc 'seq -s , 0 1 $(($DEEPLEARNING_WORKER_GPU_COUNT - 1))'").stdout.strip() == "0,1"
     exports = host.ssh("bash -lc 'echo $DEEPLEARNING_WORKERS_COUNT $DEEPLEARNING_WORKERS_PATH $EFS_MOUNT'").stdout.split()

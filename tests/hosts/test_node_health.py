@@ -11,7 +11,7 @@ import shlex
 import subprocess
 
 import pytest
-from gpu_tools import NO_DRIVER, dcgm_4, driver, kernel_log, nvlink, process, program, smi
+from gpu_tools import NO_DRIVER, PERSISTENCE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 from local_cloud.testing import wait_until
 
 from .cluster import CLUSTER, job_cluster
@@ -138,6 +138,7 @@ def expire(cluster, host):
 @pytest.mark.exhaustive
 def test_a_driver_that_hangs_is_a_finding_and_the_others_are_checked(cluster, repaired):
     for host, pause in zip(cluster.hosts, (0, 3600), strict=True):
+        host.ssh(f"sudo install -D /dev/null {PERSISTENCE}")
         install(host, "nvidia-smi", program(*driver(NO_DRIVER, 9), pause=pause))
     done, found = health(cluster)
     assert done.returncode != 0

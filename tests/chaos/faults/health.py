@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 
 import gpu_tools
-from gpu_tools import LOST, NO_DRIVER, NO_HOST_ENGINE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
+from gpu_tools import LOST, NO_DRIVER, NO_HOST_ENGINE, PERSISTENCE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 
 PROGRAMS = "/usr/local/sbin"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
@@ -63,6 +63,7 @@ def nvidia(host, count=GPUS, changes=(), links=(), links_failure="", failure="",
     """Replay nvidia-smi output in which GPUs differ from healthy GPUs."""
     text = failure or smi(count, *changes, processes=processes)
     active = links_failure or nvlink(*(links or [LINKS] * count))
+    host.ssh(f"sudo install -D /dev/null {PERSISTENCE}")
     write(host, f"{PROGRAMS}/nvidia-smi", program(*driver(text, status, active, int(bool(links_failure))), pause=pause))
 
 

@@ -72,6 +72,8 @@ class Check:
     # Maximum duration of the reading in seconds. If the reading takes longer, the check reports a problem with the severity `hanging`.
     limit: float = 5.0
     hanging: str = MONITOR
+    # Returns why the reading can take longer on a host without faults, or an empty string. With a reason, the severity is `MONITOR`.
+    why_slow: Callable[[], str] = str
     # Whether to read as the login user instead of root.
     as_user: bool = False
     # The subject of the message about a reading that takes too long.

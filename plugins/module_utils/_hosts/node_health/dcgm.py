@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
 from functools import partial
 from typing import Any, Iterator, NamedTuple, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     DEEP,
@@ -31,6 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     CheckedNode,
     Problem,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import has_nvlinks
 
 PROGRAM = "dcgmi"
 # The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes.
@@ -38,6 +41,8 @@ LEVEL, SECONDS = 2, 900
 
 # Seconds that dcgmi has to stop the tests, which run in a different process, and seconds for everything else that the check does.
 GRACE, MARGIN = 10, 60
+# The log of the tests, and the brackets of JSON.
+LOG, PAIRS = "/var/log/nvidia-dcgm/nvvs.log", {"{": "}", "[": "]"}
 # What dcgmi prints if it cannot reach the daemon that runs the tests.
 NO_ENGINE = "host engine"
 
@@ -52,10 +57,14 @@ CONSEQUENCES = {DCGM_MONITOR: MONITOR, DCGM_CONFIG: MONITOR, DCGM_ISOLATE: REPLA
 
 
 class Diagnosis(NamedTuple):
-    """The output of dcgmi, or the reason why the tests did not run. Both are empty if the host has no GPUs or no dcgmi."""
+    """The output and the exit status of dcgmi, or the reason why the tests did not run.
+
+    All are empty if the host has no GPUs or no dcgmi.
+    """
 
     output: str = ""
     error: str = ""
+    status: int = 0
 
 
 def check(level: int, seconds: int) -> Check:
@@ -75,23 +84,23 @@ def check(level: int, seconds: int) -> Check:
 
 def read(level: int, seconds: int, node: CheckedNode) -> Diagnosis:
     """Run the tests, unless a process uses a GPU, which would make tests fail."""
-    program = shutil.which(PROGRAM, path=gpu.DIRECTORIES)
+    program = shutil.which(PROGRAM, path=gpus.DIRECTORIES)
     if program is None or not gpu.has_gpus(node):
         return Diagnosis()
     users = [f"process {process.pid} ({process.name})" for each in gpu.read_gpus(node).gpus for process in each.processes]
     if users:
         return Diagnosis(error=f"the GPUs are in use by {users[0]}, and the tests need idle GPUs. Wait until no job is running")
     process = subprocess.Popen(
-        [program, "diag", "--run", str(level), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [program, "diag", "--run", str(level), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        output = process.communicate(timeout=seconds)[0].decode("utf-8", "replace")
+        output, error = (stream.decode("utf-8", "replace") for stream in process.communicate(timeout=seconds))
     except subprocess.TimeoutExpired:
         _stop(process)
         return Diagnosis(error=f"no result within {seconds} s")
-    if process.returncode and not output.strip():
-        return Diagnosis(error=f"exit status {process.returncode}")
-    return Diagnosis(output)
+    if process.returncode and not output.strip() and not error.strip():
+        return Diagnosis(error=f"exit status {process.returncode}. Read {LOG}")
+    return Diagnosis(output if output.strip() else error, status=process.returncode)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -103,34 +112,57 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def decide(diagnosis: Diagnosis, _node: CheckedNode) -> list[Problem]:
+def decide(diagnosis: Diagnosis, node: CheckedNode) -> list[Problem]:
     """Return a problem for each test that has failed on a GPU, worst first, or one problem if the tests did not run."""
     if diagnosis == Diagnosis():
         return []
     error, problems = diagnosis.error, []
     if not error:
         try:
-            tests, error = parse(diagnosis.output)
-            problems = [problem for test in tests for problem in _failures(test)]
+            tests, error = parse(diagnosis.output, diagnosis.status)
+            problems = [_without_nvlinks(problem, node) for test in tests for problem in _failures(test)]
         except (ValueError, KeyError, TypeError, AttributeError):
             error = next((line.strip() for line in diagnosis.output.splitlines() if line.strip()), "no output")
     if error:
         start = " To start the DCGM daemon, run: systemctl start nvidia-dcgm" if NO_ENGINE in error.lower() else ""
-        problems.append((MONITOR, f"{PROGRAM} diag: the tests did not run: {error.rstrip('.')}.{start}"))
+        did = "the tests did not end" if problems else "the tests did not run"
+        problems.append((MONITOR, f"{PROGRAM} diag: {did}: {error.rstrip('.')}.{start}"))
     return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))
 
 
-def parse(output: str) -> tuple[list[dict[str, Any]], str]:
+def _without_nvlinks(problem: Problem, node: CheckedNode) -> Problem:
+    """Return a problem of NVLinks as information on hosts without NVLinks, on which DCGM can report that NVLinks are down."""
+    is_link = re.search(r"nvlink.* down", problem[1], re.IGNORECASE)
+    return (MONITOR, problem[1]) if is_link and has_nvlinks(node.instance_type) is False else problem
+
+
+def parse(output: str, status: int = 0) -> tuple[list[dict[str, Any]], str]:
     """Return the tests in the output of dcgmi, and the error that ended them.
 
-    Raises ValueError, KeyError, TypeError or AttributeError if the output has a different format. dcgmi may print other lines before the
-    JSON document.
+    Raises ValueError, KeyError, TypeError or AttributeError if the output has a different format. dcgmi may print other lines before and
+    after the JSON document. An incomplete document is read up to its last complete value.
     """
-    document = json.loads(output[output.index("{") : output.rindex("}") + 1])
+    start, error = output.index("{"), ""
+    try:
+        document, _end = json.JSONDecoder().raw_decode(output, start)
+    except ValueError:
+        document, error = json.loads(_completed(output[start:])), f"the output is incomplete (exit status {status}). Read {LOG}"
     found = document.get("DCGM Diagnostic") or document["DCGM GPU Diagnostic"]
-    tests = [test for category in found.get("test_categories") or () for test in category["tests"]]
-    error = found.get("runtime_error") or ("" if tests else "the output contains no results")
-    return tests, error
+    tests = [test for category in found.get("test_categories") or () for test in category.get("tests") or () if "name" in test]
+    return tests, error or found.get("runtime_error") or ("" if tests else "the output contains no results")
+
+
+def _completed(text: str) -> str:
+    """Return an incomplete JSON document up to its last complete object or list, with all brackets closed."""
+    opened: list[str] = []
+    complete = ""
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', text):
+        if match[0] in PAIRS:
+            opened.append(PAIRS[match[0]])
+        elif match[0] in PAIRS.values() and opened:
+            opened.pop()
+            complete = text[: match.end()] + "".join(reversed(opened))
+    return complete
 
 
 def _failures(test: dict[str, Any]) -> Iterator[Problem]:

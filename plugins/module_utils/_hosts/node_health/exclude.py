@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import subprocess
 from typing import Callable, Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     REBOOT,
     REPLACE,
@@ -105,12 +103,12 @@ def current_boot() -> str:
 def find_faulty(findings: Sequence[HealthFinding], now: float) -> list[exclusions.Exclusion]:
     """Return an exclusion for each check whose findings require it. This takes some seconds if nvidia-smi is slow."""
     faulty = [finding for finding in findings if requires_exclusion(finding)]
-    gpus = list_gpus() if any(ADDRESS.search(finding.message) for finding in faulty) else {}
+    known = list_gpus() if any(ADDRESS.search(finding.message) for finding in faulty) else {}
     found = []
     for name in dict.fromkeys(finding.check for finding in faulty):
         own = [finding for finding in faulty if finding.check == name]
         messages, severity = [finding.message for finding in own], REPLACE if any(each.severity == REPLACE for each in own) else REBOOT
-        found.append(exclusions.Exclusion(name, messages[0], now, gpus_in(messages, gpus), severity, current_boot()))
+        found.append(exclusions.Exclusion(name, messages[0], now, gpus_in(messages, known), severity, current_boot()))
     return found
 
 
@@ -121,32 +119,21 @@ def with_faulty(memory: exclusions.Memory, faulty: Iterable[exclusions.Exclusion
     return memory
 
 
-def gpus_in(messages: Iterable[str], gpus: Mapping[str, str]) -> tuple[str, ...]:
+def gpus_in(messages: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs whose PCI addresses are in the messages. Unknown GPUs are left out."""
     addresses = (match[1].lower() for message in messages for match in ADDRESS.finditer(message))
-    return tuple(dict.fromkeys(gpus[address] for address in addresses if address in gpus))
+    return tuple(dict.fromkeys(known[address] for address in addresses if address in known))
 
 
 def list_gpus() -> dict[str, str]:
     """Return the UUIDs of the GPUs that nvidia-smi lists, by the bus and the device in their PCI addresses."""
-    program = shutil.which(gpu.PROGRAM, path=gpu.DIRECTORIES)
-    if program is None:
-        return {}
-    with contextlib.suppress(OSError):
-        process = subprocess.Popen([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        try:
-            return parse_gpus(process.communicate(timeout=LISTING)[0].decode("utf-8", "replace"))
-        except subprocess.TimeoutExpired:
-            process.kill()  # without waiting: a process that waits for a broken GPU may never end
+    with contextlib.suppress(OSError, ValueError):
+        return uuids(gpus.query(LISTING).elements)
     return {}
 
 
-def parse_gpus(text: str) -> dict[str, str]:
-    """Return the UUIDs of the GPUs in the output of `nvidia-smi -q -x`, by the bus and the device in their PCI addresses."""
-    try:
-        elements = ElementTree.fromstring(text).findall("gpu")
-    except ElementTree.ParseError:
-        return {}
+def uuids(elements: Iterable[ElementTree.Element]) -> dict[str, str]:
+    """Return the UUIDs in the entries of `nvidia-smi -q -x`, by the bus and the device in the GPUs' PCI addresses."""
     found = {}
     for element in elements:
         match, uuid = ADDRESS.search(element.get("id", "")), (element.findtext("uuid") or "").strip()

@@ -4,7 +4,8 @@
 """GPU checks, based on the output of `nvidia-smi`.
 
 The formats are those of `nvidia-smi -q -x` and `nvidia-smi nvlink --status` with drivers 470 and later
-(https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that a driver does not report are treated as healthy.
+(https://docs.nvidia.com/deploy/nvidia-smi/index.html). Values that no GPU of the host reports are treated as healthy. States that are not
+known here are findings with the severity `monitor`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import pwd
 import re
 import shutil
 import subprocess
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 from xml.etree import ElementTree
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.gpus import PROGRAM
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     MONITOR,
     REBOOT,
@@ -27,22 +30,44 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     CheckedNode,
     Problem,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count, has_nvlinks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import CONFIGURE, read_configured_gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOBS_SLICE
 
-PROGRAM = "nvidia-smi"
-# Directories that may be missing from PATH without a login shell.
-DIRECTORIES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What nvidia-smi prints about a GPU that no longer responds on the PCI Express bus.
-LOST = ("GPU is lost", "Unable to determine the device handle")
+# The socket of the persistence daemon, which keeps the GPUs initialized.
+PERSISTENCE = "/run/nvidia-persistenced/socket"
+# Seconds after which nvidia-smi is reported as slow. With the persistence daemon, it needs about a second.
+SLOW = 10.0
+# The directory in which NVIDIA's driver lists the NVSwitches.
+SWITCHES = "/proc/driver/nvidia-nvswitch/devices"
 # What nvidia-smi prints about the links of a GPU that has no NVLinks, or none that are active.
 NO_LINKS = "unable to retrieve nvlink information"
 # The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
 RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
+# The values that mean that a GPU needs no recovery, or that its driver does not know.
+NO_RECOVERY = ("", "None", "N/A")
+# The values of a GPU that the driver cannot read. A GPU that must be reset has them in most fields.
+UNREADABLE = re.compile(r"\[?(ERR!|Unknown Error|GPU requires reset|Requires reset|GPU is lost)\]?", re.IGNORECASE)
+# The parts of a GPU's entry without which no program can use the GPU. Sensors and clocks can fail on a working GPU.
+ESSENTIAL = (
+    "fb_memory_usage",
+    "bar1_memory_usage",
+    "utilization",
+    "ecc_mode",
+    "ecc_errors",
+    "remapped_rows",
+    "retired_pages",
+    "compute_mode",
+)
+# The fields that GPUs of the same host report alike.
+COMPARED = ("fb_memory_usage/total", "ecc_mode/current_ecc", "remapped_rows/remapped_row_failure")
+ABSENT = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
+# The states of the registration of a GPU with the NVLink fabric, and the seconds since boot after which a GPU should be registered.
+REGISTERED, REGISTERING, REGISTRATION = "Completed", ("In Progress", "Not Started"), 600.0
 # The health of the NVLink fabric. Source: `NVML_GPU_FABRIC_HEALTH_SUMMARY_*` in the reference of NVML. An H100 with driver 580 reported
 # `N/A`, so the spelling of the other values in the output of nvidia-smi is assumed.
 FABRIC_HEALTH = {"unhealthy": REBOOT, "limited capacity": MONITOR}
+FABRIC_HEALTHY = ("", "healthy", "n/a", "not supported")
 # Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
 UNCORRECTABLE = (
     "ecc_errors/volatile/dram_uncorrectable",
@@ -64,7 +89,10 @@ class GpuProcess(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """The state of a GPU, as nvidia-smi reports it."""
+    """The state of a GPU, as nvidia-smi reports it.
+
+    `unreadable` contains the fields that the driver cannot read, and `absent` the fields of `COMPARED` that the GPU does not report.
+    """
 
     bus: str
     uncorrectable: int = 0
@@ -72,26 +100,38 @@ class Gpu(NamedTuple):
     remap_failed: bool = False
     threshold_exceeded: bool = False
     reset_required: bool = False
+    lost: bool = False
+    unreadable: Sequence[str] = ()
+    absent: Sequence[str] = ()
     recovery: str = ""
+    fabric_state: str = ""
     fabric_error: str = ""
     fabric_health: str = ""
     processes: Sequence[GpuProcess] = ()
 
 
 class Gpus(NamedTuple):
-    """The GPUs of a host. `error` is what nvidia-smi printed if it failed. `configured` is the number of GPUs in the worker metadata."""
+    """The GPUs of a host. `error` and `warnings` are what nvidia-smi printed besides the GPUs. `configured` is the number of GPUs in the
+    worker metadata. `uptime` is in seconds since boot, and `seconds` is the duration of nvidia-smi.
+    """
 
     is_installed: bool
     error: str
     gpus: Sequence[Gpu]
     configured: int | None
+    warnings: Sequence[str] = ()
+    uptime: float = REGISTRATION
+    seconds: float = 0.0
 
 
 class LinkStatus(NamedTuple):
-    """What nvidia-smi prints about the NVLinks. `error` is the reason why it could not read their status."""
+    """What nvidia-smi prints about the NVLinks. `error` is the reason why it could not read their status. `switches` tells whether the host
+    has NVSwitches, to which all NVLinks lead.
+    """
 
     text: str
     error: str = ""
+    switches: bool = False
 
 
 class Links(NamedTuple):
@@ -108,63 +148,58 @@ def has_gpus(node: CheckedNode) -> bool:
 
 
 def read_gpus(node: CheckedNode) -> Gpus:
-    """Return the GPUs of this host and the processes on them."""
-    configured = read_configured_gpus(node)
-    program = shutil.which(PROGRAM, path=DIRECTORIES)
-    if program is None:
-        return Gpus(False, "", (), configured)
-    done = subprocess.run([program, "-q", "-x"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    text = done.stdout.decode("utf-8", "replace")
-    said = without_processes(text)
-    if done.returncode or any(words in said for words in LOST):
-        lines = [line.strip() for line in said.splitlines() if line.strip() and not line.lstrip().startswith("<?")]
-        described = next((line for line in lines if any(words in line for words in LOST)), lines[0] if lines else "")
-        return Gpus(True, re.sub(r"<[^>]*>", "", described) or f"exit status {done.returncode}", (), configured)
-    return Gpus(True, "", parse(text), configured)
+    """Return the GPUs of this host and the processes on them. Raises ValueError if the output of nvidia-smi is incomplete."""
+    found, configured = gpus.query(), read_configured_gpus(node)
+    described = [describe(element) for element in found.elements]
+    return Gpus(found.is_installed, found.error, described, configured, found.warnings, _uptime(), found.seconds)
 
 
-def without_processes(text: str) -> str:
-    """Return the output of `nvidia-smi -q -x` without the processes, because users choose the names of their processes.
-
-    If the output is not valid XML, everything from the first to the last process is left out.
-    """
-    try:
-        log = ElementTree.fromstring(text)
-    except ElementTree.ParseError:
-        before, _tag, rest = text.partition("<processes>")
-        _processes, end, after = rest.rpartition("</processes>")
-        return before + (after if end else "")
-    for element in log.findall("gpu"):
-        for processes in element.findall("processes"):
-            element.remove(processes)
-    return ElementTree.tostring(log, encoding="unicode")
+def _uptime() -> float:
+    with open("/proc/uptime", encoding="ascii") as file:
+        return float(file.read().split()[0])
 
 
-def parse(text: str) -> list[Gpu]:
-    """Return the GPUs in the output of `nvidia-smi -q -x`. Raises ElementTree.ParseError."""
-    return [_gpu(element) for element in ElementTree.fromstring(text).findall("gpu")]
+def why_slow() -> str:
+    """Return why nvidia-smi can be slow on a host without faults, or an empty string."""
+    if os.path.exists(PERSISTENCE):
+        return ""
+    return "Without the persistence daemon, it initializes all GPUs. Run: systemctl enable --now nvidia-persistenced"
 
 
-def _gpu(element: ElementTree.Element) -> Gpu:
+def describe(element: ElementTree.Element) -> Gpu:
+    """Return the state of the GPU that an XML element of nvidia-smi describes."""
+
     def value(path: str) -> str:
         return (element.findtext(path) or "").strip()
 
     def has(path: str) -> bool:
         return value(path) == "Yes"
 
-    fabric = value("fabric/status")
+    fabric, values = value("fabric/status"), dict(_values(element))
     return Gpu(
         bus=element.get("id", "?"),
         uncorrectable=sum(int(value(path)) for path in UNCORRECTABLE if value(path).isdigit()),
         remap_pending=has("remapped_rows/remapped_row_pending") or has("retired_pages/pending_retirement"),
         remap_failed=has("remapped_rows/remapped_row_failure"),
         threshold_exceeded=has("ecc_errors/aggregate/sram_threshold_exceeded"),
-        reset_required=has("gpu_reset_status/reset_required"),
+        reset_required=has("gpu_reset_status/reset_required") or "requires reset" in "\n".join(values.values()).lower(),
+        lost=any(map(gpus.is_lost, values.values())),
+        unreadable=[path for path, text in values.items() if UNREADABLE.fullmatch(text)],
+        absent=[path for path in COMPARED if value(path) in ABSENT],
         recovery=value("gpu_recovery_action"),
-        fabric_error=fabric if value("fabric/state") == "Completed" and fabric != "Success" else "",
+        fabric_state=value("fabric/state"),
+        fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" else "",
         fabric_health=value("fabric/health/summary").lower(),
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
     )
+
+
+def _values(element: ElementTree.Element, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the paths and values of all fields except the processes, because users choose the names of their processes."""
+    for child in element:
+        if child.tag not in ("processes", "accounted_processes"):
+            yield f"{path}{child.tag}", (child.text or "").strip()
+            yield from _values(child, f"{path}{child.tag}/")
 
 
 def _process(element: ElementTree.Element) -> GpuProcess:
@@ -194,51 +229,92 @@ def _unit(pid: int) -> str:
 
 
 def decide_count(found: Gpus, node: CheckedNode) -> list[Problem]:
-    """Return a problem if GPUs are missing, or if their number differs from the number in the worker metadata."""
+    """Return a problem if GPUs are missing, or if their number differs from the number in the worker metadata. Also return what nvidia-smi
+    warns of, and that it was slow.
+    """
+    problems = [(MONITOR, f"{PROGRAM}: {warning}") for warning in found.warnings]
+    slow = why_slow() if found.seconds >= SLOW else ""
+    if slow:
+        problems.append((MONITOR, f"{PROGRAM}: needed {found.seconds:.0f} s. {slow}"))
+    number = _number_problem(found, node)
+    return [number, *problems] if number else problems
+
+
+def _number_problem(found: Gpus, node: CheckedNode) -> Problem | None:
     offered, configured, count = gpu_count(node.instance_type), found.configured or 0, len(found.gpus)
     of_type = f"instance type {node.instance_type} has {offered}"
     if not found.is_installed:
         if configured:
-            return [(RESTART, f"{PROGRAM}: is not installed, but the host had {configured} GPUs. Install the NVIDIA driver again.")]
+            return RESTART, f"{PROGRAM}: is not installed, but the host had {configured} GPUs. Install the NVIDIA driver again."
         # The host was configured without GPUs, so its jobs run on the CPU.
-        return [(MONITOR, f"{PROGRAM}: is not installed, but {of_type} GPUs. Use an image with the NVIDIA driver.")] if offered else []
+        return (MONITOR, f"{PROGRAM}: is not installed, but {of_type} GPUs. Use an image with the NVIDIA driver.") if offered else None
     if found.error:
-        if any(words in found.error for words in LOST):
-            return [(REPLACE, f"{PROGRAM}: {found.error}")]
-        return [(REBOOT if configured or offered else MONITOR, f"{PROGRAM}: {found.error}")]
+        if gpus.is_lost(found.error):
+            return REPLACE, f"{PROGRAM}: {found.error}"
+        return REBOOT if configured or offered else MONITOR, f"{PROGRAM}: {found.error}"
     if offered is not None and count < offered:
-        return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but {of_type}.")]
+        return REPLACE, f"GPUs: {PROGRAM} lists {count}, but {of_type}."
     if count < configured:
-        return [(REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} GPUs when it was configured.")]
+        return REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} GPUs when it was configured."
     if found.configured is not None and count > configured:
-        return [(MONITOR, f"GPUs: {PROGRAM} lists {count}, but jobs use only the {configured} in the worker metadata. {CONFIGURE}")]
-    return []
+        return MONITOR, f"GPUs: {PROGRAM} lists {count}, but jobs use only the {configured} in the worker metadata. {CONFIGURE}"
+    return None
 
 
 def decide_errors(found: Gpus, _node: CheckedNode) -> list[Problem]:
     """Return the worst memory error or other problem that each GPU reports."""
-    worst = [max(_errors(gpu), key=lambda problem: SEVERITIES.index(problem[0]), default=None) for gpu in found.gpus]
+    expected = [path for path in COMPARED if any(path not in gpu.absent for gpu in found.gpus)]
+    worst = [
+        max(_errors(gpu, expected, found.uptime), key=lambda problem: SEVERITIES.index(problem[0]), default=None) for gpu in found.gpus
+    ]
     return [problem for problem in worst if problem]
 
 
-def _errors(gpu: Gpu) -> list[Problem]:
+def _errors(gpu: Gpu, expected: Sequence[str], uptime: float) -> list[Problem]:
     """Return the problems that a GPU reports. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
     name = f"GPU {gpu.bus}"
     conditions = [
+        (gpu.lost, REPLACE, "is lost."),
         (gpu.remap_failed, REPLACE, "a memory row could not be remapped."),
         (gpu.threshold_exceeded, REPLACE, "the number of uncorrectable SRAM errors exceeds NVIDIA's threshold."),
         (gpu.uncorrectable > 0, REBOOT, f"has had {gpu.uncorrectable} uncorrectable memory errors since the driver was loaded."),
         (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
-        (gpu.recovery in RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
-        (bool(gpu.fabric_error), REBOOT, f"is not connected to the NVLink fabric: {gpu.fabric_error}. Check nvidia-fabricmanager."),
+        (gpu.recovery not in NO_RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
+        *_unread(gpu, expected),
+        *_fabric(gpu, uptime),
+    ]
+    return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
+
+
+def _unread(gpu: Gpu, expected: Sequence[str]) -> list[tuple[bool, str, str]]:
+    """Return the conditions of values that the driver cannot read, or that only other GPUs of the host report."""
+    essential = [path for path in gpu.unreadable if path.split("/")[0] in ESSENTIAL]
+    lacking = [path for path in expected if path in gpu.absent]
+    return [
+        (bool(essential), REBOOT, f"the driver cannot read {_some(essential)}."),
+        (bool(gpu.unreadable), MONITOR, f"the driver cannot read {_some(gpu.unreadable)}."),
+        (bool(lacking), MONITOR, f"does not report {_some(lacking)}, but other GPUs of this host do."),
+    ]
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} other values" if len(paths) > 3 else "")
+
+
+def _fabric(gpu: Gpu, uptime: float) -> list[tuple[bool, str, str]]:
+    """Return the conditions of the NVLink fabric, without which CUDA programs fail. After a boot, it takes some time to register a GPU."""
+    unconnected = f"is not connected to the NVLink fabric: {gpu.fabric_error or gpu.fabric_state}. Check nvidia-fabricmanager."
+    is_registering, is_late = gpu.fabric_state in REGISTERING, uptime >= REGISTRATION
+    return [
+        (bool(gpu.fabric_error) or (is_registering and is_late), REBOOT, unconnected),
+        (gpu.fabric_state not in (REGISTERED, *ABSENT), MONITOR, f"the state of the NVLink fabric is {gpu.fabric_state!r}."),
         (
-            gpu.fabric_health in FABRIC_HEALTH,
+            gpu.fabric_health not in FABRIC_HEALTHY,
             FABRIC_HEALTH.get(gpu.fabric_health, MONITOR),
             f"the health of the NVLink fabric is {gpu.fabric_health!r}.",
         ),
     ]
-    return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
 
 
 def decide_processes(found: Gpus, _node: CheckedNode) -> list[Problem]:
@@ -262,16 +338,23 @@ def decide_processes(found: Gpus, _node: CheckedNode) -> list[Problem]:
     ]
 
 
+def has_switches() -> bool:
+    """Return whether NVIDIA's driver has found NVSwitches."""
+    with contextlib.suppress(OSError):
+        return bool(os.listdir(SWITCHES))
+    return False
+
+
 def read_links(node: CheckedNode) -> LinkStatus:
     """Return what nvidia-smi prints about the NVLinks. A failure of nvidia-smi is an error only on hosts with GPUs."""
-    program = shutil.which(PROGRAM, path=DIRECTORIES)
+    program = shutil.which(PROGRAM, path=gpus.DIRECTORIES)
     if program is None:
         return LinkStatus("")
     done = subprocess.run([program, "nvlink", "--status"], capture_output=True, check=False)
-    text = done.stdout.decode("utf-8", "replace")
-    if not done.returncode or NO_LINKS in text.lower():
-        return LinkStatus(text)
-    lines = (done.stderr.decode("utf-8", "replace") + text).strip().splitlines()
+    text, error = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    if not done.returncode or NO_LINKS in (text + error).lower() or parse_links(text):
+        return LinkStatus(text, switches=has_switches())
+    lines = (error + text).strip().splitlines()
     return LinkStatus("", (lines[0] if lines else f"exit status {done.returncode}") if has_gpus(node) else "")
 
 
@@ -289,14 +372,32 @@ def parse_links(text: str) -> list[Links]:
     return found
 
 
-def decide_links(status: LinkStatus, _node: CheckedNode) -> list[Problem]:
-    """Return a problem for each GPU that has fewer active NVLinks than another GPU of the same host."""
+def decide_links(status: LinkStatus, node: CheckedNode) -> list[Problem]:
+    """Return a problem for each GPU that has fewer active NVLinks than another GPU of the same host, and for links that no GPU uses."""
     if status.error:
         return [(MONITOR, f"{PROGRAM} nvlink: the status of the NVLinks could not be read: {status.error}")]
     links = parse_links(status.text)
     most = max((each.active for each in links), default=0)
-    return [
+    total = max((each.total for each in links), default=0)
+    alike = _links_alike(links, most, total, status.switches, has_nvlinks(node.instance_type))
+    return alike + [
         (REBOOT, f"GPU {each.gpu}: {each.active} NVLinks are active, but other GPUs of this host have {most}.")
         for each in links
         if each.active < most
     ]
+
+
+def _links_alike(links: Sequence[Links], most: int, total: int, switches: bool, expected: bool | None) -> list[Problem]:
+    """Return the problem of links that are inactive on all GPUs alike.
+
+    `expected` tells whether the instance type has NVLinks. None means that the type is unknown.
+    """
+    if len(links) < 2 or expected is False or 0 < most == total:
+        return []
+    if not most and (switches or expected):
+        return [
+            (REBOOT, "NVLinks: no GPU has active NVLinks, but the GPUs of this host are connected by NVLinks. Check nvidia-fabricmanager.")
+        ]
+    if total and (switches or not most):
+        return [(MONITOR, f"NVLinks: no GPU has more than {most} active NVLinks, but each GPU has {total}.")]
+    return []

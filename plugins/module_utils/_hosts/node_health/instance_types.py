@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The number of NVIDIA GPUs of each EC2 instance type, as returned by DescribeInstanceTypes (GpuInfo)."""
+"""The number of NVIDIA GPUs of each EC2 instance type, as returned by DescribeInstanceTypes (GpuInfo), and which types have NVLinks."""
 
 from __future__ import annotations
 
@@ -32,3 +32,11 @@ def gpu_count(instance_type: str) -> int | None:
     """Return the number of GPUs of an instance type, or None if this table does not contain the type's family."""
     family, _dot, size = instance_type.partition(".")
     return FAMILIES[family].get(size, 1) if family in FAMILIES else None
+
+
+def has_nvlinks(instance_type: str) -> bool | None:
+    """Return whether NVLinks connect the GPUs of an instance type, or None if the type is unknown. These are the types with several GPUs in
+    the families whose names begin with `p`.
+    """
+    count = gpu_count(instance_type)
+    return None if count is None else count > 1 and instance_type.startswith("p")

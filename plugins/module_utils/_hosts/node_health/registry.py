@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, gpu, storage, system, xid
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, fabric, gpu, storage, system, xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
     BETWEEN_NODES,
     MONITOR,
@@ -98,11 +98,12 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_count,
         (MONITOR, RESTART, REBOOT, REPLACE),
-        "more GPUs than configured; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the instance "
-        "type has",
+        "more GPUs than configured, warnings of `nvidia-smi` (such as a corrupted infoROM), a slow `nvidia-smi` without the persistence "
+        "daemon; a missing driver; `nvidia-smi` that fails or hangs; fewer GPUs than configured or than the instance type has",
         OF_HOST,
         limit=NVIDIA_SMI,
         hanging=REBOOT,
+        why_slow=gpu.why_slow,
         subject=gpu.PROGRAM,
     ),
     Check(
@@ -110,8 +111,9 @@ CHECKS = (
         gpu.read_gpus,
         gpu.decide_errors,
         (MONITOR, REBOOT, REPLACE),
-        "a GPU that must be drained, an NVLink fabric with limited capacity; uncorrectable memory errors, a required reset, no healthy "
-        "NVLink fabric; memory that cannot be repaired",
+        "a GPU that must be drained, an NVLink fabric with limited capacity, values and states that are unknown; uncorrectable memory "
+        "errors, a required reset, memory or error counters that cannot be read, no healthy NVLink fabric; memory that cannot be repaired, "
+        "a GPU that is lost",
         OF_HOST,
         limit=NVIDIA_SMI,
     ),
@@ -129,10 +131,18 @@ CHECKS = (
         gpu.read_links,
         gpu.decide_links,
         (MONITOR, REBOOT),
-        "NVLinks whose status cannot be read; a GPU with fewer active NVLinks than the others",
+        "NVLinks whose status cannot be read; a GPU with fewer active NVLinks than the others; no active NVLinks on a host that has them",
         OF_HOST,
         limit=NVIDIA_SMI,
         subject=f"{gpu.PROGRAM} nvlink",
+    ),
+    Check(
+        "gpu_fabric",
+        fabric.read,
+        fabric.decide,
+        (MONITOR, RESTART),
+        "a service `nvidia-fabricmanager` in an unknown state; one that does not run, on hosts with NVSwitches",
+        subject=fabric.SERVICE,
     ),
     Check(
         xid.NAME,

@@ -73,7 +73,9 @@ class _Reading:
         """Yield the findings of the checks, or a single finding if the reading did not end in time."""
         if not self.is_answered:
             first = max(self.checks, key=lambda check: SEVERITIES.index(check.hanging))
-            yield HealthFinding(first.name, first.hanging, f"{first.subject or first.name}{NO_ANSWER}{first.limit:g} s.")
+            reason = first.why_slow()
+            message = f"{first.subject or first.name}{NO_ANSWER}{first.limit:g} s. {reason}".strip()
+            yield HealthFinding(first.name, MONITOR if reason else first.hanging, message)
             return
         try:
             answer = json.loads(self._output)

@@ -113,11 +113,20 @@ KERNEL = {"_TRANSPORT": "kernel", "SYSLOG_FACILITY": "0"}
 ADDRESS = r"\((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?)\)"
 EVENT = re.compile(rf"NVRM: Xid {ADDRESS}: (\d+)(?:, (.*))?")
 SWITCH_EVENT = re.compile(rf"nvidia-nvswitch\d*: SXid {ADDRESS}: (\d+), (Non-fatal|Fatal), (.*)")
+# Messages without an Xid. A GPU that has fallen off the bus is described by one message with line breaks or by three messages, or by one
+# line. They count as the Xids that mean the same.
+FALLEN = re.compile(r"NVRM: The NVIDIA GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
+FALLEN_LINE = re.compile(r"NVRM: GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?: GPU has fallen off the bus")
+INSTALLED, FALLEN_END = "NVRM: (PCI ID: ", "NVRM: fallen off the bus and is not responding to commands"
+FALLEN_OFF_BUS = 79
+RESET_REQUIRED = re.compile(r"NVRM: \w+: .*\[NV_ERR_RESET_REQUIRED\]")
 PROCESS = re.compile(r"pid='?(\d+)'?, name=([^,]{1,64})")
 
 
 class XidEvent(NamedTuple):
-    """An error in the kernel log. `is_running` is true if the process that the message names is still running."""
+    """An error in the kernel log. `is_running` is true if the process that the message names is still running. Messages without an Xid have
+    the code 0 if no Xid means the same, and no device if they name none.
+    """
 
     device: str
     code: int
@@ -148,7 +157,7 @@ def read(node: CheckedNode) -> KernelLog:
 
 def parse(log: bytes) -> list[XidEvent]:
     """Return the errors in the output of `journalctl --output=json`."""
-    events = []
+    events, device = [], ""
     for message in kernel_messages(log):
         found, switch = EVENT.match(message), SWITCH_EVENT.match(message)
         if found:
@@ -156,7 +165,30 @@ def parse(log: bytes) -> list[XidEvent]:
             events.append(XidEvent(found[1], int(found[2]), text, _is_running(text)))
         elif switch:
             events.append(XidEvent(switch[1], int(switch[2]), f"{switch[3]}, {switch[4]}", is_switch=True))
+        elif RESET_REQUIRED.match(message):
+            events.append(XidEvent("", 0, message))
+        else:
+            device = _fallen(message, device, events)
     return events
+
+
+def _fallen(message: str, device: str, events: list[XidEvent]) -> str:
+    """Add an event if the message says that a GPU has fallen off the bus. Return the GPU that the next message continues to describe.
+
+    `device` is the GPU that the messages before this one have begun to describe, or an empty string. Only the driver's own messages count.
+    """
+    if not message.startswith("NVRM: "):
+        return device
+    for line in message.split("\n"):
+        begun, whole = FALLEN.match(line), FALLEN_LINE.match(line)
+        if begun:
+            device = begun[1]
+        elif whole or (device and line.startswith(FALLEN_END)):
+            events.append(XidEvent(whole[1] if whole else device, FALLEN_OFF_BUS, line))
+            device = ""
+        elif not line.startswith(INSTALLED):
+            device = ""
+    return device
 
 
 def kernel_messages(log: bytes) -> Iterator[str]:
@@ -203,6 +235,8 @@ def severity_of(event: XidEvent) -> str:
     """Return the severity of an event. Unknown codes have the severity `monitor`."""
     if event.is_switch:
         return REBOOT if event.text.startswith("Fatal") else MONITOR
+    if not event.code:
+        return REBOOT
     if event.code in NVLINK5:
         return REBOOT if re.search(r"\bFatal\b", event.text) else MONITOR
     if event.code == RECOVERY_CHANGED:
@@ -236,6 +270,8 @@ def _rank(event: XidEvent) -> int:
 
 
 def _message(event: XidEvent, count: int) -> str:
+    if not event.code:
+        return f"GPUs: the driver requires a reset{'' if count == 1 else f', {count} times since boot'}. {event.text[:200]}"
     subject = f"{'NVSwitch' if event.is_switch else 'GPU'} {event.device}"
     kind = f"{'SXid' if event.is_switch else 'Xid'} {event.code}"
     known = "" if event.is_switch or event.code not in XIDS else f" ({XIDS[event.code].meaning})"

@@ -10,10 +10,10 @@ import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
     address_file,
-    count_gpus,
     environment_block,
     generation,
     hosts_block,
@@ -38,7 +38,6 @@ CLOUD_INIT_CONTENT = (
     "# Without these settings, cloud-init would overwrite the host name and the cluster's block in /etc/hosts on reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
 )
-LIST_GPUS = ("nvidia-smi", "-L")
 WORKER = {
     "number": {"type": "int", "required": True},
     "name": {"type": "str", "required": True},
@@ -65,7 +64,7 @@ def ensure_present(module: AnsibleModule) -> None:
     """Write the files that are not in their desired state, and exit the module."""
     params = module.params
     THIS.account(params["user"])
-    gpu_count = detect_gpus(module)
+    gpu_count = gpus.count(known_gpus(params, THIS), module.warn)
     diff = converge(module, described(params, gpu_count, THIS))
     if not module.check_mode:
         set_host_name(module, own_name(params))
@@ -165,13 +164,7 @@ def metadata_path(params: dict[str, Any]) -> str:
     return os.path.join(params["directory"], "metadata.json")
 
 
-def detect_gpus(module: AnsibleModule) -> int:
-    """Return the number of GPUs that the driver lists, or 0 on a host without a driver."""
-    command = module.get_bin_path(LIST_GPUS[0])
-    if command is None:
-        return 0
-    status, output, error = module.run_command([command, *LIST_GPUS[1:]])
-    if status != 0:
-        module.warn(f"nvidia-smi -L failed, so this host is treated as having no GPUs: {(error or output).strip()}")
-        return 0
-    return count_gpus(output)
+def known_gpus(params: dict[str, Any], host: HostFiles) -> int:
+    """Return the number of GPUs that this host had when it was configured, or 0."""
+    address = next((worker["address"] for worker in params["workers"] if worker["number"] == params["number"]), "")
+    return gpus.known_count(host.read(metadata_path(params)), address)

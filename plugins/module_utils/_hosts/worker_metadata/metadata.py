@@ -137,8 +137,3 @@ def replace_block(text: str, block: str) -> str:
 def own_block(text: str) -> str:
     """Return the marked blocks of `text`."""
     return "".join(found[0] for found in BLOCK.finditer(text))
-
-
-def count_gpus(listing: str) -> int:
-    """Return the number of GPUs in the output of `nvidia-smi -L`. MIG devices, which are on indented lines, are not counted."""
-    return sum(line.startswith("GPU ") for line in listing.splitlines())

@@ -13,7 +13,8 @@ import time
 from functools import partial
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import DEEP, CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from gpu_tools import (
@@ -126,7 +127,8 @@ def error_of(version, text):
         (error_of("DCGM GPU Diagnostic", "Error: no"), "did not run: Error: no."),
         (json.dumps({"DCGM Diagnostic": {"version": "4.4.1"}}), "the output contains no results"),
         (json.dumps({"another": "document"}), "did not run: "),
-        (dcgm_4()[:-200], "did not run: {"),
+        ('{"DCGM Diagnostic": {"test_categories": [', "did not run: {"),
+        ("{", "did not run: {"),
         ("{}", "did not run: {}"),
         ("\n", "no output"),
         ("[1]", "did not run: [1]"),
@@ -142,7 +144,7 @@ def test_tests_that_did_not_run_are_a_finding(output, words):
 @pytest.fixture
 def host(tmp_path, monkeypatch):
     """Return a function that installs programs on a host with GPUs, and reads the result of dcgmi."""
-    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
 
     def read(dcgmi, smi_text=HEALTHY, status=0, node=P5, seconds=20):
         for name, text in {"nvidia-smi": program(*driver(smi_text, status)), "dcgmi": dcgmi}.items():
@@ -161,9 +163,9 @@ def test_the_level_is_an_argument_of_the_program(host):
 @pytest.mark.parametrize(
     ("text", "status", "diagnosis"),
     [
-        (dcgm_3(FAULTY_MEMORY), 226, dcgm.Diagnosis(dcgm_3(FAULTY_MEMORY))),
-        (NO_HOST_ENGINE, 255, dcgm.Diagnosis(NO_HOST_ENGINE)),
-        ("", 139, dcgm.Diagnosis(error="exit status 139")),
+        (dcgm_3(FAULTY_MEMORY), 226, dcgm.Diagnosis(dcgm_3(FAULTY_MEMORY), status=226)),
+        (NO_HOST_ENGINE, 255, dcgm.Diagnosis(NO_HOST_ENGINE, status=255)),
+        ("", 139, dcgm.Diagnosis(error="exit status 139. Read /var/log/nvidia-dcgm/nvvs.log")),
     ],
 )
 def test_a_failed_run(host, text, status, diagnosis):
@@ -213,3 +215,30 @@ def test_the_check_runs_as_a_health_check(host):
     assert (check.contexts, check.limit) == ((DEEP,), 80)
     (finding,) = run([check], P5)
     assert (finding.check, finding.severity) == ("dcgm", "replace")
+
+
+@pytest.mark.parametrize("write", [dcgm_3, dcgm_4])
+def test_a_failure_in_an_incomplete_document_is_found(write):
+    """The output of dcgmi can end anywhere after a result."""
+    text = write(FAULTY_MEMORY)
+    end = text.index("]", text.index(FAULTY_MEMORY.message)) + 1
+    end = text.index("}", end) + 1
+    for length in range(end, len(text) - 2, 97):
+        problems = dcgm.decide(dcgm.Diagnosis(text[:length], status=226), P5)
+        assert [severity for severity, _message in problems] == ["replace", "monitor"], text[:length]
+        assert problems[1][1] == (
+            "dcgmi diag: the tests did not end: the output is incomplete (exit status 226). Read /var/log/nvidia-dcgm/nvvs.log."
+        )
+
+
+def test_lines_beside_the_document_hide_nothing(host):
+    noise = "echo 'Error: {unexpected}' >&2\necho 'Warning: done }'\n"
+    script = program(("diag*", dcgm_4(FAULTY_MEMORY), 226)).replace("exit 226;;", f"{noise} exit 226;;")
+    assert [severity for severity, _message in dcgm.decide(host(script), P5)] == ["replace"]
+
+
+@pytest.mark.parametrize(("instance_type", "severity"), [("g5.12xlarge", "monitor"), ("p4d.24xlarge", "restart"), ("", "restart")])
+def test_links_that_are_down_are_no_failure_where_there_are_none(instance_type, severity):
+    output = of(gpu_ids="0,1", status="Fail", warnings="GPU 0's NvLink link 0 is currently down Run a field diagnostic on the GPU.")
+    ((found, _message),) = dcgm.decide(dcgm.Diagnosis(output), CheckedNode("ubuntu", instance_type=instance_type))
+    assert found == severity

@@ -11,7 +11,8 @@ import threading
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, gpu, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from gpu_tools import driver, nvlink, program, smi
 
@@ -104,7 +105,7 @@ def test_before_a_job_missing_gpus_and_adapters_are_found(tmp_path, monkeypatch)
     for number in range(3):
         (tmp_path / f"rdmap{number}s0").mkdir()
     monkeypatch.setattr(examine.storage, "read_places", list)
-    monkeypatch.setattr(gpu, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(efa.devices, "__defaults__", (str(tmp_path),))
     monkeypatch.setattr(efa.missing_for_efa, "__defaults__", (str(tmp_path), "/nonexistent"))
     params = {"directory": "/efs/jobs", "metadata_directory": str(tmp_path), "instance_type": "p4d.24xlarge", "efa_devices": 4}

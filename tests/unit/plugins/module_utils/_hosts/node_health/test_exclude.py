@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
-from gpu_tools import program, smi
+from gpu_tools import driver, program, smi
 
 INSTANCE = "i-0123456789abcdef0"
 XID = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
@@ -27,7 +28,7 @@ HANG = HealthFinding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s."
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
-    monkeypatch.setattr(exclude.gpu, "DIRECTORIES", str(tmp_path))
+    monkeypatch.setattr(exclude.gpus, "DIRECTORIES", str(tmp_path))
     return tmp_path
 
 
@@ -144,9 +145,17 @@ def test_checks_of_a_reading_that_failed_have_not_passed():
     assert update(HANG) == ["gpu_errors", "gpu_count"]
 
 
-@pytest.mark.parametrize("text", ["", "<xml", "<log><gpu id='x'/><gpu id='00000000:64:00.0'><uuid>a b</uuid></gpu></log>"])
-def test_gpus_that_nvidia_smi_does_not_describe_are_unknown(text):
-    assert exclude.parse_gpus(text) == {}
+def test_gpus_that_nvidia_smi_does_not_describe_are_unknown():
+    log = ElementTree.fromstring("<log><gpu id='x'/><gpu id='00000000:64:00.0'><uuid>a b</uuid></gpu></log>")
+    assert exclude.uuids(log.findall("gpu")) == {}
+
+
+@pytest.mark.parametrize("text", ["", "<xml", smi(8)[:-30]])
+def test_an_output_without_gpus_is_no_error(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(exclude.gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "nvidia-smi").write_text(program(*driver(text)))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    assert exclude.list_gpus() == {}
 
 
 def test_after_a_failure_only_checks_run_that_can_exclude_a_host():

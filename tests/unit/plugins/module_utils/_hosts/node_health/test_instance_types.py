@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count, has_nvlinks
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 COUNTS = {
@@ -25,3 +25,18 @@ def test_the_table_is_what_ec2_says():
 @pytest.mark.parametrize("name", ["c5.large", "trn1.32xlarge", "g6f.xlarge", "p99.48xlarge", ""])
 def test_other_types_are_unknown(name):
     assert gpu_count(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("p5.48xlarge", True),
+        ("p3.8xlarge", True),
+        ("p3.2xlarge", False),
+        ("p5.4xlarge", False),
+        ("g5.48xlarge", False),
+        ("p99.48xlarge", None),
+    ],
+)
+def test_types_with_nvlinks(name, expected):
+    assert has_nvlinks(name) is expected

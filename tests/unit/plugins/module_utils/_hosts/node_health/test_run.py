@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import os
 import pwd
@@ -146,3 +147,11 @@ def test_a_check_as_a_user_has_no_privileges():
 
     found = run.run([check("a", read, as_user=True)], CheckedNode("nobody"))
     assert found == [HealthFinding("a", "restart", str([(account.pw_uid,) * 3, (account.pw_gid,) * 3, account.pw_dir]))]
+
+
+@pytest.mark.parametrize(("reason", "severity"), [("", "reboot"), ("It starts slowly.", "monitor")])
+def test_a_slow_check_can_have_a_reason(reason, severity):
+    slow = dataclasses.replace(
+        check("slow", lambda node: time.sleep(60), limit=0.5, hanging="reboot", subject="tool"), why_slow=lambda: reason
+    )
+    assert run.run([slow], NODE) == [HealthFinding("slow", severity, f"tool: no answer within 0.5 s. {reason}".strip())]

@@ -238,3 +238,48 @@ def test_a_table_of_known_codes():
     assert {each.severity for each in xid.XIDS.values()} <= set(SEVERITIES)
     assert not set(xid.APPLICATION) & set(xid.HARDWARE) | set(xid.HARDWARE) & set(xid.INFORMATION), "each code is in one group"
     assert not {*xid.NVLINK5, xid.RECOVERY_CHANGED} & set(xid.XIDS)
+
+
+FALLEN = (
+    "NVRM: The NVIDIA GPU 0000:64:00.0",
+    "NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+)
+XID_79 = "NVRM: Xid (PCI:0000:64:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        FALLEN,
+        ("\n".join(FALLEN),),
+        (FALLEN[0], "audit: another message", *FALLEN[1:]),
+        ("NVRM: GPU 0000:64:00.0: GPU has fallen off the bus.",),
+        (*FALLEN, XID_79),
+    ],
+    ids=["three messages", "one message", "with another message", "one line", "with an Xid"],
+)
+def test_a_gpu_that_has_fallen_off_the_bus_needs_no_xid(messages):
+    ((severity, message),) = verdicts(*messages)
+    assert severity == "replace"
+    assert message.startswith("GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        FALLEN[1:],
+        (FALLEN[0], "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.163.01", FALLEN[2]),
+        ("overlay: unknown mount option\n" + "\n".join(FALLEN),),
+        ("fallen off the bus and is not responding to commands.", FALLEN[0]),
+    ],
+    ids=["no GPU", "another message of the driver", "text of a user", "another order"],
+)
+def test_parts_of_the_message_are_no_error(messages):
+    assert verdicts(*messages) == []
+
+
+def test_a_reset_that_the_driver_requires_needs_no_xid():
+    text = "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from x @ y.c:2827"
+    assert verdicts(text, text) == [("reboot", f"GPUs: the driver requires a reset, 2 times since boot. {text}")]
+    assert verdicts(f"overlay: {text}") == []

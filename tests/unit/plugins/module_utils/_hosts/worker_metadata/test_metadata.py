@@ -102,9 +102,3 @@ def test_parse_refuses(text):
 def test_replace_block(before, after):
     assert metadata.replace_block(before, BLOCK) == after
     assert metadata.replace_block(after, "") == after.replace(BLOCK, "")
-
-
-def test_count_gpus():
-    listing = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 1g.5gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA A100 (UUID: GPU-2)\n"
-    assert metadata.count_gpus(listing) == 2
-    assert metadata.count_gpus("No devices found.\n") == 0
