@@ -103,7 +103,7 @@ def test_a_job_waits_for_a_host_that_must_be_rebooted_if_it_needs_the_host(clust
     host, name = cluster.hosts[1], cluster.workers[1]["name"]
     for each in cluster.hosts:
         kernel(each)
-        each.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
+        each.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,nosuid,nodev,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
     text = program(("'--dmesg --boot'*", kernel_log(LINK), 0)).replace("#!/bin/sh\n", "#!/bin/sh\n[ -e /run/fault ] || exit 0\n", 1)
     host.ssh(f"printf %s {shlex.quote(text)} | sudo tee /usr/local/sbin/journalctl >/dev/null")
     script = """

@@ -32,7 +32,7 @@ def cluster(tmp_path_factory):
         result.trust()
         for host in result.hosts:
             # The health check finds the shared storage in fstab.
-            host.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
+            host.ssh("echo 'fs-0123456789abcdef0:/ /efs nfs4 nfsvers=4.1,nosuid,nodev,_netdev,nofail 0 0' | sudo tee -a /etc/fstab")
         yield result
 
 

@@ -11,7 +11,7 @@ import os
 import pwd
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class HostFile(NamedTuple):
     # Returns the part of the content that diffs show. If other programs also write to the file, the rest of the content may contain
     # secrets.
     shown: Callable[[str], str] = lambda content: content
+    # Entries of others in the existing file that the content replaces. A copy of the file is kept.
+    replaced: Sequence[str] = ()
 
 
 class FileState(NamedTuple):
@@ -142,9 +144,17 @@ def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str
         if change is None:
             continue
         differences.append(change)
+        if file.replaced:
+            keep_copy(module, file)
         if not module.check_mode:
             write(module, file)
     return differences
+
+
+def keep_copy(module: AnsibleModule, file: HostFile) -> None:
+    """Copy the existing file, and warn that entries of others are replaced."""
+    kept = "" if module.check_mode else f" The old file is {module.backup_local(file.path)}."
+    module.warn(f"{file.path}: older entries are replaced: {'; '.join(file.replaced)}.{kept}")
 
 
 def write(module: AnsibleModule, file: HostFile) -> None:

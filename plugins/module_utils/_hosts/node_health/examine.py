@@ -30,6 +30,7 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
     now, mounts = time.time(), storage.read_places()
     known = {place.path for place in mounts}
+    mounts = [place._replace(is_foreign=place.is_foreign and place.path not in params["mounts"]) for place in mounts]
     mounts += [storage.MountedStorage(path) for path in params["mounts"] if path not in known]
     node = CheckedNode(
         user=params["user"],
@@ -63,7 +64,7 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
         "changed": memory != before,
         "exclusions": [{**each._asdict(), "text": exclusions.describe(each._asdict())} for each in memory.exclusions],
         "findings": [finding._asdict() for finding in findings],
-        "stored": not any(finding.check == "storage" for finding in findings),
+        "stored": not any(finding.check == "storage" and is_unhealthy(finding.severity) for finding in findings),
         "time": now,
     }
 
@@ -80,7 +81,11 @@ def change_exclusions(params: dict[str, Any], memory: exclusions.Memory, now: fl
 def before_job(user: str, params: dict[str, Any]) -> Readings:
     """Start the checks that run before a job, with the parameters of the module `training_job`."""
     # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
-    mounts = [place._replace(read_only=True) for place in storage.read_places() if f"{params['directory']}/".startswith(f"{place.path}/")]
+    mounts = [
+        place._replace(read_only=True, is_foreign=False)
+        for place in storage.read_places()
+        if f"{params['directory']}/".startswith(f"{place.path}/")
+    ]
     node = CheckedNode(
         user,
         instance_type=params["instance_type"],

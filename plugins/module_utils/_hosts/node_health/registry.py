@@ -49,8 +49,9 @@ CHECKS = (
         "storage",
         storage.write,
         storage.decide,
-        (RESTART,),
-        "shared storage that is not mounted, or on which the login user cannot write and read a file",
+        (MONITOR, RESTART),
+        "shared storage in `/etc/fstab` that the cluster does not use and that is not mounted; shared storage of the cluster that is not "
+        "mounted, or on which the login user cannot write and read a file",
         hanging=RESTART,
         as_user=True,
         per_mount=True,
@@ -181,4 +182,6 @@ def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[C
 def _of_mount(check: Check, place: storage.MountedStorage) -> Check:
     if check.read is None:
         raise AssertionError(f"{check.name} reads nothing.")
-    return replace(check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path)
+    return replace(
+        check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path, hanging=storage.severity_of(place)
+    )

@@ -9,23 +9,34 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import RESTART, CheckedNode, Problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import MONITOR, RESTART, CheckedNode, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    fstab_fields,
+    is_own_entry,
+    is_shared,
+)
 
 FSTAB = "/etc/fstab"
+# With this option, an entry with `noauto` is mounted when a program opens its mount point.
+AUTOMOUNT = "x-systemd.automount"
 
 
 class MountedStorage(NamedTuple):
-    """The mount point of shared storage."""
+    """The mount point of shared storage. `is_foreign` is true if the cluster does not use the storage."""
 
     path: str
     read_only: bool = False
+    is_foreign: bool = False
 
 
 def places(fstab: str) -> list[MountedStorage]:
-    """Return the shared storage that /etc/fstab lists. The argument is the text of /etc/fstab."""
-    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
-    return [MountedStorage(fields[1], "ro" in fields[3].split(",")) for fields in lines if len(fields) > 3 and is_shared(fields[2])]
+    """Return the shared storage in the text of /etc/fstab, except entries that are only mounted by hand."""
+    found = []
+    for fields in map(fstab_fields, fstab.splitlines()):
+        options = fields[3].split(",") if len(fields) > 3 else []
+        if options and is_shared(fields[2]) and ("noauto" not in options or AUTOMOUNT in options):
+            found.append(MountedStorage(fields[1], "ro" in options, not is_own_entry(fields[3])))
+    return found
 
 
 def read_places() -> list[MountedStorage]:
@@ -44,8 +55,9 @@ def write(place: MountedStorage, node: CheckedNode) -> str:
     """Write a file and read it. Return a description of the problem, or an empty string. The caller must not be root."""
     try:
         if not is_mounted(place.path):
-            return "nothing is mounted. Run deeplearning.cluster.configure."
-        if place.read_only:
+            advice = "Mount it, or add noauto to its line in /etc/fstab." if place.is_foreign else "Run deeplearning.cluster.configure."
+            return f"nothing is mounted. {advice}"
+        if place.read_only or place.is_foreign:
             with os.scandir(place.path) as entries:
                 next(entries, None)
             return ""
@@ -80,7 +92,7 @@ def _write(path: str, node: CheckedNode) -> str:
 
 def read_of_peer(place: MountedStorage, node: CheckedNode) -> str:
     """Read and remove the file of another node. Return a description of the problem, or an empty string. The caller must not be root."""
-    if place.read_only:
+    if place.read_only or place.is_foreign:
         return ""
     path = file_of(place, node.token, node.peer)
     try:
@@ -122,4 +134,9 @@ def decide_hang(_place: MountedStorage, _answer: None, _node: CheckedNode) -> li
 
 def decide(place: MountedStorage, problem: str, _node: CheckedNode) -> list[Problem]:
     """Return a problem if `write` or `read_of_peer` has described one."""
-    return [(RESTART, f"{place.path}: {problem}")] if problem else []
+    return [(severity_of(place), f"{place.path}: {problem}")] if problem else []
+
+
+def severity_of(place: MountedStorage) -> str:
+    """Return the severity of problems with this storage. Jobs do not need storage that the cluster does not use."""
+    return MONITOR if place.is_foreign else RESTART

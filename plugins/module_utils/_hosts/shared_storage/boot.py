@@ -25,6 +25,25 @@ ADD_PREFERRED = f"""add_preferred() {{ # entry that needs {TYPES["efs"].helper},
 """
 
 
+REPLACE_OLDER = r"""replace_older() { # entry, mount point
+  others='{ point = $2; if (point != "/") sub(/\/+$/, "", point) } ($0 !~ /^[ \t]*#/ && point == at && $0 != entry) == older'
+  replaced=$(awk -v at="$2" -v entry="$1" -v older=1 "$others" /etc/fstab)
+  [ -n "$replaced" ] || return 0
+  echo "/etc/fstab: older entries are replaced: $replaced. The old file is /etc/fstab.before-deeplearning." >&2
+  cp -p --backup=numbered /etc/fstab /etc/fstab.before-deeplearning
+  awk -v at="$2" -v entry="$1" -v older=0 "$others" /etc/fstab >/etc/fstab.new && cat /etc/fstab.new >/etc/fstab
+  rm -f /etc/fstab.new
+  unit=$(systemd-escape --path "$2")
+  systemctl stop "$unit.automount" "$unit.mount"
+  systemctl daemon-reload
+  if mountpoint -q "$2" && ! umount "$2"; then
+    echo "$2: the storage of the older entry is still mounted. Stop the processes that use it, and reboot." >&2
+    exit 1
+  fi
+}
+"""
+
+
 def boot_script(storages: Sequence[FstabMount], user: str) -> str:
     """Return the shell script that mounts shared storage at boot. For BOOT_TIMEOUT seconds, the script retries, with increasing pauses.
 
@@ -36,7 +55,9 @@ def boot_script(storages: Sequence[FstabMount], user: str) -> str:
     return f"""#!/bin/sh
 # Mounts the cluster's shared storage; safe to run again.
 missing=
-add() {{
+# An image of a node can contain the entry of another cluster, whose storage may already be mounted.
+{REPLACE_OLDER}add() {{ # entry, mount point
+  replace_older "$1" "$2"
   grep -qxF "$1" /etc/fstab || printf '%s\\n' "$1" >>/etc/fstab
   mkdir -p "$2"
 }}

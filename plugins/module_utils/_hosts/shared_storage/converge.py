@@ -20,10 +20,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared
     TUNNELS,
     FstabMount,
     MountTableEntry,
+    automounts,
     explain,
+    fstab_fields,
     is_shared,
     mounted_alternative,
     mounted_at,
+    older_entries,
     replace_entry,
 )
 
@@ -89,6 +92,7 @@ def ensure_present(module: AnsibleModule) -> None:
 
     diff: list[dict[str, Any]] = list(converge(module, files(wanted, storage, THIS)))
     if diff and not module.check_mode:
+        stop_automount(module, path)
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
         diff.append(mount_difference(path, "", storage.source))
@@ -117,12 +121,10 @@ def mountable_way(module: AnsibleModule, wanted: FstabMount) -> FstabMount:
 
 
 def files(wanted: FstabMount, alternative: FstabMount, host: HostFiles) -> list[HostFile]:
-    """Return /etc/fstab with the entry for `alternative`, and the boot script if the host has one.
-
-    Raises ValueError if another kind of file system uses the mount point.
-    """
-    script = host.read(SCRIPT_PATH)
-    result = [HostFile(FSTAB, replace_entry(host.read(FSTAB) or "", alternative.mount_point, alternative.entry), in_place=True)]
+    """Return /etc/fstab with `alternative` as the only entry for the mount point, and the boot script if the host has one."""
+    script, fstab = host.read(SCRIPT_PATH), host.read(FSTAB) or ""
+    content = replace_entry(fstab, alternative.mount_point, alternative.entry)
+    result = [HostFile(FSTAB, content, in_place=True, replaced=older_entries(fstab, wanted))]
     return result if script is None else [*result, HostFile(SCRIPT_PATH, replace_in_script(script, wanted, alternative), mode=0o755)]
 
 
@@ -167,10 +169,17 @@ def ensure_absent(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(diff), diff=diff, client_missing=False)
 
 
+def stop_automount(module: AnsibleModule, path: str) -> None:
+    """Stop the automount of an older entry in /etc/fstab, which would otherwise mount its own storage when the path is opened."""
+    if path in automounts(THIS.read(MOUNTS) or ""):
+        _status, unit, _error = module.run_command(["systemd-escape", "--path", "--suffix=automount", path])
+        module.run_command(["systemctl", "stop", unit.strip()])
+
+
 def has_shared_entry(path: str) -> bool:
     """Return whether /etc/fstab has an entry for shared storage at `path`."""
-    fields = [line.split() for line in (THIS.read(FSTAB) or "").splitlines()]
-    return any(len(field) > 2 and field[1] == path and is_shared(field[2]) for field in fields)
+    entries = map(fstab_fields, (THIS.read(FSTAB) or "").splitlines())
+    return any(fields and fields[1] == path and is_shared(fields[2]) for fields in entries)
 
 
 def current_mount(path: str) -> MountTableEntry | None:

@@ -46,6 +46,8 @@ BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[
 # The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
+# The file system type of automount points in the mount table.
+AUTOMOUNT = "autofs"
 # The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
 TUNNEL = "127.0.0.1:/"
 # The directory where the EFS mount helper records the file system of each tunnel.
@@ -317,20 +319,26 @@ def is_shared(type_: str) -> bool:
     return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
 
 
-def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
-    """Return the text of /etc/fstab with `entry` as the only entry for the mount point. An empty `entry` removes the existing one.
+def fstab_fields(line: str) -> list[str]:
+    """Return the fields of a line of /etc/fstab, or an empty list if the line is no entry. Mount points have no trailing slash."""
+    fields = [] if line.lstrip().startswith("#") else [_unescape(field) for field in line.split()]
+    return [*fields[:1], fields[1].rstrip("/") or "/", *fields[2:]] if len(fields) > 2 else []
 
-    Raises ValueError if another kind of file system uses the mount point, because this collection did not add that entry.
-    """
+
+def is_own_entry(options: str) -> bool:
+    """Return whether these options in /etc/fstab are those of the entries that this collection writes."""
+    return {*SAFE, *BOOT_OPTIONS.split(",")} <= set(options.split(","))
+
+
+def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
+    """Return the text of /etc/fstab with `entry` as the only entry for the mount point. An empty `entry` removes shared storage only."""
     lines = []
     placed = not entry
     for line in fstab.splitlines():
-        fields = line.split("#", 1)[0].split()
-        if len(fields) < 3 or fields[1] != mount_point:
+        fields = fstab_fields(line)
+        if not fields or fields[1] != mount_point or not (entry or is_shared(fields[2])):
             lines.append(line)
             continue
-        if not is_shared(fields[2]):
-            raise ValueError(f"path: /etc/fstab already has {fields[0]} at {mount_point}. Choose another mount point, or remove the entry.")
         if not placed:
             lines.append(entry)
             placed = True
@@ -339,15 +347,35 @@ def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+def older_entries(fstab: str, storage: FstabMount) -> list[str]:
+    """Return the lines of /etc/fstab for the mount point that this collection has not written for this storage."""
+    sources = {alternative.source for alternative in storage.alternatives}
+    found = ((line, fstab_fields(line)) for line in fstab.splitlines())
+    return [
+        line
+        for line, fields in found
+        if fields and fields[1] == storage.mount_point and not (fields[0] in sources and is_own_entry(",".join(fields[3:4])))
+    ]
+
+
 def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
-    """Return the topmost mount at the mount point from the text of /proc/self/mountinfo, or None if nothing is mounted there."""
+    """Return the topmost mount at the mount point from the text of /proc/self/mountinfo, or None if nothing is mounted there.
+
+    An automount point, at which nothing has been mounted yet, is no mount.
+    """
     found = None
     for line in mountinfo.splitlines():
         place, _separator, rest = line.partition(" - ")
         fields, kind_and_source = place.split(), rest.split()
-        if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point:
+        if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point and kind_and_source[0] != AUTOMOUNT:
             found = MountTableEntry(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5])
     return found
+
+
+def automounts(mountinfo: str) -> set[str]:
+    """Return the automount points in the text of /proc/self/mountinfo."""
+    lines = (line.partition(" - ") for line in mountinfo.splitlines())
+    return {_unescape(place.split()[4]) for place, _separator, rest in lines if rest.startswith(f"{AUTOMOUNT} ") and len(place.split()) > 5}
 
 
 def mount_points(mountinfo: str) -> set[str]:
@@ -406,7 +434,7 @@ class FstabEntry(NamedTuple):
 
 def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
     """Return the entries of /etc/fstab for a mount point, keyed by file system type."""
-    lines = [line.split("#", 1)[0].split() for line in fstab.splitlines()]
+    lines = map(fstab_fields, fstab.splitlines())
     return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
 
 

@@ -165,3 +165,22 @@ def test_a_check_and_a_person_exclude_the_host(ran, monkeypatch):
     assert exclude(instance_id="i-0fedcba9876543210", context="between_nodes")[0] == ["xid"]
     findings.clear()
     assert exclude(instance_id="i-0fedcba98765432ff", context="between_nodes")[0] == [], "it is a new instance"
+
+
+def test_storage_that_a_person_names_or_that_a_job_uses_is_not_foreign(ran, monkeypatch):
+    calls, _findings = ran
+    monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.MountedStorage("/team", is_foreign=True)])
+    for mounts, hanging in (([], "monitor"), (["/team"], "restart")):
+        examine.examine({**PARAMETERS, "mounts": mounts})
+        assert [check.hanging for check in calls[-1][0] if check.name == "storage"] == [hanging]
+    job = {"directory": "/team/jobs/a", "instance_type": "", "efa_devices": 0, "metadata_directory": "/opt/deeplearning"}
+    examine.before_job("ubuntu", job)
+    assert [check.hanging for check in calls[-1][0] if check.name == "storage"] == ["restart"]
+
+
+def test_problems_of_other_storage_do_not_end_the_test_between_nodes(ran):
+    _calls, findings = ran
+    findings.append(HealthFinding("storage", "monitor", "/archive: nothing is mounted."))
+    assert examine.examine(PARAMETERS)["stored"] is True
+    findings.append(HealthFinding("storage", "restart", "/efs: nothing is mounted."))
+    assert examine.examine(PARAMETERS)["stored"] is False

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 ONE, TWO = CheckedNode("ubuntu", number=1, token="t"), CheckedNode("ubuntu", number=2, token="t", peer=1)
@@ -33,6 +34,30 @@ def test_shared_storage_is_what_fstab_says():
         storage.MountedStorage("/tls"),
         storage.MountedStorage("/data", read_only=True),
     ]
+
+
+def test_lines_of_others_are_not_the_clusters_and_noauto_is_left_out():
+    text = """\
+10.0.0.9:/export /mnt/archive nfs noauto,user 0 0
+10.0.0.9:/other /mnt/with\\040space nfs ro 0 0
+10.0.0.9:/auto /mnt/auto nfs4 _netdev,noauto,x-systemd.automount 0 0
+"""
+    assert storage.places(text) == [
+        storage.MountedStorage("/mnt/with space", read_only=True, is_foreign=True),
+        storage.MountedStorage("/mnt/auto", is_foreign=True),
+    ]
+
+
+def test_storage_of_others_makes_no_node_unhealthy(place):
+    foreign = place._replace(is_foreign=True)
+    assert storage.write(foreign, ONE) == ""
+    assert os.listdir(place.path) == [], "nothing is written to it"
+    problem = storage.write(foreign._replace(path=f"{place.path}/missing"), ONE)
+    assert [severity for severity, _message in storage.decide(foreign, problem, ONE)] == ["monitor"]
+    assert "noauto" in problem
+    assert storage.read_of_peer(foreign, TWO) == ""
+    checks = {check.name: check for context in ("on_demand", "periodic") for check in checks_for(context, [foreign])}
+    assert {checks[name].hanging for name in ("storage", "storage_hang")} == {"monitor"}
 
 
 def test_a_file_is_written_and_removed(place):

@@ -49,13 +49,15 @@ class Host:
     def __init__(self, folder):
         self.folder, self.tools, self.log = folder, folder / "bin", folder / "log"
         self.tools.mkdir()
-        for name in ("cat", "date", "ln", "mkdir", "test", "touch"):
+        for name in ("awk", "cat", "cp", "date", "ln", "mkdir", "rm", "test", "touch"):
             (self.tools / name).symlink_to(shutil.which(name))
         self.tool("grep", 'case "$3" in */fstab) while read -r line; do [ "$line" = "$2" ] && exit; done <"$3" ;; esac; exit 1')
         self.tool("sleep", "")
         self.tool("chown", "")
         self.tool("timeout", '[ "$1 $2" = "--signal=INT --kill-after=5" ] && shift 3 && exec "$@"')
         self.tool("mountpoint", f'[ -e {folder}/mounted-"${{2##*/}}" ]')
+        self.tool("systemctl", "")
+        self.tool("systemd-escape", 'echo "${2##*/}"')
 
     def tool(self, name, body):
         (self.tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{self.log}\n{body}\n')
@@ -80,7 +82,7 @@ class Host:
             ["/bin/sh"], input=script, text=True, check=False, capture_output=True, env={"PATH": str(self.tools)}, timeout=300
         )
         calls = [line.replace(str(self.folder), "") for line in self.log.read_text().splitlines()]
-        return done, [call for call in calls if call.split()[0] in ("apt-get", "dnf", "mount", "chown")]
+        return done, [call for call in calls if call.split()[0] in ("apt-get", "dnf", "mount", "umount", "chown", "systemctl")]
 
 
 @pytest.fixture
@@ -166,3 +168,42 @@ def test_boot_installs_what_amazon_linux_has(host):
     done, calls = host.boot(TLS, LUSTRE)
     assert done.returncode == 0
     assert calls == ["dnf install -y -q amazon-efs-utils", "mount /efs", "chown ubuntu: /efs", "mount /fsx", "chown ubuntu: /fsx"]
+
+
+OLD = "fs-0aaaaaaaaaaaaaaaa:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0"
+
+
+@pytest.fixture
+def image(host):
+    """A host that was launched from an image of a node of another cluster, whose storage systemd has mounted."""
+    host.tool("mount", host.mounted())
+    host.tool("umount", f'test ! -e {host.folder}/busy && rm {host.folder}/mounted-"${{1##*/}}"')
+    host.tool("mount.nfs4", "")
+    (host.folder / "fstab").write_text(f"LABEL=root / ext4 defaults 0 1\n{OLD.replace('/efs', f'{host.folder}/efs')}\n")
+    (host.folder / "mounted-efs").touch()
+    return host
+
+
+def test_boot_replaces_the_entry_and_the_mount_of_the_cluster_from_which_the_image_was_made(image):
+    old = (image.folder / "fstab").read_text()
+    done, calls = image.boot(PLAIN)
+    assert done.returncode == 0
+    assert calls == [
+        "systemctl stop efs.automount efs.mount",
+        "systemctl daemon-reload",
+        "umount /efs",
+        "mount /efs",
+        "chown ubuntu: /efs",
+    ]
+    assert (image.folder / "fstab").read_text() == f"LABEL=root / ext4 defaults 0 1\n{image.here(PLAIN).entry}\n"
+    assert (image.folder / "fstab.before-deeplearning").read_text() == old
+    assert "older entries are replaced: fs-0aaaaaaaaaaaaaaaa:/" in done.stderr
+    assert image.boot(PLAIN)[0].stderr == "", "the next boot replaces nothing"
+
+
+def test_boot_does_not_hand_out_the_storage_of_another_cluster(image):
+    (image.folder / "busy").touch()
+    done, calls = image.boot(PLAIN)
+    assert done.returncode == 1
+    assert calls[-1] == "umount /efs"
+    assert "the storage of the older entry is still mounted" in done.stderr

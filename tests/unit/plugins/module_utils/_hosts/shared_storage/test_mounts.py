@@ -69,9 +69,33 @@ def test_replace_entry(before, after):
     assert mounts.replace_entry(before, "/efs", ENTRY) == after
 
 
-def test_replace_entry_respects_others():
-    with pytest.raises(ValueError, match="/dev/sdb at /efs"):
-        mounts.replace_entry("/dev/sdb /efs ext4 defaults 0 0\n", "/efs", ENTRY)
+OLD = "fs-0aaa:/ /efs efs tls,noresvport,nosuid,nodev,_netdev,nofail 0 0"
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        OLD,
+        "/dev/sdb /efs ext4 defaults 0 0",
+        "fs-1.efs.us-east-1.amazonaws.com:/ /efs/ nfs4 _netdev,noauto,x-systemd.automount 0 0",
+        "user@host#2222:/data /efs fuse.sshfs _netdev 0 0",
+        f"{OLD}\n{OLD}",
+    ],
+)
+def test_older_entries_for_the_mount_point_are_replaced_and_named(older):
+    text = f"proc /proc proc\n{older}\n10.0.0.9:/x /mnt/with\\040space nfs hard 0 0\n"
+    assert mounts.replace_entry(text, "/efs", PLAIN.entry) == text.replace(older, PLAIN.entry)
+    assert mounts.older_entries(text, PLAIN) == older.splitlines()
+
+
+@pytest.mark.parametrize("entry", [PLAIN.entry, TLS.entry, ENTRY.replace("hard", "soft"), f"#{OLD}"])
+def test_an_entry_for_the_same_storage_is_not_older(entry):
+    assert mounts.older_entries(f"{entry}\n", EITHER) == []
+
+
+def test_only_shared_storage_is_removed():
+    disk = "/dev/sdb /efs ext4 defaults 0 0\n"
+    assert mounts.replace_entry(disk, "/efs", "") == disk
     assert mounts.replace_entry(f"proc /proc proc\n{ENTRY}\n", "/efs", "") == "proc /proc proc\n"
 
 
@@ -293,3 +317,11 @@ def test_mounted_at_takes_the_topmost():
 )
 def test_explain(output, described, expected):
     assert re.search(expected, mounts.explain(output, described))
+
+
+def test_an_automount_point_is_no_mount():
+    automount = "40 22 0:40 / /efs rw,relatime shared:1 - autofs systemd-1 rw,fd=52,pgrp=1,timeout=0\n"
+    mounted = "55 40 0:50 / /efs rw,nosuid,nodev shared:2 - nfs4 fs-1:/ rw\n"
+    assert mounts.mounted_at(automount, "/efs") is None
+    assert mounts.mounted_at(automount + mounted, "/efs").kind == "nfs4"
+    assert mounts.automounts(automount + mounted) == {"/efs"}
