@@ -90,7 +90,7 @@ MORE_DAMAGE = [
         ("shared_storage", "sudo umount /efs"),
         ("shared_storage", "sudo sed -i '/ \\/efs /d' /etc/fstab"),
         ("worker_metadata", "sudo sed -i /deeplearning-worker2/d /etc/hosts"),
-        ("worker_metadata", "sudo touch /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg && sudo truncate -s 0 $_"),
+        ("worker_metadata", "sudo touch /etc/cloud/cloud.cfg.d/zz-deeplearning-hosts.cfg && sudo truncate -s 0 $_"),
         *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in MORE_DAMAGE),
     ],
 )
@@ -335,7 +335,7 @@ def test_tls_and_lustre(cluster: Project) -> None:
 def test_metadata_goes_away(cluster: Project) -> None:
     cluster.write(2, worker_metadata_state="absent", shared_storage_state="absent")
     cluster.play("shared_storage", "worker_metadata")
-    gone = "/opt/deeplearning /etc/profile.d/deeplearning.sh /etc/cloud/cloud.cfg.d/99-deeplearning-hosts.cfg"
+    gone = "/opt/deeplearning /etc/profile.d/deeplearning.sh /etc/cloud/cloud.cfg.d/zz-deeplearning-hosts.cfg"
     for host in cluster.hosts[:2]:
         assert host.ssh(f"ls -d {gone}", check=False).stdout == ""
         assert "deeplearning" not in host.ssh("cat /etc/hosts /etc/environment").stdout

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 
+# Maximum number of characters of an entry in a warning.
+SHOWN = 120
+
+
 class HostFile(NamedTuple):
     """The desired state of a file. If `content` is None, the file should not exist."""
 
@@ -154,7 +158,8 @@ def converge(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str
 def keep_copy(module: AnsibleModule, file: HostFile) -> None:
     """Copy the existing file, and warn that entries of others are replaced."""
     kept = "" if module.check_mode else f" The old file is {module.backup_local(file.path)}."
-    module.warn(f"{file.path}: older entries are replaced: {'; '.join(file.replaced)}.{kept}")
+    shown = "; ".join(entry if len(entry) <= SHOWN else f"{entry[:SHOWN]}..." for entry in file.replaced)
+    module.warn(f"{file.path}: older entries are replaced: {shown}.{kept}")
 
 
 def write(module: AnsibleModule, file: HostFile) -> None:

@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     client_files,
     daemon_files,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.sshd import converge_daemon
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.sshd import check_conflicts, converge_daemon
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {
@@ -72,7 +72,11 @@ def check(params: dict[str, Any]) -> None:
 
 
 def run(module: AnsibleModule) -> None:
-    """Exit the module with the certificates to sign. If all certificates are already signed, converge the host before exiting."""
+    """Exit the module with the certificates to sign. If all certificates are already signed, converge the host before exiting.
+
+    Fails before anything is changed if settings of others contradict those of the cluster.
+    """
+    check_conflicts(module)
     generated = ensure_user_key(module)
     unsigned = unsigned_certificates(module.params, THIS)
     daemon, client = daemon_files(module.params), client_files(module.params, THIS)

@@ -51,9 +51,9 @@ def client_files(params: dict[str, Any], host: HostFiles) -> list[HostFile]:
     """Return the files that ssh reads."""
     addresses = params["address_patterns"]
     patterns = name_patterns(params["cluster"]) + addresses
-    known_hosts = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)
+    known_hosts, older = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)
     configuration = client_configuration(params["cluster"], params["user"], addresses, USER_KEY, REVOKED)
-    files = [HostFile(KNOWN_HOSTS, known_hosts), HostFile(CLIENT_DROP_IN, configuration)]
+    files = [HostFile(KNOWN_HOSTS, known_hosts, replaced=older), HostFile(CLIENT_DROP_IN, configuration)]
     if params["user_certificate"]:
         files.append(HostFile(USER_CERTIFICATE, params["user_certificate"].strip() + "\n"))
     return files

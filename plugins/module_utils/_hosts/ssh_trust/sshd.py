@@ -6,17 +6,24 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge, write
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import conflicts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import CERTIFICATE_TYPE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import (
     AUTHORITY,
     DAEMON_DROP_IN,
     HOST_CERTIFICATE,
+    HOST_KEY,
     REVOKED,
 )
 
 SERVICES = ("ssh.service", "sshd.service")
+# Seconds within which a reloaded sshd should offer the new certificate, and the addresses at which all addresses of a family are reached.
+OFFER, LOCAL = 10.0, {"0.0.0.0": "127.0.0.1", "[::]": "::1"}
 
 
 def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[str, str]]:
@@ -28,23 +35,36 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
     if not diff or module.check_mode:
         return diff
     problem = daemon_problem(module)
+    if not problem and reload_daemon(module):
+        problem = offer_problem(module)
     if problem:
         for file in reversed(before):
             if file.content is not None or os.path.exists(file.path):
                 write(module, file)
+        reload_daemon(module)
         module.fail_json(msg=f"sshd rejected its new configuration, so the old one was restored: {problem}")
-    reload_daemon(module)
     return diff
+
+
+def check_conflicts(module: AnsibleModule) -> None:
+    """Fail if settings of others for SSH contradict those of the cluster."""
+    found = conflicts.find(module.run_command, find_sshd(module), module.params["user"], THIS.read(HOST_KEY + ".pub"))
+    if found:
+        module.fail_json(msg="SSH is configured in a way that excludes the certificates of the cluster. " + " ".join(found))
+
+
+def find_sshd(module: AnsibleModule) -> str:
+    """Return the path of sshd. Fails if it is not installed."""
+    return str(module.get_bin_path("sshd", required=True, opt_dirs=["/usr/sbin"]))
 
 
 def daemon_problem(module: AnsibleModule) -> str | None:
     """Return the problem with sshd's configuration on disk, or None if it is valid and includes this collection's settings."""
-    sshd = module.get_bin_path("sshd", required=True, opt_dirs=["/usr/sbin"])
+    sshd = find_sshd(module)
     status, _output, error = module.run_command([sshd, "-t"])
     if status != 0:
         return error.strip()
-    connection = "user={0},host=localhost,addr=127.0.0.1".format(module.params["user"])
-    status, output, error = module.run_command([sshd, "-T", "-C", connection])
+    status, output, error = module.run_command([sshd, *conflicts.connection_test(module.params["user"])])
     if status != 0:
         return error.strip()
     settings = output.splitlines()
@@ -55,11 +75,48 @@ def daemon_problem(module: AnsibleModule) -> str | None:
     return None
 
 
-def reload_daemon(module: AnsibleModule) -> None:
-    """Reload the running sshd. Existing connections stay open."""
+def offer_problem(module: AnsibleModule) -> str | None:
+    """Return the problem with the host certificate that the running sshd offers to clients, or None if it is the certificate on disk.
+
+    An sshd that has just been reloaded may still offer the old certificate. If it accepts no connection from this host, a warning says so.
+    """
+    expected = (THIS.read(HOST_CERTIFICATE) or "").split()[:2]
+    end, offered = time.monotonic() + OFFER, ""
+    while expected:
+        offered = _offered(module)
+        if offered.split()[:2] == expected:
+            return None
+        if time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    if not expected or not offered:
+        module.warn("The host certificate that sshd offers could not be read with ssh-keyscan, so it was not verified.")
+        return None
+    return f"sshd offers another host certificate than {HOST_CERTIFICATE}. Remove the setting HostCertificate for the other certificate."
+
+
+def _offered(module: AnsibleModule) -> str:
+    """Return the host certificate that the running sshd offers for its ed25519 key.
+
+    Return an empty string if sshd offers none or does not answer.
+    """
+    _status, output, _error = module.run_command([find_sshd(module), *conflicts.connection_test(module.params["user"])])
+    listening = [line.split()[1].rpartition(":")[::2] for line in output.splitlines() if line.startswith("listenaddress ")]
+    for address, port in listening:
+        host = LOCAL.get(address, address.strip("[]"))
+        _status, output, _error = module.run_command(["ssh-keyscan", "-c", "-T", "5", "-t", "ed25519", "-p", port, host])
+        found = re.search(rf"{re.escape(CERTIFICATE_TYPE)} \S+", output)
+        if found:
+            return found[0]
+    return ""
+
+
+def reload_daemon(module: AnsibleModule) -> bool:
+    """Reload the running sshd, and return whether it runs. Existing connections stay open."""
     for service in SERVICES:
         status, _output, _error = module.run_command(["systemctl", "is-active", "--quiet", service])
         if status == 0:
             module.run_command(["systemctl", "reload", service], check_rc=True)
-            return
+            return True
     module.warn("Neither {0} is running. sshd will read the new files at its next start.".format(" nor ".join(SERVICES)))
+    return False

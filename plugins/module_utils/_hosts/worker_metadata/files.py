@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
-from typing import Any
+from typing import Any, Iterable
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
+    Worker,
     address_file,
     environment_block,
     generation,
@@ -23,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
     profile_file,
     replace_block,
     variables,
+    without_names,
     workers_file,
 )
 
@@ -32,12 +35,21 @@ PROFILE = "/etc/profile.d/deeplearning.sh"
 # PAM sets these variables for all sessions of sshd and sudo, including `ssh host command` and programs that are not shells.
 ENVIRONMENT = "/etc/environment"
 CLOUD_INIT_DIRECTORY = "/etc/cloud/cloud.cfg.d"
-CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/99-deeplearning-hosts.cfg"
+# cloud-init reads the files in the order of their names.
+CLOUD_INIT = CLOUD_INIT_DIRECTORY + "/zz-deeplearning-hosts.cfg"
 # In some images, such as Debian's, cloud-init rewrites /etc/hosts at every boot. cloud-init may also reset the host name.
 CLOUD_INIT_CONTENT = (
     "# Without these settings, cloud-init would overwrite the host name and the cluster's block in /etc/hosts on reboot.\n"
     "manage_etc_hosts: false\npreserve_hostname: true\n"
 )
+# The user data of an instance, as cloud-init has understood it. It overrides all files in the directory.
+USER_DATA = "/var/lib/cloud/instance/cloud-config.txt"
+MANAGED = re.compile(r"^[\"']?manage_etc_hosts[\"']?\s*:\s*[\"']?(true|yes|on|1|template|localhost)\b", re.IGNORECASE | re.MULTILINE)
+# The value with which cloud-init does not use a template, but adds an entry for this host's name and 127.0.1.1 to /etc/hosts.
+LOCALHOST = "localhost"
+# The files from which cloud-init then writes /etc/hosts at every boot, and how they name this host.
+TEMPLATES = ("/etc/cloud/templates/hosts.debian.tmpl", "/etc/cloud/templates/hosts.redhat.tmpl")
+THIS_HOST = ("{{fqdn}}", "{{hostname}}")
 WORKER = {
     "number": {"type": "int", "required": True},
     "name": {"type": "str", "required": True},
@@ -66,6 +78,11 @@ def ensure_present(module: AnsibleModule) -> None:
     THIS.account(params["user"])
     gpu_count = gpus.count(known_gpus(params, THIS), module.warn)
     diff = converge(module, described(params, gpu_count, THIS))
+    if managed_hosts(THIS) == LOCALHOST:
+        module.warn(
+            f"{HOSTS}: the user data of this host sets manage_etc_hosts: {LOCALHOST}, so at each boot, cloud-init adds an entry that"
+            " resolves this host's name to 127.0.1.1. Remove the setting from the user data."
+        )
     if not module.check_mode:
         set_host_name(module, own_name(params))
     module.exit_json(changed=bool(diff), diff=diff, **facts(params, gpu_count))
@@ -93,11 +110,31 @@ def described(params: dict[str, Any], gpu_count: int, host: HostFiles) -> list[H
     return [
         *files,
         HostFile(HOST_NAME, own_name(params) + "\n", in_place=True),
-        HostFile(HOSTS, replace_block(host.read(HOSTS) or "", hosts_block(workers)), in_place=True),
+        hosts_file(HOSTS, workers, host),
+        *hosts_templates(workers, host),
         HostFile(PROFILE, profile_file(exports)),
         environment_file(host, environment_block(exports)),
         HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
     ]
+
+
+def hosts_file(path: str, workers: list[Worker], host: HostFiles, own: Iterable[str] = ()) -> HostFile:
+    """Return the desired /etc/hosts, or a template for it, with the cluster's block as the only place for the names of its hosts."""
+    others, replaced = without_names(host.read(path) or "", workers, own)
+    return HostFile(path, replace_block(others, hosts_block(workers)), in_place=True, replaced=replaced)
+
+
+def hosts_templates(workers: list[Worker], host: HostFiles) -> list[HostFile]:
+    """Return the desired templates from which cloud-init writes /etc/hosts, if the user data of the host demands it."""
+    if managed_hosts(host) in ("", LOCALHOST):
+        return []
+    return [hosts_file(path, workers, host, THIS_HOST) for path in TEMPLATES if host.exists(path)]
+
+
+def managed_hosts(host: HostFiles) -> str:
+    """Return how cloud-init manages /etc/hosts according to the user data, or an empty string if it does not."""
+    found = MANAGED.search(host.read(USER_DATA) or "")
+    return found[1].lower() if found else ""
 
 
 def environment_file(host: HostFiles, block: str) -> HostFile:
@@ -128,7 +165,7 @@ def own_paths(params: dict[str, Any]) -> list[str]:
 
 def paths(params: dict[str, Any]) -> list[str]:
     """Return all paths that `is_right` inspects."""
-    return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME]
+    return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME, USER_DATA, *TEMPLATES]
 
 
 def is_right(params: dict[str, Any], gpu_count: int, host: HostFiles) -> bool:
@@ -145,6 +182,7 @@ def ensure_absent(module: AnsibleModule) -> None:
     hosts = THIS.read(HOSTS)
     if hosts is not None:
         files.append(HostFile(HOSTS, replace_block(hosts, ""), in_place=True))
+    files += [HostFile(path, replace_block(THIS.read(path) or "", ""), in_place=True) for path in TEMPLATES if THIS.exists(path)]
     if THIS.exists(ENVIRONMENT):
         files.append(environment_file(THIS, ""))
     diff = converge(module, files)

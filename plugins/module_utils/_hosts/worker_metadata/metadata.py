@@ -17,6 +17,7 @@ BLOCK_BEGIN = "# BEGIN deeplearning.cluster"
 BLOCK_END = "# END deeplearning.cluster"
 BLOCK = re.compile(rf"^{re.escape(BLOCK_BEGIN)}\n.*?^{re.escape(BLOCK_END)}(\n|\Z)", re.DOTALL | re.MULTILINE)
 MASTER_NAME = "deeplearning-master"
+ALIAS = re.compile(r"deeplearning-worker\d+")
 
 
 def ordered(workers: Iterable[Worker]) -> list[Worker]:
@@ -119,6 +120,28 @@ def hosts_block(workers: list[Worker]) -> str:
         names = [worker["name"], alias(worker["number"]), *([MASTER_NAME] if worker is workers[0] else [])]
         lines.append(" ".join([worker["address"], *dict.fromkeys(names)]))
     return "\n".join([BLOCK_BEGIN, *lines, BLOCK_END]) + "\n"
+
+
+def without_names(text: str, workers: list[Worker], own: Iterable[str] = ()) -> tuple[str, list[str]]:
+    """Return the text of /etc/hosts without the names of the cluster's hosts outside the marked block, and the lines that had them.
+
+    Of two entries for a name, programs use the first, such as the entry for 127.0.1.1 that the installation of Debian writes. `own`
+    contains further names of this host.
+    """
+    names = {worker["name"].lower() for worker in workers} | {MASTER_NAME, *own}
+    lines, replaced, is_own = [], [], False
+    for line in text.splitlines(True):
+        is_own = line.strip() == BLOCK_BEGIN or (is_own and line.strip() != BLOCK_END)
+        entry, hash_, comment = line.rstrip("\n").partition("#")
+        address, *listed = entry.split() or [""]
+        rest = [name for name in listed if name.lower() not in names and not ALIAS.fullmatch(name)]
+        if is_own or rest == listed:
+            lines.append(line)
+            continue
+        replaced.append(line.strip())
+        if rest:
+            lines.append(" ".join([address, *rest, *([hash_ + comment] if hash_ else [])]) + "\n")
+    return "".join(lines), replaced
 
 
 def replace_block(text: str, block: str) -> str:

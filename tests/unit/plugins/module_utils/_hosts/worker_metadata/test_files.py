@@ -61,3 +61,48 @@ def test_other_lines_of_the_environment_stay_and_are_not_shown(found, others, mo
     assert environment.shown(environment.content) == environment.content.removeprefix(others)
     gone = files.environment_file(OtherHost(FileState(environment.content, mode, 0, 0)), "")
     assert gone.content == others
+
+
+class Managed(HostFiles):
+    """A host whose user data lets cloud-init write /etc/hosts at each boot, from a template."""
+
+    TEMPLATE = "## template:jinja\n{#\nmanage_etc_hosts\n-#}\n127.0.1.1 {{fqdn}} {{hostname}}\n127.0.0.1 localhost\n"
+
+    def __init__(self, user_data):
+        self.content = {
+            files.USER_DATA: user_data,
+            files.TEMPLATES[0]: self.TEMPLATE,
+            files.HOSTS: "127.0.0.1 localhost\n127.0.1.1 demo-master\n",
+        }
+
+    def find(self, path):
+        return FileState(self.content[path], 0o644, 0, 0) if path in self.content else None
+
+    def exists(self, path):
+        return path in self.content
+
+
+BLOCK_BEGIN = "# BEGIN deeplearning.cluster\n10.0.0.4 demo-master deeplearning-worker1 deeplearning-master\n"
+
+
+@pytest.mark.parametrize(
+    ("user_data", "mode"),
+    [
+        ("#cloud-config\nmanage_etc_hosts: true\n", "true"),
+        ("#cloud-config\n'manage_etc_hosts': \"template\"\n", "template"),
+        ("#cloud-config\nmanage_etc_hosts: localhost\n", "localhost"),
+        ("#cloud-config\nmanage_etc_hosts: false\n", ""),
+        ("#cloud-config\n# manage_etc_hosts: true\n", ""),
+    ],
+)
+def test_user_data_overrides_the_files_of_cloud_init(user_data, mode):
+    host = Managed(user_data)
+    assert files.managed_hosts(host) == mode
+    described = {file.path: file for file in files.described({**PARAMS, "workers_content": "names"}, 0, host)}
+    assert described[files.HOSTS].content.startswith(f"127.0.0.1 localhost\n{BLOCK_BEGIN}")
+    assert described[files.HOSTS].replaced == ["127.0.1.1 demo-master"]
+    assert (files.TEMPLATES[0] in described) is (mode in ("true", "template"))
+    if files.TEMPLATES[0] in described:
+        template = described[files.TEMPLATES[0]]
+        assert template.content.startswith(Managed.TEMPLATE.replace("127.0.1.1 {{fqdn}} {{hostname}}\n", "") + BLOCK_BEGIN)
+        assert template.replaced == ["127.0.1.1 {{fqdn}} {{hostname}}"]

@@ -102,3 +102,20 @@ def test_parse_refuses(text):
 def test_replace_block(before, after):
     assert metadata.replace_block(before, BLOCK) == after
     assert metadata.replace_block(after, "") == after.replace(BLOCK, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("127.0.1.1 demo-worker2.example.com demo-worker2", "127.0.1.1 demo-worker2.example.com\n"),
+        ("127.0.1.1\tDemo-Worker2  # by the installer", ""),
+        ("10.9.9.9 deeplearning-master old # former", "10.9.9.9 old # former\n"),
+        ("10.9.9.9 deeplearning-worker17", ""),
+    ],
+)
+def test_the_block_is_the_only_place_for_the_names_of_the_cluster(line, rest):
+    others = "127.0.0.1 localhost # demo-worker2\n::1 ip6-localhost\n10.0.0.9 demo-worker29 files\n"
+    text, replaced = metadata.without_names(f"{others}{line}\n{BLOCK}", WORKERS)
+    assert text == f"{others}{rest}{BLOCK}"
+    assert replaced == [line.strip()]
+    assert metadata.without_names(text, WORKERS) == (text, [])
