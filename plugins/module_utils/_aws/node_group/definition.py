@@ -15,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import first_boot
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
@@ -285,6 +286,6 @@ def _user_data(settings: NodeSettings) -> Computed:
     def render(*values: Any) -> str:
         left = iter(values)
         entries = [mount.entry.function(*islice(left, len(mount.entry.refs))) for mount in settings.mounts]
-        return user_data(boot.cloud_config(entries, settings.login_user))
+        return user_data(first_boot.cloud_config(boot.cloud_config(entries, settings.login_user)))
 
     return Computed(render, tuple(ref for mount in settings.mounts for ref in mount.entry.refs))
