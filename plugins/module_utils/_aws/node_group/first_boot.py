@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.gpus import METADATA
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import KERNEL_PACKAGES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import CLIENT_DROP_IN, DAEMON_DROP_IN, DIRECTORY
 
 # Files of the node from which an image was made. Until the first run of `configure`, the new node would trust the former cluster.
@@ -15,12 +16,12 @@ FORMER = (DAEMON_DROP_IN, CLIENT_DROP_IN, DIRECTORY, METADATA)
 # Before sshd starts, cloud-init runs this command once for each instance.
 FORGET = ["cloud-init-per", "instance", "deeplearning-former-node", "rm", "-rf", *FORMER]
 
-# Regular expressions for the start of a package's name. Lustre, EFA and NVIDIA modules belong to one kernel, and NVIDIA's libraries to the
-# driver that is loaded. After an automatic upgrade, the next reboot would start a kernel without these modules, and programs would fail
-# until that reboot.
+# Regular expressions for the start of a package's name. The modules of EFA, NVIDIA and storage clients belong to one kernel, and NVIDIA's
+# libraries to the driver that is loaded. After an automatic upgrade, the next reboot would start a kernel without these modules, and
+# programs would fail until that reboot.
 PACKAGES = (
     *("linux-image", "linux-headers", "linux-modules", "linux-aws", "linux-generic", "linux-virtual"),
-    *("nvidia-", "libnvidia-", "xserver-xorg-video-nvidia", "cuda-drivers", "lustre-client", "efa(-|$)"),
+    *("nvidia-", "libnvidia-", "xserver-xorg-video-nvidia", "cuda-drivers", "efa(-|$)", *KERNEL_PACKAGES),
 )
 UPGRADES = "/etc/apt/apt.conf.d/60deeplearning-upgrades"
 UPGRADES_CONTENT = "".join(

@@ -103,6 +103,10 @@ TYPES = {
 }
 
 
+# The beginnings of the names of client packages that contain kernel modules.
+KERNEL_PACKAGES = ("lustre-client",)
+
+
 class FstabMount(NamedTuple):
     """Shared storage in fstab terms: the source for mount(8), the file system type, the options and the mount point.
 
