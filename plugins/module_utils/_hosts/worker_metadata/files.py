@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker
     replace_block,
     variables,
     without_names,
+    without_variables,
     workers_file,
 )
 
@@ -113,7 +114,7 @@ def described(params: dict[str, Any], gpu_count: int, host: HostFiles) -> list[H
         hosts_file(HOSTS, workers, host),
         *hosts_templates(workers, host),
         HostFile(PROFILE, profile_file(exports)),
-        environment_file(host, environment_block(exports)),
+        environment_file(host, environment_block(exports), exports),
         HostFile(metadata_path(params), metadata_file(params["cluster"], params["number"], workers, gpu_count)),
     ]
 
@@ -137,11 +138,15 @@ def managed_hosts(host: HostFiles) -> str:
     return found[1].lower() if found else ""
 
 
-def environment_file(host: HostFiles, block: str) -> HostFile:
-    """Return the desired /etc/environment with this block. The file's other lines and its mode stay the same."""
+def environment_file(host: HostFiles, block: str, names: Iterable[str] = ()) -> HostFile:
+    """Return the desired /etc/environment with this block, which is the only place for the variables `names`.
+
+    The file's other lines and its mode stay the same.
+    """
     found = host.find(ENVIRONMENT)
     content, mode = (found.content, found.mode) if found else ("", 0o644)
-    return HostFile(ENVIRONMENT, replace_block(content, block), mode, in_place=True, shown=own_block)
+    others, replaced = without_variables(content, names) if names else (content, [])
+    return HostFile(ENVIRONMENT, replace_block(others, block), mode, in_place=True, shown=own_block, replaced=replaced)
 
 
 def own_name(params: dict[str, Any]) -> str:

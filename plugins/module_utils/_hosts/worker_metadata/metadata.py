@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shlex
-from typing import Any, Dict, Iterable
+from typing import Any, Callable, Dict, Iterable
 
 Worker = Dict[str, Any]
 
@@ -129,19 +129,36 @@ def without_names(text: str, workers: list[Worker], own: Iterable[str] = ()) -> 
     contains further names of this host.
     """
     names = {worker["name"].lower() for worker in workers} | {MASTER_NAME, *own}
-    lines, replaced, is_own = [], [], False
-    for line in text.splitlines(True):
-        is_own = line.strip() == BLOCK_BEGIN or (is_own and line.strip() != BLOCK_END)
+
+    def without(line: str) -> str:
         entry, hash_, comment = line.rstrip("\n").partition("#")
         address, *listed = entry.split() or [""]
         rest = [name for name in listed if name.lower() not in names and not ALIAS.fullmatch(name)]
-        if is_own or rest == listed:
-            lines.append(line)
-            continue
-        replaced.append(line.strip())
-        if rest:
-            lines.append(" ".join([address, *rest, *([hash_ + comment] if hash_ else [])]) + "\n")
-    return "".join(lines), replaced
+        if rest == listed:
+            return line
+        return " ".join([address, *rest, *([hash_ + comment] if hash_ else [])]) + "\n" if rest else ""
+
+    return _change_others(text, without)
+
+
+def without_variables(text: str, names: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the text of /etc/environment without these variables outside the marked block, and the lines that set them.
+
+    Of two lines for a variable, PAM uses the last.
+    """
+    older = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
+    return _change_others(text, lambda line: "" if older.match(line) else line)
+
+
+def _change_others(text: str, change: Callable[[str], str]) -> tuple[str, list[str]]:
+    """Return the text with each line outside the marked block changed, and the lines that `change` has changed."""
+    lines, changed, is_own = [], [], False
+    for line in text.splitlines(True):
+        is_own = line.strip() == BLOCK_BEGIN or (is_own and line.strip() != BLOCK_END)
+        new = line if is_own else change(line)
+        changed += [line.strip()] if new != line else []
+        lines.append(new)
+    return "".join(lines), changed
 
 
 def replace_block(text: str, block: str) -> str:

@@ -119,3 +119,13 @@ def test_the_block_is_the_only_place_for_the_names_of_the_cluster(line, rest):
     assert text == f"{others}{rest}{BLOCK}"
     assert replaced == [line.strip()]
     assert metadata.without_names(text, WORKERS) == (text, [])
+
+
+def test_the_block_is_the_only_place_for_the_variables_of_the_cluster():
+    block = "# BEGIN deeplearning.cluster\nEFS_MOUNT=/efs\n# END deeplearning.cluster\n"
+    others = "PATH=/usr/bin\nMY_EFS_MOUNT=/mine\n#EFS_MOUNT=/commented\n"
+    older = ["EFS_MOUNT=/old", "export DEEPLEARNING_WORKERS_COUNT=9"]
+    text = others + block + "".join(f"{line}\n" for line in older)
+    names = ["EFS_MOUNT", "DEEPLEARNING_WORKERS_COUNT"]
+    assert metadata.without_variables(text, names) == (others + block, older)
+    assert metadata.without_variables(others + block, names) == (others + block, [])
