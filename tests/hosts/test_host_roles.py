@@ -104,6 +104,42 @@ def test_whatever_is_damaged_is_mended_and_nothing_else_changed(cluster: Project
     assert set(changes(cluster.play(role)).values()) == {0}
 
 
+@pytest.mark.parametrize(
+    ("role", "path", "older"),
+    [
+        ("ssh_trust", "/etc/ssh/ssh_known_hosts", "deeplearning-worker2 ssh-ed25519 AAAA old"),
+        ("shared_storage", "/etc/fstab", "elsewhere:/ /efs/ nfs4 noauto 0 0"),
+        ("worker_metadata", "/etc/hosts", f"127.0.1.1 {CLUSTER}-master"),
+    ],
+)
+def test_older_entries_are_replaced_and_the_old_file_is_kept(cluster: Project, role: str, path: str, older: str) -> None:
+    host = cluster.hosts[0]
+    host.ssh(f"sudo sed -i {shlex.quote(f'1i {older}')} {path}")
+    done = cluster.play(role)
+    assert changes(done) == {cluster.name(1): 1, cluster.name(2): 0}
+    said = " ".join((done.stdout + done.stderr).split())
+    assert f"{path}: older entries are replaced: {older}. The old file is {path}." in said
+    assert host.ssh(f"sudo cat {path}").stdout.count(older) == 0
+    assert host.ssh(f"sudo cat {path}.*").stdout.count(older) == 1
+    assert host.ssh(f"getent hosts {cluster.name(1)}").stdout.split()[0] == host.private_ip
+    host.ssh(f"sudo rm {path}.*@*")
+    assert set(changes(cluster.play(role)).values()) == {0}
+
+
+def test_settings_of_others_for_sshd_are_refused_before_a_change(cluster: Project) -> None:
+    host, certificate = cluster.hosts[0], "/etc/ssh/deeplearning/user_ed25519-cert.pub"
+    count = int(host.ssh("wc -l </etc/ssh/sshd_config").stdout)
+    host.ssh(f"echo 'TrustedUserCAKeys /etc/ssh/org_ca.pub' | sudo tee -a /etc/ssh/sshd_config && sudo rm {certificate}")
+    try:
+        done = cluster.play("ssh_trust", check=False)
+        assert f"/etc/ssh/sshd_config:{count + 1}: trustedusercakeys /etc/ssh/org_ca.pub applies to ubuntu." in done.stdout
+        assert changes(done)[cluster.name(1)] == 0
+        assert host.ssh(f"sudo test -e {certificate}", check=False).returncode != 0
+    finally:
+        host.ssh("sudo sed -i '$d' /etc/ssh/sshd_config")
+    assert changes(cluster.play("ssh_trust")) == {cluster.name(1): 1, cluster.name(2): 0}
+
+
 def test_a_lost_cache_comes_back_from_the_hosts_themselves(cluster: Project) -> None:
     shutil.rmtree(cluster.directory)
     # Without these host keys, the role would need AWS for a host that has no certificate. These tests run without an AWS API.
