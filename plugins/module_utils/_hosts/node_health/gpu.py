@@ -16,7 +16,7 @@ import pwd
 import re
 import shutil
 import subprocess
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
@@ -61,6 +61,15 @@ ESSENTIAL = (
 )
 # The fields that GPUs of the same host report alike.
 COMPARED = ("fb_memory_usage/total", "ecc_mode/current_ecc", "remapped_rows/remapped_row_failure")
+# The fields that are `Yes` or `No`, and the values that these fields and counters can have.
+FLAGS = (
+    "remapped_rows/remapped_row_pending",
+    "remapped_rows/remapped_row_failure",
+    "retired_pages/pending_retirement",
+    "ecc_errors/aggregate/sram_threshold_exceeded",
+    "gpu_reset_status/reset_required",
+)
+KNOWN = re.compile(r"Yes|No|[0-9]+")
 ABSENT = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 # The states of the registration of a GPU with the NVLink fabric, and the seconds since boot after which a GPU should be registered.
 REGISTERED, REGISTERING, REGISTRATION = "Completed", ("In Progress", "Not Started"), 600.0
@@ -91,7 +100,8 @@ class GpuProcess(NamedTuple):
 class Gpu(NamedTuple):
     """The state of a GPU, as nvidia-smi reports it.
 
-    `unreadable` contains the fields that the driver cannot read, and `absent` the fields of `COMPARED` that the GPU does not report.
+    `unreadable` contains the fields that the driver cannot read, `absent` the fields of `COMPARED` that the GPU does not report, and
+    `unknown` the fields that must be counters, `Yes` or `No`, but have another value.
     """
 
     bus: str
@@ -103,6 +113,7 @@ class Gpu(NamedTuple):
     lost: bool = False
     unreadable: Sequence[str] = ()
     absent: Sequence[str] = ()
+    unknown: Sequence[str] = ()
     recovery: str = ""
     fabric_state: str = ""
     fabric_error: str = ""
@@ -186,12 +197,18 @@ def describe(element: ElementTree.Element) -> Gpu:
         lost=any(map(gpus.is_lost, values.values())),
         unreadable=[path for path, text in values.items() if UNREADABLE.fullmatch(text)],
         absent=[path for path in COMPARED if value(path) in ABSENT],
+        unknown=_unknown(values),
         recovery=value("gpu_recovery_action"),
         fabric_state=value("fabric/state"),
         fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" else "",
         fabric_health=value("fabric/health/summary").lower(),
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
     )
+
+
+def _unknown(values: Mapping[str, str]) -> list[str]:
+    found = ((path, values.get(path, "")) for path in (*FLAGS, *UNCORRECTABLE))
+    return [path for path, text in found if text not in ABSENT and not KNOWN.fullmatch(text)]
 
 
 def _values(element: ElementTree.Element, path: str = "") -> Iterator[tuple[str, str]]:
@@ -294,6 +311,7 @@ def _unread(gpu: Gpu, expected: Sequence[str]) -> list[tuple[bool, str, str]]:
     return [
         (bool(essential), REBOOT, f"the driver cannot read {_some(essential)}."),
         (bool(gpu.unreadable), MONITOR, f"the driver cannot read {_some(gpu.unreadable)}."),
+        (bool(gpu.unknown), MONITOR, f"reports unknown values: {_some(gpu.unknown)}."),
         (bool(lacking), MONITOR, f"does not report {_some(lacking)}, but other GPUs of this host do."),
     ]
 

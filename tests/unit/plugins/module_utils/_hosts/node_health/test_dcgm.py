@@ -96,6 +96,7 @@ def of(**result):
             ("restart", "GPU 3: DCGM test 't' failed: new"),
         ),
         (of(entity_group="CPU", entity_id=1, status="Fail"), ("restart", "CPU 1: DCGM test 't' failed.")),
+        (of(gpu_id="3", status="Broken"), ("monitor", "GPU 3: DCGM test 't' has the unknown status 'Broken'.")),
         (
             of(gpu_id="3", status="Warn", warnings=[{"warning": "warm", "error_severity": 2}]),
             ("monitor", "GPU 3: DCGM test 't' warns: warm"),

@@ -107,13 +107,15 @@ def test_a_healthy_gpu_has_no_problem():
     """The output was recorded with driver 580.159.04, without the list of clocks and with other serial numbers."""
     text = Path(__file__).with_name("nvidia_smi_h100.xml").read_text()
     assert parse(text) == [
-        gpu.Gpu("00000000:00:06.0", recovery="None", fabric_state="N/A", fabric_health="n/a", unreadable=[], absent=[], processes=[])
+        gpu.Gpu(
+            "00000000:00:06.0", recovery="None", fabric_state="N/A", fabric_health="n/a", unreadable=[], absent=[], unknown=[], processes=[]
+        )
     ]
     assert gpu.decide_errors(gpu.Gpus(True, "", parse(text), 1), UNKNOWN) == []
 
 
 def test_older_gpus_have_other_counters():
-    assert parse(smi(1, gpu=V100)) == [gpu.Gpu(bus="00000000:53:00.0", unreadable=[], absent=[*gpu.COMPARED], processes=[])]
+    assert parse(smi(1, gpu=V100)) == [gpu.Gpu(bus="00000000:53:00.0", unreadable=[], absent=[*gpu.COMPARED], unknown=[], processes=[])]
     broken = smi(
         1, ("<double_bit><device_memory>0</device_memory><total>0", "<double_bit><device_memory>1</device_memory><total>1"), gpu=V100
     )
@@ -283,6 +285,8 @@ def test_a_gpu_whose_values_cannot_be_read_is_not_healthy(words, field):
         (("<current_ecc>Enabled", "<current_ecc>GPU is lost"), "replace", "is lost."),
         (("<current_ecc>Enabled", "<current_ecc>N/A"), "monitor", "does not report ecc_mode/current_ecc, but other GPUs of this host do."),
         (("action>None<", "action>Something new<"), "monitor", "the driver recommends the action 'Something new'."),
+        (("<remapped_row_pending>No", "<remapped_row_pending>Maybe"), "monitor", "unknown values: remapped_rows/remapped_row_pending."),
+        (("<dram_uncorrectable>0", "<dram_uncorrectable>some"), "monitor", "unknown values: ecc_errors/volatile/dram_uncorrectable."),
         (("<state>Completed", "<state>Something new"), "monitor", "the state of the NVLink fabric is 'Something new'."),
         (
             ("<state>Completed</state>\n      <status>Success", "<state>In Progress</state>\n      <status>N/A"),
