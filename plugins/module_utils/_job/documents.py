@@ -33,7 +33,7 @@ class _Record(TypedDict):
 
 
 class CauseRecord(TypedDict, total=False):
-    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception.
+    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception, or of an abort.
 
     The elements of `storage` have the fields of `storage_problems.StorageProblem`.
     """
@@ -44,6 +44,7 @@ class CauseRecord(TypedDict, total=False):
     name: str
     message: str
     storage: list[dict[str, Any]]
+    alone: bool
 
 
 class _Stuck(TypedDict):

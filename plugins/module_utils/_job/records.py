@@ -19,7 +19,7 @@ import subprocess
 import time
 from typing import IO, Any, Iterator, Mapping, NamedTuple, Sequence, TypeVar, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema, storage_problems
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery, schema, storage_problems
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     CauseRecord,
     Export,
@@ -83,16 +83,6 @@ HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 COULD_NOT_BE_STARTED = "could not be started"
 OUT_OF_MEMORY = "after the kernel's OOM killer had killed one of its processes"
 
-# Parts of the exception messages that the operating system, Gloo, NCCL (ncclRemoteError) and torch's TCPStore produce if the other end of a
-# connection has ended.
-CONNECTION_CLOSED = (
-    "Connection reset by peer",
-    "Broken pipe",
-    "Connection closed by peer",
-    "remote process exited",
-    "Connection was likely closed",
-)
-
 # The maximum number of records to read. No job has so many records, but reading this many would still be fast.
 RECORDS_LIMIT = 1 << 13
 
@@ -140,6 +130,7 @@ CAUSE: schema.Schema = {
     "name": optional(schema.text(300)),
     "message": optional(schema.text(1000)),
     "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
+    "alone": optional(schema.flag()),
 }
 
 # Maximum number of ranks of one process on its own host.
@@ -618,7 +609,7 @@ def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
     """Return a document's cause in the form that the decision about a restart uses."""
     kind = str(found.get("kind") or recovery.KILLED)
     name, storage = str(found.get("name") or ""), _storage(found)
-    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage)
+    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage, bool(found.get("alone")))
 
 
 def _storage(found: Mapping[str, Any]) -> tuple[storage_problems.StorageProblem, ...]:
@@ -833,20 +824,34 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
-    if any(process.get("cause", {}).get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL) for process in first):
+    if any(process.get("cause", {}).get("kind") in recovery.EXCEPTIONS for process in first):
         first = [process for process in first if not is_aborted(process)]
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 
 def has_lost_connection(process: ProcessRecord) -> bool:
     """Return whether a process failed because its connection to another process was closed."""
-    message = process.get("cause", {}).get("message", "")
-    return any(words in message for words in CONNECTION_CLOSED)
+    return error_messages.is_connection_closed(process.get("cause", {}).get("message", ""))
 
 
 def is_aborted(process: ProcessRecord) -> bool:
-    """Return whether a process was aborted, for example by Gloo or NCCL."""
-    return process.get("cause", {}).get("name") == "SIGABRT"
+    """Return whether a process was aborted for no known reason, for example by Gloo or NCCL."""
+    why = process.get("cause", {})
+    return why.get("kind") == recovery.SIGNAL and why.get("name") == "SIGABRT"
+
+
+def is_alone(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> bool:
+    """Return whether the processes on the other hosts have passed the place at which a process failed.
+
+    None of them has ended with the same error, and each of them has run for at least as long as the process that failed. Services such as
+    the daemons of MPI do not run the script.
+    """
+    others = [process for process in processes if process["host"] != failure["host"] and process["part"] != SERVICE]
+    age, what = last_moment(failure) - failure["started"], failure.get("cause", {}).get("what")
+    return bool(others) and all(
+        process.get("cause", {}).get("what") != what and (process.get("finished") or process["heartbeat"]) - process["started"] >= age
+        for process in others
+    )
 
 
 def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> ProcessRecord | None:
@@ -937,7 +942,7 @@ def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -
     if why.get("kind") == recovery.HEALTH:
         return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
-    if why.get("kind") in (recovery.SCRIPT_ERROR, recovery.DISK_FULL):
+    if why.get("kind") in recovery.EXCEPTIONS:
         what = f"{why['what']}: {why['message']}" if why.get("message") else why["what"]
         text += "" if text.endswith(what) else f" ({what})"
     elif why.get("message") == recovery.NOT_BY_OOM_KILLER:

@@ -24,6 +24,8 @@ CAPACITY_BLOCK_END = "capacity_block_end"
 NOT_STARTED = "not_started"
 OUT_OF_MEMORY = "out_of_memory"
 DISK_FULL = "disk_full"
+GPU_MEMORY = "gpu_memory"
+HARDWARE = "hardware"
 SCRIPT_ERROR = "script_error"
 EXIT_STATUS = "exit_status"
 SIGNAL = "signal"
@@ -41,6 +43,8 @@ KINDS = (
     NOT_STARTED,
     OUT_OF_MEMORY,
     DISK_FULL,
+    GPU_MEMORY,
+    HARDWARE,
     SCRIPT_ERROR,
     EXIT_STATUS,
     SIGNAL,
@@ -56,6 +60,9 @@ ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END)
 # Why a host that responds must not run the next attempt: a health check requires a reboot or a replacement, or the host is excluded from
 # jobs. `REBOOT` and `REPLACE` are also severities of health checks, and the `name` of a cause of the kind `HEALTH`.
 REBOOT, REPLACE, EXCLUDED = "reboot", "replace", "excluded"
+
+# The causes that an exception of the script shows.
+EXCEPTIONS = (SCRIPT_ERROR, DISK_FULL, GPU_MEMORY, HARDWARE)
 
 # The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
 BROKEN_HOST = (HOST_LOST, HEALTH)
@@ -104,7 +111,8 @@ class Cause(NamedTuple):
 
     `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
     script's exit status, if it is known. `name` is the exception that the script raised, the signal, the rank that makes a job hang, or
-    what the host needs according to a health check. `storage` contains the problems of the storage to which the job writes.
+    what the host needs according to a health check. `storage` contains the problems of the storage to which the job writes. `alone` is true
+    if the processes on all other hosts have passed the place of the error.
     """
 
     kind: str
@@ -113,6 +121,7 @@ class Cause(NamedTuple):
     exit_code: int | None = None
     name: str = ""
     storage: Sequence[StorageProblem] = ()
+    alone: bool = False
 
 
 class FailedAttempt(NamedTuple):
@@ -259,12 +268,18 @@ def is_own_fault(cause: Cause) -> bool:
     """Return whether a repetition of this cause is evidence against the script, its data or its checkpoint, and not against a host."""
     if cause.kind == SIGNAL:
         return cause.name in OWN_SIGNALS
-    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL)
+    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL, GPU_MEMORY)
 
 
 def blames_script(cause: Cause) -> bool:
     """Return whether the script has caused the failure, so that the same script would fail again on other hosts."""
-    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED) or (cause.kind == SIGNAL and cause.name in OWN_SIGNALS)
+    is_own_signal = cause.kind == SIGNAL and cause.name in OWN_SIGNALS
+    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, GPU_MEMORY) or is_own_signal
+
+
+def is_certain(cause: Cause) -> bool:
+    """Return whether the script would raise the error again, regardless of the data and the checkpoint."""
+    return cause.kind == SCRIPT_ERROR and cause.name in (*CERTAIN_ERRORS, USAGE)
 
 
 def _same(one: Cause, other: Cause) -> bool:
@@ -303,11 +318,21 @@ def _without_suspect(situation: Situation) -> list[str]:
 
 
 def _is_suspect(situation: Situation) -> bool:
-    """Return whether two consecutive attempts failed on the same host in a way for which the host may be responsible."""
-    if len(situation.attempts) < 2 or situation.progress or situation.cause.host not in situation.available:
+    """Return whether two consecutive attempts failed on the same host in a way for which the host may be responsible.
+
+    An error that every attempt would repeat is not repeated on this host if only this host has it.
+    """
+    if situation.progress or situation.cause.host not in situation.available:
         return False
-    before, cause = situation.attempts[-2].cause, situation.cause
-    return before.host == cause.host and _points_to_host(before) and _points_to_host(cause)
+    cause, earlier = situation.cause, [attempt.cause for attempt in situation.attempts[:-1]]
+    if is_certain(cause):
+        return cause.alone and cause.name != USAGE and not any(_same(each, cause) for each in earlier)
+    return bool(earlier) and earlier[-1].host == cause.host and _points_to_host(earlier[-1]) and _points_to_host(cause)
+
+
+def _leaves_out_host(situation: Situation) -> bool:
+    """Return whether the host of the last failure is suspect, and enough other hosts remain."""
+    return _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts
 
 
 def _points_to_host(cause: Cause) -> bool:
@@ -316,7 +341,7 @@ def _points_to_host(cause: Cause) -> bool:
         return bool(cause.name)
     if cause.kind == DISK_FULL:
         return not any(each.shared for each in cause.storage)
-    return cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, NETWORK)
+    return cause.alone or cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, NETWORK, HARDWARE)
 
 
 def _is_full_again(situation: Situation) -> bool:
@@ -344,9 +369,9 @@ def _blames_checkpoint(situation: Situation) -> bool:
     """Return whether the checkpoint may have caused the failures of the last two attempts, and whether an older checkpoint is available.
 
     If the error has already recurred after a checkpoint was set aside, the checkpoint is not considered the cause. An older checkpoint
-    cannot help if a disk is full or a program cannot be started.
+    cannot help if a disk or the memory of a GPU is full, or if a program cannot be started.
     """
-    if situation.cause.kind in (DISK_FULL, NOT_STARTED):
+    if situation.cause.kind in (DISK_FULL, GPU_MEMORY, NOT_STARTED):
         return False
     if len(situation.attempts) < 2 or situation.progress or not situation.checkpoint or not situation.has_older:
         return False
@@ -411,7 +436,17 @@ def _place(cause: Cause) -> str:
 
 def _correction(cause: Cause) -> str:
     """Return what to do about an error that recurs, or an empty string if the description of the error already says so."""
+    if cause.kind == GPU_MEMORY:
+        return " Reduce the batch size, or use GPUs with more memory."
     return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else f" Correct {_place(cause) or 'the script'} or its data."
+
+
+def _suspicion(situation: Situation) -> str:
+    """Return why the host of the last failure is suspect."""
+    host = situation.cause.host
+    if is_certain(situation.cause):
+        return f"The other hosts do not have this error, so the job continues without {host}."
+    return f"Attempts {_numbers(situation)} failed on {host}, so the job continues without this host."
 
 
 def _numbers(situation: Situation) -> str:
@@ -486,7 +521,7 @@ TABLE: Sequence[DecisionRule] = (
     DecisionRule(
         "certain_error",
         STOP,
-        lambda situation: situation.cause.kind == SCRIPT_ERROR and situation.cause.name in (*CERTAIN_ERRORS, USAGE),
+        lambda situation: is_certain(situation.cause) and not _leaves_out_host(situation),
         lambda situation: f"The same error would end each attempt.{_certain_correction(situation.cause)}",
     ),
     DecisionRule(
@@ -499,11 +534,10 @@ TABLE: Sequence[DecisionRule] = (
         "suspect_host_and_checkpoint",
         RESTART,
         lambda situation: (
-            situation.cause.kind == SIGNAL
+            (situation.cause.kind == SIGNAL or situation.cause.alone)
             and _repeats(situation)
             and _blames_checkpoint(situation)
-            and _is_suspect(situation)
-            and len(_without_suspect(situation)) >= situation.policy.min_hosts
+            and _leaves_out_host(situation)
         ),
         lambda situation: (
             f"Attempts {_numbers(situation)} failed on {situation.cause.host} after checkpoint {situation.checkpoint}, so the job continues"
@@ -515,8 +549,8 @@ TABLE: Sequence[DecisionRule] = (
     DecisionRule(
         "suspect_host",
         RESTART,
-        lambda situation: _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts,
-        lambda situation: f"Attempts {_numbers(situation)} failed on {situation.cause.host}, so the job continues without this host.",
+        _leaves_out_host,
+        _suspicion,
         without_suspect=True,
     ),
     DecisionRule(

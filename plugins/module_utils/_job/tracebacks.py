@@ -7,14 +7,49 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Sequence
+import signal
+from typing import Iterator, NamedTuple, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
-HEAD = "Traceback (most recent call last):"
-# A stack frame. A launcher may write a prefix before each line.
-FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})')
-ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*))?")
+HEAD = "Traceback (most recent call last)"
+# A stack frame of an exception, unlike one of faulthandler. A launcher may write a prefix before each line.
+FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})(?!\d| in )')
+ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*)|:)?")
+
+# The boxes in which the package rich writes tracebacks, with and without Unicode.
+BOX = re.compile(r"(?P<prefix>.{0,200}?)(?:╭─|\+--)")
+BOX_LINES = ("│", "|", "╰", "+")
+BOX_FRAME = re.compile(r"[│|] (?P<path>[^\s:]{1,4096}):(?P<line>\d{1,9}) in ")
+# The line above an exception in an exception group. Its traceback, if it has one, follows.
+MEMBER = re.compile(r"(?P<prefix>.{0,200}?)(?P<first>\+-)?\+-{16} \d{1,9} -{16}$")
+
+# The lines between two exceptions, of which the second was raised because of the first, or while the first was handled.
+DIRECT_CAUSE = "The above exception was the direct cause of the following exception:"
+CONTEXT = "During handling of the above exception, another exception occurred:"
+
+# Text in the two lines above the tracebacks of exceptions that never end a program, because Python itself, asyncio or logging handles them,
+# and above the stack that logging writes after such a traceback.
+HARMLESS = ("Exception ignored in", "Exception ignored on", "Task exception was never retrieved", "--- Logging error ---", "Call stack:")
+# The line above a traceback of a thread. The exception does not end the program, but may be the reason why the program ends.
+THREAD_ENDED = "Exception in thread "
+
+# Exceptions that only say that another process has failed, or that consist of other exceptions. How the other process has ended, as a
+# signal's name, its number, or an exit status.
+WRAPPERS = ("CalledProcessError", "ChildFailedError", "ProcessExitedException")
+GROUPS = ("ExceptionGroup", "BaseExceptionGroup")
+CHILD_SIGNAL = re.compile(r"\b(?:died with <Signals\.|terminated with signal )(?P<name>SIG[A-Z0-9]{1,20})\b")
+CHILD_STATUS = re.compile(r"\b(?:returned non-zero exit status|terminated with exit code|exitcode {0,9}:) (?P<code>-?\d{1,3})\b")
+# The number of lines after such an exception that can contain this. torchrun lists all failures, and the first failure last.
+CHILD_LINES = 1000
+
+# An exception counts as handled if more than this number of lines that are no part of a traceback follow.
+LINES_AFTER = 50
+# Maximum number of lines in a message of which one may name the cause, and of processes that write their tracebacks at the same time.
+MESSAGE_LINES, WRITERS = 8, 32
+# Number of innermost stack frames of an exception group that also count for exceptions in the group that have never been raised.
+FRAMES = 64
 
 # Frames in the stacks that faulthandler and py-spy write, and the lines before the frames of a thread. A launcher may write a prefix before
 # each line.
@@ -45,28 +80,209 @@ class ScriptError(NamedTuple):
     message: str
 
 
-def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
-    """Return the last exception in a log, or None if the log contains no traceback. The run time is linear in the number of lines.
-
-    The place is the innermost frame in `directory`, which contains the job's code, or the innermost of all frames if no frame is in
-    `directory`.
+class FailedChild(NamedTuple):
+    """How a process has ended, according to the program that has started it: the return code as in subprocess, and the number of lines
+    before the program's traceback.
     """
-    found = next(((index, frame) for index in reversed(range(len(lines))) if (frame := FRAME.match(lines[index]))), None)
-    if found is None:
-        return None
-    last, innermost = found
-    prefix = innermost["prefix"]
-    error = _error(lines[last + 1 :], prefix)
-    if error is None:
-        return None
-    frames = []
-    for line in reversed(lines[: last + 1]):
+
+    code: int
+    line: int
+
+
+class _Traceback:
+    """A traceback in a log. Each of its lines begins with `prefix`. `last` is the index of the line with the exception.
+
+    `previous` is the traceback of the exception that was raised before this one, and `is_direct` is true if it is the cause of this one.
+    """
+
+    def __init__(self, prefix: str, first: int) -> None:
+        self.prefix, self.first, self.last = prefix, first, first
+        self.frames: list[tuple[str, str]] = []
+        self.kind, self.message = "", ""
+        self.is_boxed = self.is_member = self.is_direct = self.is_harmless = self.is_of_thread = False
+        self.previous: _Traceback | None = None
+
+    def says_cause(self) -> bool:
+        """Return whether the message names a cause, such as a full disk or a lost connection."""
+        return bool(error_messages.kind(self.message)) or error_messages.is_connection_closed(self.message)
+
+    def origin(self) -> _Traceback:
+        """Return the exception to which this one goes back, if it says more: the same error in another process, a cause that this exception
+        does not name, or an error that does not depend on the data.
+        """
+        found, each = self, self
+        while each.previous:
+            is_direct, each = each.is_direct, each.previous
+            is_certain = is_direct and each.kind in recovery.CERTAIN_ERRORS
+            is_same = (each.kind, each.message) == (found.kind, found.message)
+            if is_same or is_certain or (each.says_cause() and not found.says_cause()):
+                found = each
+        return found
+
+
+class _Reader:
+    """Reads the tracebacks in the lines of a log, in which several processes may write. The run time is linear in the number of lines."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self.found: list[_Traceback] = []
+        # The indices of all lines that belong to tracebacks.
+        self.inside: set[int] = set()
+        self._open: dict[str, _Traceback] = {}
+        self._closed: dict[str, _Traceback] = {}
+        self._links: dict[str, bool] = {}
+        # The traceback with the last stack frame in the log.
+        self._last: _Traceback | None = None
+        for index, line in enumerate(lines):
+            if HEAD in line:
+                self._begin(index, line)
+            elif not (self._link(index, line) or self._member(index, line) or self._frame(index, line)):
+                self._continue(index, line)
+        self.found = [each for each in self.found if not each.is_harmless]
+
+    def left_open(self) -> bool:
+        """Return whether the log ends within a traceback."""
+        return self._last in self._open.values()
+
+    def _start(self, prefix: str, index: int) -> _Traceback:
+        new = _Traceback(prefix, index)
+        if prefix in self._links and prefix in self._closed:
+            new.previous, new.is_direct = self._closed[prefix], self._links.pop(prefix)
+            new.is_harmless = new.previous.is_harmless
+        above = self.lines[max(0, index - 2) : index]
+        new.is_harmless = new.is_harmless or any(words in line for line in above for words in HARMLESS)
+        new.is_of_thread = any(THREAD_ENDED in line for line in above[-1:])
+        self._open.pop(prefix, None)
+        if len(self._open) == WRITERS:
+            del self._open[next(iter(self._open))]
+        self._open[prefix] = new
+        self.inside.add(index)
+        return new
+
+    def _begin(self, index: int, line: str) -> None:
+        box = BOX.match(line)
+        if box:
+            self._start(box["prefix"], index).is_boxed = True
+            return
+        prefix = line[: line.rindex(HEAD)]
+        if prefix.endswith("+ Exception Group "):
+            prefix = prefix[: -len("+ Exception Group ")] + "| "
+        if FRAME.match(line):  # another process has begun to write before the end of the line
+            self._frame(index, line)
+        elif prefix in self._open and self._open[prefix].is_member:
+            self._open[prefix].frames = []
+        else:
+            self._start(prefix[: -len("Original ")] if prefix.endswith("Original ") else prefix, index)
+
+    def _link(self, index: int, line: str) -> bool:
+        words = next((words for words in (DIRECT_CAUSE, CONTEXT) if line.endswith(words)), None)
+        if words is None:
+            return False
+        self._links[line[: -len(words)]] = words == DIRECT_CAUSE
+        self.inside.add(index)
+        return True
+
+    def _member(self, index: int, line: str) -> bool:
+        match = MEMBER.match(line) if line.endswith("-" * 16) else None
+        if match is None:
+            return False
+        new = self._start(match["prefix"] + ("  | " if match["first"] else "| "), index)
+        new.is_member = True
+        if self.found and self.found[-1].prefix.startswith(match["prefix"].rstrip()):  # the group, or the member before
+            new.previous, new.frames = self.found[-1], self.found[-1].frames[-FRAMES:]
+        return True
+
+    def _frame(self, index: int, line: str) -> bool:
         frame = FRAME.match(line)
-        if frame and frame["prefix"] == prefix:
-            frames.append((frame["path"], frame["line"]))
-        elif HEAD in line:
+        if frame is None:
+            return False
+        self.inside.add(index)
+        prefix = frame["prefix"]
+        current = self._open.get(prefix)
+        if current is None or current.is_boxed:
+            # A syntax error has no other first line, and a progress bar may end in the line before.
+            current = self._start(prefix, index - 1 if index and HEAD in self.lines[index - 1] else index)
+        current.frames.append((frame["path"], frame["line"]))
+        self._last = current
+        return True
+
+    def _continue(self, index: int, line: str) -> None:
+        """Read a line that may belong to a traceback: a line of source code or of a box, or the line with the exception."""
+        prefix = max((prefix for prefix in self._open if line.startswith(prefix)), key=len, default=None)
+        if prefix is None:
+            return
+        current, text = self._open[prefix], line[len(prefix) :]
+        if current.is_boxed and text.startswith(BOX_LINES):
+            self.inside.add(index)
+            frame = BOX_FRAME.match(text)
+            if frame:
+                current.frames.append((frame["path"], frame["line"]))
+        elif text and not text[0].isspace() and (current.frames or current.is_member):
+            self._close(index, current, ERROR.fullmatch(text))
+
+    def _close(self, index: int, current: _Traceback, error: re.Match[str] | None) -> None:
+        del self._open[current.prefix]
+        if error is None:
+            return
+        self.inside.add(index)
+        current.last, current.kind, current.message = index, error["kind"].rpartition(".")[2], error["message"] or ""
+        if not error_messages.kind(current.message):
+            current.message = next(filter(error_messages.kind, self._message(current)), current.message)
+        self._closed[current.prefix] = current
+        self.found.append(current)
+
+    def _message(self, current: _Traceback) -> Iterator[str]:
+        """Yield the other lines of an exception's message."""
+        for line in self.lines[current.last + 1 : current.last + MESSAGE_LINES]:
+            text = line[len(current.prefix) :]
+            if not line.startswith(current.prefix) or not text.strip() or HEAD in line:
+                return
+            yield text
+
+    def is_last(self, found: _Traceback) -> bool:
+        """Return whether a program has written little after a traceback, so that the exception may have ended the program."""
+        after = 0
+        for index in range(found.last + 1, len(self.lines)):
+            line = self.lines[index]
+            text = line[len(found.prefix) :] if line.startswith(found.prefix) else ""
+            after += bool(text) and not text[0].isspace() and index not in self.inside
+        return after <= LINES_AFTER
+
+
+def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
+    """Return the exception that ended a script, or None if the log contains none. The run time is linear in the number of lines.
+
+    An exception that only says that another process has ended counts only if that process has left no traceback. The place is the innermost
+    frame in `directory`, which contains the job's code, or the innermost of all frames if no frame is in `directory`.
+    """
+    reader = _Reader(lines)
+    if reader.left_open():
+        return None
+    own = [each for each in reader.found if each.kind not in (*WRAPPERS, *GROUPS) and not each.is_of_thread]
+    chosen = next((each for each in (*own[-1:], *reader.found[-1:]) if reader.is_last(each)), None)
+    return _describe(chosen.origin(), directory) if chosen else None
+
+
+def failed_child(lines: Sequence[str]) -> FailedChild | None:
+    """Return how the process ended whose end has ended the program, such as a launcher, or None if the log does not say so.
+
+    If programs have started each other, the result is about the last of them.
+    """
+    reader = _Reader(lines)
+    own = next((index for index in range(len(reader.found), 0, -1) if reader.found[index - 1].kind not in WRAPPERS), 0)
+    found = reader.found[own] if own < len(reader.found) else None
+    if found is None or not reader.is_last(found):
+        return None
+    code = 0
+    for text in (found.message, *lines[found.last : found.last + CHILD_LINES]):
+        named, status = CHILD_SIGNAL.search(text), CHILD_STATUS.search(text)
+        if named and named["name"] in signal.Signals.__members__:
+            code = -signal.Signals[named["name"]]
+        elif status:
+            code = int(status["code"])
+        elif HEAD in text:
             break
-    return ScriptError(error["kind"].rpartition(".")[2], place(frames, directory), (error["message"] or "")[:MESSAGE_LIMIT])
+    return FailedChild(code, found.first) if code else None
 
 
 def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | None:
@@ -76,8 +292,15 @@ def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | No
     and abort the process.
     """
     last = next((index for index in reversed(range(len(lines))) if TERMINATED in lines[index]), 0)
-    error = script_error(lines[:last], directory)
+    found = _Reader(lines[:last]).found[-1:]
+    error = _describe(found[0], directory) if found else None
     return error if error and error.message and error.message in lines[last] else None
+
+
+def abort_message(lines: Sequence[str]) -> str:
+    """Return the message of the exception because of which the C++ runtime aborted the process, or an empty string."""
+    last = next((line for line in reversed(lines) if TERMINATED in line), "")
+    return last.partition(TERMINATED)[2][:MESSAGE_LIMIT]
 
 
 def crash_place(lines: Sequence[str], directory: str) -> str:
@@ -122,15 +345,5 @@ def usage_error(lines: Sequence[str]) -> str:
     return found["message"][:MESSAGE_LIMIT] if found and is_usage else ""
 
 
-def _error(lines: Sequence[str], prefix: str) -> re.Match[str] | None:
-    """Return the line with the exception.
-
-    The lines between the last frame and the line with the exception show source code, and are indented.
-    """
-    for line in lines:
-        if not line.startswith(prefix):
-            continue  # another process writes to the same log
-        text = line[len(prefix) :]
-        if text and not text.startswith(" "):
-            return ERROR.fullmatch(text)
-    return None
+def _describe(found: _Traceback, directory: str) -> ScriptError:
+    return ScriptError(found.kind, place(found.frames[::-1], directory), found.message[:MESSAGE_LIMIT])

@@ -27,17 +27,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     specs,
     status,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts, exclusions, recovery, tracebacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    checkpoint_layouts,
+    error_messages,
+    exclusions,
+    recovery,
+    tracebacks,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     CauseRecord,
     Following,
+    Outcome,
     ProcessRecord,
     ProcessSpec,
     Verdict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
-    CONNECTION_CLOSED,
     DAMAGED_LIMIT,
     Budget,
     Paths,
@@ -46,6 +52,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     describe_outcome,
     explain,
     has_lost_connection,
+    is_alone,
     outcome,
     participants,
     read_following,
@@ -70,15 +77,18 @@ PR_SET_CHILD_SUBREAPER = 36
 # The name of the rule in a decision that replaces an invalid decision.
 INVALID = "invalid"
 
+# Causes for which the script is responsible, unless only one host has them.
+ONLY_HERE = (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.GPU_MEMORY)
+
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
 
 # The exit status of a script after a message about its arguments. Source: ArgumentParser.error() in the documentation of argparse.
 USAGE_STATUS = 2
 
-# Text in the error messages of scripts that cannot write a file: the system's messages about a full disk, a disk quota and a read-only
-# disk, and those of torch.save(), which do not contain the system's message (caffe2/serialize/inline_container.cc).
-FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system", "basic_ios::clear: iostream error", ". unexpected pos ")
+# The signals in exit statuses of programs that end with the negative number of the signal that has ended another process, as subprocess
+# returns it: 256 - 9 = 247 is SIGKILL. Scripts themselves use negative numbers such as -1.
+NEGATIVE = {256 - signal.Signals[name]: name for name in (*recovery.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
 
 
 def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
@@ -95,12 +105,7 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
-    name = found.get("signal") or (_signal(code) if code else "")
-    error = tracebacks.error_before_abort(lines, spec["cwd"]) if name == "SIGABRT" else None
-    if name and not error:
-        result = _signal_cause(name, lines, spec["cwd"], oom_kills)
-    else:
-        result = _script_cause(code, lines, error or tracebacks.script_error(lines, spec["cwd"]))
+    result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
@@ -116,10 +121,28 @@ def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[Stora
     is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL)
     if name in (*recovery.CERTAIN_ERRORS, recovery.USAGE) or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
         return found
-    if any(words in found.get("message", "") for words in CONNECTION_CLOSED):
+    if error_messages.is_connection_closed(found.get("message", "")):
         return found
     storage = read_problems()
     return {**found, "kind": recovery.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
+
+
+def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
+    """Return the cause of a process that has ended as `found` says. If it only reports the end of another process, that process counts."""
+    child = tracebacks.failed_child(lines)
+    end, own = (outcome(child.code), lines[: child.line]) if child else (found, lines)
+    code = end.get("exit_code")
+    name = end.get("signal") or (_signal(code) if code else "")
+    if name == "SIGABRT":
+        error = tracebacks.error_before_abort(own, folder)
+        return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder, oom_kills), own)
+    if name:
+        return _signal_cause(name, own, folder, oom_kills)
+    usage = tracebacks.usage_error(own) if code == USAGE_STATUS else ""
+    if usage:
+        return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
+    error = tracebacks.script_error(own, folder) or tracebacks.script_error(lines, folder)
+    return _error_cause(error) if error else {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
 
 
 def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
@@ -132,24 +155,26 @@ def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int |
     return result
 
 
-def _script_cause(code: int | None, lines: Sequence[str], error: tracebacks.ScriptError | None) -> CauseRecord:
-    """Return the cause of a process that has ended by itself: the script's error if its log contains one, or its exit status."""
-    if error:
-        kind = recovery.DISK_FULL if any(words in error.message for words in FULL) else recovery.SCRIPT_ERROR
-        what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
-        return {"kind": kind, "what": what, "name": error.kind, "message": error.message}
-    usage = tracebacks.usage_error(lines) if code == USAGE_STATUS else ""
-    if usage:
-        return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
-    return {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
+def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:
+    """Return the cause of an abort: what the message of the C++ runtime names, if it names a cause."""
+    message = tracebacks.abort_message(lines)
+    kind = error_messages.kind(message)
+    return {**found, "kind": kind, "message": message} if kind else found
+
+
+def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
+    """Return the cause of a process that an exception has ended."""
+    kind = error_messages.kind(error.message) or recovery.SCRIPT_ERROR
+    what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
+    return {"kind": kind, "what": what, "name": error.kind, "message": error.message}
 
 
 def _signal(code: int) -> str:
-    """Return the signal that a shell reports with an exit status, or an empty string."""
+    """Return the signal that a shell or another program reports with an exit status, or an empty string."""
     try:
         return signal.Signals(code - 128).name if code > 128 else ""
     except ValueError:
-        return ""
+        return NEGATIVE.get(code, "")
 
 
 def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
@@ -386,6 +411,8 @@ class Recovery:
         seen = [as_lost(process) if process["name"] in silent else process for process in processes]
         failure = cause(seen, verdict["failure"]) or seen[0]
         failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
+        if why["kind"] in ONLY_HERE and is_alone(failure, participants(seen)):
+            why = {**why, "alone": True}
         after = known(self._spec)
         if why["kind"] == recovery.DISK_FULL:  # the newest checkpoint may be the file that could not be written
             after = after._replace(checkpoints=after.checkpoints[1:])

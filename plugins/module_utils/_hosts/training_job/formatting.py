@@ -56,11 +56,11 @@ BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITI
 # Maximum number of slow hosts to name in the output.
 SLOW_SHOWN = 5
 
-# Patterns for the last log line of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
-# or as a shell reports it (status 128 + 9), or with an exit status.
+# Patterns for the exception of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
+# or as a shell reports it (status 128 + 9) or a Python launcher (256 - 9), or with an exit status.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 SIGNAL = re.compile(r"\bkilled by signal (SIG[A-Z0-9]+)")
-KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status 137\b"), re.compile(r"\bended with exit status \d")
+KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status (?:137|247)\b"), re.compile(r"\bended with exit status \d")
 LESS_MEMORY = (
     "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
 )
@@ -356,7 +356,10 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         return
     if MADE_NO_PROGRESS in how:
         yield f"The stacks of all processes are in {clean_line(Paths(found['directory'], found.get('attempt', 1)).stacks)} on the cluster."
-    missing = MISSING_MODULE.search(failure["lines"][-1]) if failure["lines"] else None
+    why = failure.get("cause", {})
+    # If a launcher has written the last line, the cause names the module.
+    texts = [f"{why.get('name')}: {why.get('message')}", *failure["lines"][-1:]]
+    missing = next(filter(None, map(MISSING_MODULE.search, texts)), None)
     advice = _advice(found, missing)
     if advice:
         yield advice

@@ -175,6 +175,7 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
         "DEEPLEARNING_HOSTFILE": hostfile_path(params["name"], process.name),
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # Python shows the line at which a signal such as SIGSEGV kills it
+        "HYDRA_FULL_ERROR": "1",  # Hydra shows the traceback of the script's exception
     }
     of_task = params["environment_by_task"].get(process.task, {})
     own = {name: str(value) for name, value in {**params["environment"], **params["secrets"], **of_task}.items()}

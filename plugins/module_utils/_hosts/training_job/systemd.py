@@ -47,8 +47,8 @@ SUPERVISOR = "_hosts.training_job.supervisor"
 # The modules of the supervisor, which runs on hosts without Ansible.
 PROGRAM = (
     "_text",
-    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "exclusions", "goodput", "hangs", "metrics", "periodic_findings")),
-    *(f"_job.{name}" for name in ("records", "recovery", "schema", "states", "step_times", "storage_problems")),
+    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "error_messages", "exclusions", "goodput", "hangs", "metrics")),
+    *(f"_job.{name}" for name in ("periodic_findings", "records", "recovery", "schema", "states", "step_times", "storage_problems")),
     "_job.tracebacks",
     "_hosts.shared_storage.mounts",
     *(

@@ -22,7 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
 
 # The modules that run without Ansible.
 PROGRAM = (
-    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "patterns", "records", "recovery", "schema", "states")),
+    *(
+        f"_job.{name}"
+        for name in ("checkpoint_layouts", "documents", "error_messages", "patterns", "records", "recovery", "schema", "states")
+    ),
     "_job.storage_problems",
     *("_hosts.dataset.s3", "_hosts.dataset.source", "_hosts.training_job.checkpoint_damage", "_hosts.training_job.checkpoint_files"),
     *("_hosts.training_job_export.exporter", "_hosts.training_job_export.selection"),

@@ -181,8 +181,30 @@ def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception()
     assert records.first_failure([aborted, raised])["rank"] == 1
     assert records.first_failure([crashed, raised])["rank"] == 0
     assert records.first_failure([aborted, process(1, "failed", 12.0)])["rank"] == 0
-    full = process(1, "failed", 12.0, cause={"kind": "disk_full", "what": "OSError at train.py, line 37"})
-    assert records.first_failure([aborted, full])["rank"] == 1
+    for kind in ("disk_full", "gpu_memory", "hardware"):
+        other = process(1, "failed", 12.0, cause={"kind": kind, "what": "OSError at train.py, line 37"})
+        assert records.first_failure([aborted, other])["rank"] == 1
+    hardware = process(0, "failed", 11.0, cause={**killed_by("SIGABRT"), "kind": "hardware"})
+    assert records.first_failure([hardware, raised])["rank"] == 0, "the message of the abort names the cause"
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([process(1, "stopped", 15.0)], True),
+        ([process(1, "succeeded", 12.0)], True),
+        ([process(1, "failed", 12.1, cause=CLOSED)], True),
+        ([process(1, "failed", 12.1, cause=RAISED)], False),
+        ([process(1, "stopped", 15.0), process(2, "failed", 12.1, cause=RAISED)], False),
+        ([process(1, "stopped", 15.0, started=4.0)], False),
+        ([process(1, "stopped", 15.0, part="service")], False),
+        ([process(1, "stopped", 15.0, host="w1")], False),
+        ([], False),
+    ],
+)
+def test_an_error_occurs_on_one_host_alone_if_the_others_have_come_further(others, expected):
+    failure = process(0, "failed", 12.0, cause=RAISED)
+    assert records.is_alone(failure, [failure, *others]) is expected
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,10 @@ NO_DATA = Cause(recovery.NETWORK, "a host that receives no data", "w2")
 ALL_HANG = HANG._replace(name="")
 XID = Cause(recovery.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, recovery.REPLACE)
 READ_ONLY = Cause(recovery.HEALTH, "/: is read-only", "w2", None, recovery.REBOOT)
+GPU_MEMORY = Cause(recovery.GPU_MEMORY, "OutOfMemoryError at train.py, line 42", "w2", 1, "OutOfMemoryError")
+HARDWARE = Cause(recovery.HARDWARE, "AcceleratorError at train.py, line 42", "w2", 1, "AcceleratorError")
+ONLY_HERE = ERROR._replace(alone=True)
+IMPORT = Cause(recovery.SCRIPT_ERROR, "ImportError at train.py, line 1", "w2", 1, "ImportError", alone=True)
 LIMIT = Cause(recovery.TIME_LIMIT, "reached its time limit", "w1")
 OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
 HOSTS = ("w1", "w2", "w3")
@@ -99,6 +103,7 @@ def test_the_first_failure_is_followed_by_a_restart(cause):
         ([CRASH, CRASH], "same_error"),
         ([MEMORY, MEMORY], "same_error"),
         ([KILL, ERROR, ERROR], "same_error"),
+        ([GPU_MEMORY, GPU_MEMORY], "same_error"),
         ([KILL, KILL, KILL, KILL], "no_restarts_left"),
         ([ERROR, OTHER_LINE, ERROR, OTHER_LINE], "no_restarts_left"),
     ],
@@ -147,6 +152,13 @@ USED_UP = (
             {},
             "The same error ended attempts 1 and 2, with no new checkpoint in between. Correct line 42 of train.py or its data.",
         ),
+        (
+            [GPU_MEMORY, GPU_MEMORY],
+            {},
+            "The same error ended attempts 1 and 2, with no new checkpoint in between."
+            " Reduce the batch size, or use GPUs with more memory.",
+        ),
+        ([IMPORT], {"policy": RestartPolicy(3, 2)}, "The other hosts do not have this error, so the job continues without w2."),
         ([SYNTAX], {}, "The same error would end each attempt. Correct line 3 of train.py."),
         ([NO_MODULE], {}, "The same error would end each attempt."),
         ([LOST], {"available": ("w1",), "policy": RestartPolicy(3, 1)}, "The job continues without w2, w3."),
@@ -303,8 +315,8 @@ def test_a_job_that_would_stop_anyway_does_not_wait_for_a_reboot():
 @pytest.mark.parametrize(
     ("cause", "fails_again"),
     [
-        *((each, True) for each in (ERROR, EXIT, CRASH, Cause(recovery.NOT_STARTED, "no such file"))),
-        *((each, False) for each in (KILL, MEMORY, FULL, LOST, HANG, XID, LIMIT, OPERATOR, LIMIT._replace(name="SIGSEGV"))),
+        *((each, True) for each in (ERROR, EXIT, CRASH, GPU_MEMORY, Cause(recovery.NOT_STARTED, "no such file"))),
+        *((each, False) for each in (KILL, HARDWARE, MEMORY, FULL, LOST, HANG, XID, LIMIT, OPERATOR, LIMIT._replace(name="SIGSEGV"))),
     ],
 )
 def test_the_script_is_to_blame_only_for_what_would_fail_on_other_hosts_too(cause, fails_again):
@@ -328,9 +340,14 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
 
 
 @pytest.mark.parametrize(
-    ("cause", "rule"), [(FULL, "full_storage"), (Cause(recovery.NOT_STARTED, "could not be started", "w2", 127), "same_error")]
+    ("cause", "rule"),
+    [
+        (FULL, "full_storage"),
+        (GPU_MEMORY, "same_error"),
+        (Cause(recovery.NOT_STARTED, "could not be started", "w2", 127), "same_error"),
+    ],
 )
-def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause, rule):
+def test_full_storage_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause, rule):
     assert decide(progressed(KILL), cause, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
     assert decide(progressed(cause), cause, checkpoint="4", has_older=True)[:2] == ("stop", rule)
 
@@ -434,6 +451,55 @@ def test_a_host_is_left_out_only_if_its_rank_hung_unlike_the_others():
     assert decide(NO_DATA, NO_DATA).rule == "same_hosts"
     assert decide(ALL_HANG, ALL_HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
     assert decide(ALL_HANG, HANG, policy=RestartPolicy(3, 2)).rule == "same_hosts"
+
+
+@pytest.mark.parametrize(
+    ("attempts", "rule"),
+    [
+        ([IMPORT], "suspect_host"),
+        ([KILL, IMPORT], "suspect_host"),
+        ([IMPORT._replace(alone=False)], "certain_error"),
+        ([ARGUMENTS._replace(alone=True)], "certain_error"),
+        ([IMPORT, IMPORT._replace(host="w3")], "certain_error"),
+        ([IMPORT, IMPORT._replace(host="w3", alone=False)], "certain_error"),
+        ([IMPORT, IMPORT._replace(host="w3", what="ImportError at train.py, line 2")], "suspect_host"),
+        ([ONLY_HERE], "same_hosts"),
+        ([ONLY_HERE, ONLY_HERE], "suspect_host"),
+        ([ONLY_HERE, EXIT._replace(alone=True)], "suspect_host"),
+        ([ERROR, ONLY_HERE], "same_error"),
+        ([ONLY_HERE, ERROR], "same_error"),
+        ([ONLY_HERE, progressed(ONLY_HERE)], "same_hosts"),
+        ([ONLY_HERE, ONLY_HERE._replace(host="w3")], "same_error"),
+        ([ONLY_HERE, ONLY_HERE, ONLY_HERE._replace(host="w3")], "same_error"),
+        ([GPU_MEMORY._replace(alone=True)] * 2, "suspect_host"),
+        ([HARDWARE], "same_hosts"),
+        ([HARDWARE, HARDWARE], "suspect_host"),
+        ([KILL, HARDWARE], "suspect_host"),
+    ],
+)
+def test_an_error_that_only_one_host_has_is_first_an_error_of_the_host(attempts, rule):
+    decision = decide(*attempts, hosts=[*HOSTS, "w4"], available=[*HOSTS, "w4"], spares=1)
+    assert decision.rule == rule
+    if rule == "suspect_host":
+        left_out = attempts[-1].host
+        assert (decision.hosts, decision.replacements) == ([host for host in (*HOSTS, "w4") if host != left_out], ["w4"])
+    enough = decide(*attempts)
+    assert enough.rule != "suspect_host", "all hosts are needed"
+    assert enough.action == decide(*(each._replace(alone=False) if isinstance(each, Cause) else each for each in attempts)).action
+
+
+def test_hardware_that_an_exception_names_is_no_evidence_against_a_checkpoint():
+    assert decide(HARDWARE, HARDWARE, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
+    assert decide(ERROR, HARDWARE, checkpoint="4", has_older=True)[:2] == ("restart", "same_hosts")
+    assert decide(*[HARDWARE] * 4).rule == "no_restarts_left"
+
+
+def test_the_host_is_left_out_and_the_checkpoint_is_set_aside_if_either_can_be_the_reason():
+    decision = decide(ONLY_HERE, ONLY_HERE, policy=RestartPolicy(3, 2), checkpoint="4", has_older=True)
+    assert (decision.rule, decision.hosts, decision.set_aside) == ("suspect_host_and_checkpoint", ["w1", "w3"], "4")
+    again = FailedAttempt(ONLY_HERE, progress=False, set_aside="4")
+    assert decide(ONLY_HERE, again, progressed(ERROR), checkpoint="4", has_older=True)[:2] == ("stop", "error_came_back")
+    assert decide(ONLY_HERE, ONLY_HERE, checkpoint="4", has_older=True).rule == "suspect_checkpoint"
 
 
 def test_the_documentation_has_the_rows_of_the_table():

@@ -7,9 +7,11 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.tracebacks import (
     ScriptError,
+    abort_message,
     crash_place,
     current_thread,
     error_before_abort,
+    failed_child,
     script_error,
     usage_error,
 )
@@ -59,6 +61,10 @@ AssertionError
 
 def tagged(text, tag):
     return "".join(f"{tag}{line}\n" for line in text.splitlines())
+
+
+def last_message(text):
+    return text.splitlines()[-1].partition(": ")[2]
 
 
 def mixed(text):
@@ -222,6 +228,11 @@ PEER_ENDED = EXITING.replace(
 ).replace("CUDA error: device-side assert triggered", "std::future_error: Broken promise")
 
 
+def test_an_abort_names_the_message_of_the_runtime():
+    assert abort_message(EXITING.splitlines()) == WATCHDOG
+    assert abort_message(PLAIN.splitlines()) == ""
+
+
 @pytest.mark.parametrize("text", [EXITING, tagged(EXITING, "[rank 1] ")], ids=["plain", "tagged"])
 def test_the_exception_that_the_runtime_repeats_is_the_cause_of_an_abort(text):
     expected = ScriptError("AcceleratorError", "train.py, line 8", "CUDA error: device-side assert triggered")
@@ -243,3 +254,300 @@ def test_the_exception_that_the_runtime_repeats_is_the_cause_of_an_abort(text):
 )
 def test_an_abort_for_another_reason_has_no_exception(text):
     assert error_before_abort(text.splitlines(), CODE) is None
+
+
+# What programs print, with Python 3.11 and rich 13.
+NAME_ERROR = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/child.py", line 1, in <module>
+    print(undefined_name)
+          ^^^^^^^^^^^^^^
+NameError: name 'undefined_name' is not defined
+"""
+WRAPPER = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/wrap.py", line 3, in <module>
+    subprocess.run([sys.executable, "child.py"], check=True)
+  File "/usr/lib/python3.11/subprocess.py", line 571, in run
+    raise CalledProcessError(retcode, process.args,
+subprocess.CalledProcessError: Command '['/usr/bin/python', 'child.py']' returned non-zero exit status 1.
+"""
+ELASTIC = """\
+Traceback (most recent call last):
+  File "/opt/pytorch/bin/accelerate", line 8, in <module>
+    sys.exit(main())
+  File "/opt/pytorch/lib/torch/distributed/launcher/api.py", line 269, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\x20
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-05-21_15:43:03
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 14751)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-05-21_15:43:03
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 14750)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 14750
+============================================================
+"""
+BOX = """\
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /opt/pytorch/lib/python3.11/site-packages/accelerate/launch.py:9 in main     │
+│                                                                              │
+│ /efs/jobs/digits/code/model/net.py:42 in forward                             │
+│                                                                              │
+│   41 │   for x in y:                                                         │
+│ ❱ 42 │   print(undefined)                                                    │
+│ ╭───────────────── locals ─────────────────╮                                 │
+│ │ x = 1                                    │                                 │
+│ ╰──────────────────────────────────────────╯                                 │
+╰──────────────────────────────────────────────────────────────────────────────╯
+NameError: name 'undefined' is not defined
+"""
+ASCII_BOX = "\n".join(line.translate(str.maketrans("╭╮╰╯│─❱", "++++|-❱")).replace("❱", ">") for line in BOX.splitlines()) + "\n"
+LOST = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 3, in exchange
+    raise ConnectionResetError(104, "Connection reset by peer")
+ConnectionResetError: [Errno 104] Connection reset by peer
+"""
+FULL = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 10, in save
+    torch.save(model, path)
+OSError: [Errno 28] No space left on device
+"""
+LAST = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 20, in <module>
+    main()
+RuntimeError: cannot continue
+"""
+DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
+DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+IGNORED = """\
+Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f4d2e6e36a0>
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/utils/data/dataloader.py", line 1477, in __del__
+ImportError: sys.meta_path is None, Python is likely shutting down
+"""
+NEVER_RETRIEVED = """\
+Task exception was never retrieved
+future: <Task finished name='Task-2' coro=<bad() done, defined at train.py:2> exception=KeyError('x')>
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 2, in bad
+KeyError: 'x'
+"""
+LOGGING_ERROR = """\
+--- Logging error ---
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/logging/__init__.py", line 377, in getMessage
+    msg = msg % self.args
+TypeError: %d format: a real number is required, not str
+Call stack:
+  File "/efs/jobs/digits/code/train.py", line 4, in <module>
+    logging.warning("%d", "x")
+Message: '%d'
+Arguments: ('x',)
+"""
+THREAD = "Exception in thread Thread-1 (_pin_memory_loop):\n" + LOST
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/efs/jobs/digits/code/group.py", line 7, in <module>
+  |     asyncio.run(main())
+  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/efs/jobs/digits/code/group.py", line 2, in bad
+    |     async def bad(): raise OSError(28, "No space left on device")
+    | OSError: [Errno 28] No space left on device
+    +---------------- 2 ----------------
+    | Traceback (most recent call last):
+    |   File "/efs/jobs/digits/code/group.py", line 3, in other
+    |     async def other(): raise ValueError("x")
+    | ValueError: x
+    +------------------------------------
+"""
+UNRAISED = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "/efs/jobs/digits/code/group.py", line 1, in <module>
+  |     raise ExceptionGroup("several", [...])
+  | ExceptionGroup: several (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ExceptionGroup: n (1 sub-exception)
+    +-+---------------- 1 ----------------
+      | OSError: [Errno 28] No space left on device
+      +------------------------------------
+    +---------------- 2 ----------------
+    | ValueError: 2
+    +------------------------------------
+"""
+POOL = """\
+multiprocessing.pool.RemoteTraceback:\x20
+\"\"\"
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/pool.py", line 2, in f
+    def f(x): raise ValueError("bad")
+ValueError: bad
+\"\"\"
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/pool.py", line 4, in <module>
+    with multiprocessing.Pool(1) as p: p.map(f, [1])
+ValueError: bad
+"""
+HYDRA = """\
+Error executing job with overrides: []
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 3, in <module>
+    import nothing
+ModuleNotFoundError: No module named 'nothing'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/hydra/_internal/instantiate/_instantiate2.py", line 13, in _resolve_target
+    raise InstantiationException(msg) from e
+hydra.errors.InstantiationException: Error locating target 'src.x.Y', see chained exception above.
+"""
+NCCL = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/efs/jobs/digits/code/train.py", line 8, in <module>
+[rank1]:     dist.all_reduce(x)
+[rank1]: torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:37, unhandled cuda error, NCCL version 2.27.5
+[rank1]: ncclUnhandledCudaError: Call to CUDA function failed.
+[rank1]: Last error:
+[rank1]: Cuda failure 214 'uncorrectable ECC error encountered'
+"""
+BUS = """\
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/utils/data/dataloader.py", line 1133, in _try_get_data
+    data = self._data_queue.get(timeout=timeout)
+RuntimeError: DataLoader worker (pid 7579) is killed by signal: Bus error. It is possible that the workers are out of shared memory.
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 14, in <module>
+    for batch in loader:
+RuntimeError: DataLoader worker (pid(s) 7579) exited unexpectedly
+"""
+SPAWNED = "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV\n"
+NAMED = ScriptError("NameError", "child.py, line 1", "name 'undefined_name' is not defined")
+SPACE = ScriptError("OSError", "train.py, line 10", "[Errno 28] No space left on device")
+BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (NAME_ERROR + WRAPPER, NAMED),
+        (tagged(NAME_ERROR + WRAPPER, "[rank 3] "), NAMED),
+        (NAME_ERROR + "[ERROR] [launch.py:321:sigkill_handler] exits with return code = 1\n" + WRAPPER + WRAPPER, NAMED),
+        (NAME_ERROR + ELASTIC, NAMED),
+        (WRAPPER, ScriptError("CalledProcessError", "wrap.py, line 3", last_message(WRAPPER))),
+        (BOX, ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
+        (ASCII_BOX, ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
+        (tagged(BOX, "[rank 3] "), ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
+        (NAME_ERROR + BOX.replace("NameError: name 'undefined' is not defined", "CalledProcessError: Command '[]' returned"), NAMED),
+        (LOST + DIRECT + LAST, ScriptError("ConnectionResetError", "train.py, line 3", "[Errno 104] Connection reset by peer")),
+        (FULL + DURING + LAST, SPACE),
+        (FULL + DURING + LAST + DURING + CHAINED, SPACE),
+        (tagged(FULL + DURING + LAST, "[rank1]: "), SPACE),
+        (FULL + LAST, ScriptError("RuntimeError", "train.py, line 20", "cannot continue")),
+        (LOST + DURING + FULL, SPACE),
+        (HYDRA, ScriptError("ModuleNotFoundError", "train.py, line 3", "No module named 'nothing'")),
+        (
+            HYDRA.replace(DIRECT, DURING),
+            ScriptError("InstantiationException", "_instantiate2.py, line 13", HYDRA.splitlines()[-1].partition(": ")[2]),
+        ),
+        (FULL + IGNORED, SPACE),
+        (FULL + IGNORED + IGNORED, SPACE),
+        (FULL + NEVER_RETRIEVED, SPACE),
+        (FULL + LOGGING_ERROR, SPACE),
+        (FULL + THREAD, SPACE),
+        (THREAD, ScriptError("ConnectionResetError", "train.py, line 3", "[Errno 104] Connection reset by peer")),
+        (IGNORED + LOGGING_ERROR + NEVER_RETRIEVED, None),
+        (GROUP, ScriptError("OSError", "group.py, line 2", "[Errno 28] No space left on device")),
+        (GROUP.replace("[Errno 28] No space left on device", "y"), ScriptError("ValueError", "group.py, line 3", "x")),
+        (UNRAISED, ScriptError("OSError", "group.py, line 1", "[Errno 28] No space left on device")),
+        (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
+        (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
+        (BUS, ScriptError("RuntimeError", "dataloader.py, line 1133", BUS.splitlines()[3].partition(": ")[2])),
+        (BAR + NAME_ERROR, NAMED),
+        (BAR + IGNORED, None),
+        (FULL + BAR + IGNORED, SPACE),
+        (NAME_ERROR + f"{BAR}\n" * 20, NAMED),
+        (NAME_ERROR + "step 3\n" * 100, None),
+        (tagged(NAME_ERROR, "[rank1]: ") + "step 3\n" * 100, NAMED),
+        (NAME_ERROR + "    an indented line\n" * 100, NAMED),
+        (
+            NAME_ERROR + "step 3\n" * 100 + WRAPPER,
+            ScriptError("CalledProcessError", "wrap.py, line 3", WRAPPER[WRAPPER.index("Command") : -1]),
+        ),
+        (NAME_ERROR + CRASH, NAMED),
+    ],
+)
+def test_the_innermost_exception_that_was_not_handled_is_the_error(log, expected):
+    assert script_error(log.splitlines(), CODE) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (NAME_ERROR + WRAPPER, 1),
+        (NAME_ERROR + WRAPPER.replace("exit status 1", "exit status 2") + WRAPPER, 2),
+        (WRAPPER.replace("returned non-zero exit status 1", "died with <Signals.SIGKILL: 9>"), -9),
+        (tagged(ELASTIC, "[rank 0] "), -9),
+        (ELASTIC + "the end\n", -9),
+        (SPAWNED, None),
+        (
+            WRAPPER[: WRAPPER.index("subprocess.C")]
+            + "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV\n",
+            -11,
+        ),
+        (WRAPPER.replace("returned non-zero exit status 1", "ended"), None),
+        (WRAPPER + NAME_ERROR, None),
+        (WRAPPER + "step 3\n" * 100, None),
+        (NAME_ERROR, None),
+        ("", None),
+    ],
+)
+def test_a_program_that_starts_another_one_says_how_it_ended(log, code):
+    child = failed_child(log.splitlines())
+    assert (child.code if child else None) == code
+    if child and log.startswith(NAME_ERROR):
+        assert log.splitlines()[: child.line] == NAME_ERROR.splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):" * 3000,
+        '  File "/x.py", line 3, in f',
+        "  +-+---------------- 1 ----------------",
+        "╭" + "─" * 300_000 + " Traceback (most recent call last) ───╮",
+        "+-" * 100_000 + " 1 ---",
+        "│ " + "x:1" * 100_000,
+        "The above exception was the direct cause of the following exception:",
+        *('{}  File "/x.py", line 3, in f', "{}Traceback (most recent call last):", "{}ValueError: x"),
+    ],
+)
+def test_a_log_full_of_the_same_line_takes_no_long_time(line):
+    count = max(2, (1 << 18) // len(line))
+    lines = [line.format(f"[{number}] ") for number in range(count)]
+    started = time.process_time()
+    for log in (lines, [*lines, *NAME_ERROR.splitlines()], NAME_ERROR.splitlines() * 1000 + lines, BOX.splitlines()[:3] + lines):
+        script_error(log, CODE)
+        failed_child(log)
+        error_before_abort(log, CODE)
+    assert time.process_time() - started < 30

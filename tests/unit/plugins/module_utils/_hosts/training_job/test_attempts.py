@@ -295,6 +295,29 @@ def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job)
     ) in message
 
 
+@pytest.mark.parametrize(("error", "failures"), [("import nothing_like_it", 1), ("raise RuntimeError('CUDA driver version')", 2)])
+def test_a_spare_takes_the_place_of_the_host_that_alone_has_an_error(job, error, failures):
+    script = f"""
+        if "/units/rank1/" in open(f"/proc/{{os.getppid()}}/cmdline").read():
+            {error}
+        time.sleep(600 if attempt <= {failures} else 0)
+    """
+    running = job(trains(script), hosts=4, spares=1, min_hosts=3)
+    running.wait()
+    found = running.status()
+    assert [each["action"] for each in found["attempts"][:-1]] == ["restart"] * failures, found["attempts"]
+    assert found["state"] == "succeeded"
+    assert {process["host"] for process in found["processes"]} == {"worker1", "worker3", "worker4"}
+
+
+def test_the_error_of_a_program_that_the_script_runs_decides(job):
+    running = job("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import nothing_like_it'], check=True)\n")
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 1)
+    assert "ModuleNotFoundError" in found["attempts"][0]["cause"]
+
+
 def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     running = job("import nothing_like_it\n")
     running.wait()
@@ -1169,6 +1192,14 @@ Traceback (most recent call last):
     save()
 {}
 """
+PASSED_ON = """\
+Traceback (most recent call last):
+  File "/code/wrap.py", line 3, in <module>
+    subprocess.run([sys.executable, "child.py"], check=True)
+  File "/usr/lib/python3.11/subprocess.py", line 571, in run
+    raise CalledProcessError(retcode, process.args,
+subprocess.CalledProcessError: Command '['/usr/bin/python', 'child.py']' {}
+"""
 TORCHRUN = """\
 step 1
 E1121 22:10:40.1 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) local_rank: 0 (pid: 213)
@@ -1225,6 +1256,59 @@ Extension modules: torch._C (total: 1)
             ("script_error", "AcceleratorError at train.py, line 7", "AcceleratorError", None),
         ),
         ("torchrun", "no rendezvous\n", {"exit_code": 1}, ("exit_status", "exit status 1", "", 1)),
+        # What subprocess.run(check=True) prints after the output of the program that it has run.
+        (
+            "command",
+            TRACEBACK.format("KeyError: 'label'") + PASSED_ON.format("returned non-zero exit status 1."),
+            {"exit_code": 1},
+            ("script_error", "KeyError at train.py, line 7", "KeyError", 1),
+        ),
+        (
+            "command",
+            "usage: child.py [-h] --epochs E\nchild.py: error: unrecognized arguments: -e\n"
+            + PASSED_ON.format("returned non-zero exit status 2."),
+            {"exit_code": 1},
+            ("script_error", "wrong arguments", "usage", 1),
+        ),
+        ("command", PASSED_ON.format("died with <Signals.SIGSEGV: 11>."), {"exit_code": 1}, ("signal", "signal SIGSEGV", "SIGSEGV", 1)),
+        ("command", PASSED_ON.format("returned non-zero exit status 247."), {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", 1)),
+        (
+            "command",
+            PASSED_ON.format("returned non-zero exit status 1."),
+            {"exit_code": 1},
+            ("script_error", "CalledProcessError at wrap.py, line 3", "CalledProcessError", 1),
+        ),
+        ("command", TORCHRUN.replace("E1121", " ERROR"), {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", 1)),
+        # sys.exit(-n), with the return code of another process.
+        *(
+            ("command", "", {"exit_code": 256 - number}, ("signal", f"signal {name}", name, 256 - number))
+            for number, name in ((9, "SIGKILL"), (11, "SIGSEGV"), (6, "SIGABRT"), (15, "SIGTERM"))
+        ),
+        *(("command", "", {"exit_code": code}, ("exit_status", f"exit status {code}", "", code)) for code in (255, 254, 253, 243)),
+        # What names the cause.
+        (
+            "command",
+            TRACEBACK.format(
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
+            ),
+            {"exit_code": 1},
+            ("gpu_memory", "OutOfMemoryError at train.py, line 7", "OutOfMemoryError", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format("RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+            {"exit_code": 1},
+            ("hardware", "RuntimeError at train.py, line 7", "RuntimeError", 1),
+        ),
+        (
+            "command",
+            "terminate called after throwing an instance of 'c10::Error'\n"
+            "  what():  CUDA error: uncorrectable NVLink error detected during the execution\nFatal Python error: Aborted\n\n"
+            'Current thread 0x00007f02 (most recent call first):\n  File "/code/train.py", line 9 in <module>\n\n',
+            {"signal": "SIGABRT"},
+            ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None),
+        ),
+        ("command", TRACEBACK.format("KeyError: 'label'") + "step 3\n" * 100, {"exit_code": 7}, ("exit_status", "exit status 7", "", 7)),
     ],
 )
 def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, record, expected):

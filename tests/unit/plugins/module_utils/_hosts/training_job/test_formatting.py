@@ -170,6 +170,7 @@ LOGS = "/efs/jobs/digits/logs"
         ("ended with exit status 3", {}, ("Search the script for calls such as sys.exit", NEXT[1])),
         ("ended with exit status 3", {"script": "/src/train.py"}, ("Search train.py for calls such as sys.exit", NEXT[1])),
         ("was killed by signal SIGKILL", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        ("ended with exit status 247", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         ("ended with exit status 137", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         (
             f"was killed by signal SIGKILL ({recovery.NOT_BY_OOM_KILLER})",
@@ -204,13 +205,17 @@ def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
     assert first == f"job digits stopped: rank 1 on w2 {how}.{place}"
     assert len(rest) == len(steps)
     assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
-    assert ("journalctl" in rest[0]) == ("137" in how or "SIGKILL" in how or "SIGTERM" in how)
+    assert ("journalctl" in rest[0]) == ("137" in how or "247" in how or "SIGKILL" in how or "SIGTERM" in how)
 
 
-@pytest.mark.parametrize("tag", ["", "[rank1]: "])
+@pytest.mark.parametrize("tag", ["", "[rank1]: ", None])
 def test_a_missing_module_is_installed_or_added_to_the_code(tag):
     lines = ["Traceback (most recent call last):", f"{tag}ModuleNotFoundError: No module named 'transformerz'"]
-    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines}
+    cause = {}
+    if tag is None:
+        lines = [lines[0], "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1."]
+        cause = {"cause": {"kind": "script_error", "name": "ModuleNotFoundError", "message": "No module named 'transformerz'"}}
+    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines, **cause}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
     assert rest[2].startswith(

@@ -57,6 +57,13 @@ def test_the_users_environment_wins(tmp_path):
     }
 
 
+@pytest.mark.parametrize(("own", "value"), [({}, "1"), ({"HYDRA_FULL_ERROR": "0"}, "0")])
+def test_hydra_shows_the_traceback_of_a_script(tmp_path, own, value):
+    params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
+    found = specs.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {}), {})
+    assert found["HYDRA_FULL_ERROR"] == value
+
+
 def recorder(tmp_path, **own):
     params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
     found = specs.environment(params, records.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})

@@ -1,0 +1,63 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finds out what the message of an exception says about the cause of a failure. This code runs on hosts."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+
+# Parts of the exception messages that the operating system, Gloo, NCCL (ncclRemoteError) and torch's TCPStore produce if the other end of a
+# connection has ended.
+CONNECTION_CLOSED = (
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection closed by peer",
+    "remote process exited",
+    "Connection was likely closed",
+)
+
+# Parts of messages, in lower case, and the kind of the cause that they name. The first that applies counts.
+MESSAGES = (
+    # The messages of the system about a full disk, a disk quota and a read-only disk, that of torch's data loader about /dev/shm, and those
+    # of torch.save(), which do not contain the system's message (caffe2/serialize/inline_container.cc).
+    (
+        recovery.DISK_FULL,
+        (
+            "no space left on device",
+            "disk quota exceeded",
+            "read-only file system",
+            "out of shared memory",
+            "basic_ios::clear: iostream error",
+            ". unexpected pos ",
+        ),
+    ),
+    # CUDA, torch, NCCL and XLA; TensorFlow. Messages about the memory of the host have other words.
+    (recovery.GPU_MEMORY, ("out of memory", "oom when allocating tensor")),
+    # The texts of CUDA's errors 46, 214, 220, 721, 802, 803 and 999 (cudaGetErrorString), and the words of NVIDIA's driver.
+    (
+        recovery.HARDWARE,
+        (
+            "device(s) is/are busy or unavailable",
+            "uncorrectable ecc error",
+            "uncorrectable nvlink error",
+            "over nvlink or a hardware error",
+            "system not yet initialized",
+            "unsupported display driver / cuda driver combination",
+            "cuda error: unknown error",
+            "fallen off the bus",
+            "gpu is lost",
+        ),
+    ),
+)
+
+
+def kind(message: str) -> str:
+    """Return the kind of the cause that the message of an exception names, or an empty string if the message names none."""
+    text = message.lower()
+    return next((found for found, words in MESSAGES if any(each in text for each in words)), "")
+
+
+def is_connection_closed(message: str) -> bool:
+    """Return whether an exception says that its connection to another process was closed."""
+    return any(words in message for words in CONNECTION_CLOSED)
