@@ -118,6 +118,11 @@ jobs:
         checkpoint directory.
       returned: success
       type: str
+    quiet:
+      description: Number of seconds since the last output, reported step, or change in the checkpoint directory. C(0) if this
+        is less than 600. Lines in which the job says that it waits do not count as output.
+      returned: when the job is not over
+      type: float
     has_checkpoint:
       description: Whether the checkpoint directory contains a complete checkpoint.
       returned: when a job specified with O(name) did not succeed, and its checkpoint directory is a path

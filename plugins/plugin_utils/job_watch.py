@@ -130,6 +130,7 @@ class JobWatch:
         # The last heartbeat of each process, and when this controller saw it for the first time.
         self._heard: dict[str, tuple[float, float]] = {}
         self._silent: set[str] = set()
+        self._is_quiet = False
         self._waiting = ""
         self._problems: set[str] = set()
 
@@ -207,6 +208,7 @@ class JobWatch:
         if progress:
             show(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
         self._show_silence(found)
+        self._show_quiet(found)
         return found
 
     def _correct_state(self, found: JobStatus) -> None:
@@ -293,6 +295,14 @@ class JobWatch:
             # The first line about a host is not a progress line, because a long playbook run shows few progress lines.
             show(clean_line(line) if silent.keys() - self._silent else ProgressLine(clean_line(line)))
         self._silent = set(silent)
+
+    def _show_quiet(self, found: JobStatus) -> None:
+        """Show for how long the job has shown no activity. Only the first line about this is not a progress line."""
+        seconds = found.get("quiet") or 0.0
+        if seconds:
+            line = f"{found['name']}: {formatting.silence(seconds)}. To restart a job that hangs, set training_job_hang_timeout."
+            show(ProgressLine(line) if self._is_quiet else line)
+        self._is_quiet = bool(seconds)
 
     def _settle(self, found: JobStatus) -> JobStatus:
         """Poll a failed job once more, because the record of an earlier failure may be written slightly later."""

@@ -450,6 +450,7 @@ class JobStatus(_JobStatus, total=False):
     """The current status of a job, as returned by the `training_job_info` module."""
 
     over: bool
+    quiet: float
     checkpoint_directory: str
     has_checkpoint: bool
     resume: str | None

@@ -95,6 +95,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def silence(seconds: float) -> str:
+    """Return a phrase about a running job that has shown no activity for a while."""
+    return f"no output, step or checkpoint for {duration(seconds)}"
+
+
 def moment(seconds: float | None) -> str:
     """Return a point in time as text (UTC), or `-` for None."""
     return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
@@ -122,6 +127,8 @@ def job_line(found: JobStatus, now: float) -> str:
     head = "{} {}{}".format(found["name"], found["state"], _when(found, now))
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
+    if found.get("quiet"):
+        head += f", {silence(found['quiet'])}"
     hosts, spares = len({process["host"] for process in participants(processes)}), len(standby_hosts(processes))
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
     if size and spares:

@@ -12,7 +12,7 @@ import time
 from typing import Any, Callable, cast
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import quiet, read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import shorten
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
@@ -64,6 +64,8 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
     complete(cast("list[JobStatus]", jobs))
     for job in jobs:
         job["over"] = is_over(cast(JobStatus, job)["state"])
+        if not job["over"]:
+            job["quiet"] = quiet(cast(JobStatus, job), time.time())
         job["lines"] = job.get("lines") or [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 

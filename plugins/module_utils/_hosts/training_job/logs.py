@@ -15,6 +15,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 
+# A line in which a program says that it waits, for example for a lock or for other ranks. Programs repeat such lines while they hang.
+WAITING = re.compile(r"\bwaiting\b", re.IGNORECASE)
+# Maximum number of bytes of new lines that can all be such lines.
+WAITING_LIMIT = 1 << 12
+
 
 class LogPart(NamedTuple):
     """Lines of a log. The next lines begin at byte `offset`. `left_out` is the number of bytes that were skipped before these lines."""
@@ -74,6 +79,19 @@ def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:
     before_tag = re.compile("(?={})".format(r"\d+".join(map(re.escape, tag.split("{}")))))
     parts = [part for line in lines for part in before_tag.split(line)]
     return [part for part in parts if part.startswith(tag.format(rank))]
+
+
+def only_waits(path: str, offset: int, size: int) -> bool:
+    """Return whether the program only says that it waits in the lines of a log from byte `offset` to byte `size`."""
+    if not offset < size <= offset + WAITING_LIMIT:
+        return False
+    try:
+        with open_regular(path) as file:
+            file.seek(offset)
+            lines = [line for line in clean(file.read(size - offset).decode("utf-8", "replace")).splitlines() if line.strip()]
+    except OSError:
+        return False
+    return bool(lines) and all(map(WAITING.search, lines))
 
 
 def tail(path: str, limit: int) -> list[str]:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, logs, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
     AttemptStatus,
@@ -30,6 +31,8 @@ ATTEMPTS_SHOWN = 50
 # Maximum number of bytes to read from the end of a log. If ranks share a log, the lines of the rank that failed first may be far from the
 # end of the log.
 TAIL_SIZE = 1 << 18
+# The number of seconds without any sign of activity from which on the status of a running job shows this time.
+QUIET = 600.0
 
 
 def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None, attempt: int | None = None) -> JobStatus:
@@ -83,6 +86,20 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if first:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
+
+
+def quiet(found: JobStatus, now: float) -> float:
+    """Return for how many seconds a running job has shown no output, reported step or checkpoint, or 0 if there was a sign recently."""
+    if found["state"] != states.RUNNING:
+        return 0.0
+    signs = [process.get("active", process["started"]) for process in found["processes"]]
+    with contextlib.suppress(OSError):
+        signs.append(os.stat(Paths(found["directory"]).progress, follow_symlinks=False).st_mtime)
+    place = found["checkpoint_directory"]
+    if now - max(signs, default=now) >= QUIET and os.path.isabs(place):
+        signs.append(checkpoint_files.newest_change(place))  # takes time, so it is read only if it matters
+    seconds = now - max(signs, default=now)
+    return seconds if seconds >= QUIET else 0.0
 
 
 def _read_attempt(

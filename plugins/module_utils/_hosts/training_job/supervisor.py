@@ -31,6 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     attempts,
     checkpoint_files,
     host_health,
+    logs,
     notices,
     progress,
     remote,
@@ -293,10 +294,14 @@ class Watch:
         return self._judge({"state": LOST, "failure": {**first_record(missing), "state": LOST}}, processes)
 
     def _note_output(self) -> None:
-        """Update the time of the last output in the record. Stacks do not count as output. The next heartbeat writes the record."""
-        size = _size(self._paths.log(self.record["name"])) if self._detects_hangs and not self._stacks_asked else self._log_size
-        if size != self._log_size:
-            self._log_size = size
+        """Update the time of the last output in the record. The next heartbeat writes the record.
+
+        Stacks do not count as output, and neither do lines that say that the program waits.
+        """
+        path, before = self._paths.log(self.record["name"]), self._log_size
+        if not self._stacks_asked:
+            self._log_size = _size(path)
+        if self._log_size != before and not logs.only_waits(path, before, self._log_size):
             with self._lock:
                 self.record["active"] = time.time()
 

@@ -16,7 +16,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     logs,
     progress,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import quiet, read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import QUEUED, is_over
@@ -86,6 +86,8 @@ def _describe(result: JobStatus) -> None:
     place = result.get("checkpoint_directory", "")
     if "failure" in result and os.path.isabs(place):
         result["has_checkpoint"] = checkpoint_files.has_complete(place)
+    if not result["over"]:
+        result["quiet"] = quiet(result, time.time())
     result["lines"] = [formatting.job_line(result, time.time()), *formatting.tables(result)]
 
 

@@ -197,6 +197,17 @@ def test_a_host_without_a_heartbeat_is_named_while_its_time_runs(action, shown, 
     ]
 
 
+def test_a_job_without_activity_says_so(action, shown):
+    looks = [answer(quiet=0.0), answer(quiet=700.0), answer(quiet=710.0), answer("succeeded")]
+    action._execute_module = MagicMock(side_effect=looks)
+    assert not action.run(task_vars={}).get("failed")
+    lines = [line for line in shown if "no output" in line]
+    assert lines == [
+        f"digits: no output, step or checkpoint for 11 min {seconds} s. To restart a job that hangs, set training_job_hang_timeout."
+        for seconds in (40, 50)
+    ]
+
+
 GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
 
 

@@ -1113,6 +1113,18 @@ def test_a_silent_job_is_a_hang_that_ends_a_job_without_restarts(job):
     assert sorted(os.listdir(running.paths.stacks)) == ["rank0.txt", "rank1.txt"]
 
 
+def test_a_job_that_only_says_that_it_waits_hangs(job):
+    """The lock is left over from a process that was killed. huggingface_hub prints this line every 10 s."""
+    script = """
+        for turn in range(1200):
+            print(f"Still waiting to acquire lock on /home/.locks/x.lock (elapsed: {turn / 2} seconds)", flush=True)
+            time.sleep(0.5)
+    """
+    running = job(trains(script), hosts=1, hang_timeout=3, restarts=0)
+    running.wait()
+    assert "made no progress for " in formatting.failure_message(running.status(), "run {}".format)
+
+
 def test_a_job_that_shows_activity_does_not_hang(job):
     script = """
         for turn in range(8):

@@ -58,6 +58,11 @@ def running(**changes):
             running(metrics={"step": 2, "steps": 9}),
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, torchrun train.py, step 2/9",
         ),
+        (
+            running(quiet=4000.0),
+            f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), no output, step or checkpoint for 1 h 6 min, "
+            "2 processes on 2 hosts, torchrun train.py",
+        ),
         (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
         (
             job(state="queued", processes=[], queue={**ENTRY, "reason": "Resources", "before": 2}),

@@ -53,3 +53,27 @@ def test_each_line_of_a_log_tells_its_process():
         "rank 10 | ... 9 bytes omitted; the full log is in /l/rank10.log",
         "rank 10 | b",
     ]
+
+
+LOCK = "Still waiting to acquire lock on /x.lock (elapsed: 10.0 seconds)\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (LOCK, True),
+        (LOCK * 3 + "\r\n", True),
+        ("[rank1]: Waiting in store based barrier to initialize process group for rank: 1\n", True),
+        (LOCK + "step 3\n", False),
+        ("step 3\n", False),
+        ("awaiting\n", False),
+        ("\n", False),
+        ("", False),
+        (LOCK * 100, False),
+    ],
+)
+def test_lines_that_say_that_the_program_waits_are_no_activity(tmp_path, new, expected):
+    path = tmp_path / "rank0.log"
+    path.write_text("step 2\n" + new)
+    assert logs.only_waits(str(path), 7, path.stat().st_size) is expected
+    assert not logs.only_waits(str(tmp_path / "none"), 7, 9)

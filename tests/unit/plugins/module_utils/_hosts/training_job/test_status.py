@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths, write_json
@@ -165,3 +167,35 @@ def test_a_job_in_a_queue_has_its_entry(tmp_path, entry, state):
     found = status.read_status(paths, 60)
     assert (found["state"], found["queue"], found["attempts"][0]["state"]) == (state, written, state)
     assert "failure" not in found
+
+
+@pytest.mark.parametrize(
+    ("signs", "state", "seconds"),
+    [
+        ({}, "running", 3600),
+        ({"output": 1000}, "running", 2600),
+        ({"output": 1000, "step": 2000}, "running", 1600),
+        ({"output": 1000, "step": 2000, "checkpoint": 2500}, "running", 1100),
+        ({"output": 3001}, "running", 0),
+        ({"step": 3001}, "running", 0),
+        ({"checkpoint": 3001}, "running", 0),
+        ({}, "pending", 0),
+    ],
+)
+def test_a_running_job_says_for_how_long_it_has_shown_no_activity(tmp_path, signs, state, seconds):
+    """The job starts at second 0, and the status is read at second 3600."""
+    paths = Paths(str(tmp_path))
+    os.makedirs(paths.checkpoints)
+    (tmp_path / "checkpoints" / "7.pt").touch()
+    for each, when in (
+        (os.path.join(paths.checkpoints, "7.pt"), signs.get("checkpoint", 0)),
+        (paths.checkpoints, 0),
+        (paths.progress, signs.get("step")),
+    ):
+        if when is not None:
+            open(each, "a").close() if each == paths.progress else None
+            os.utime(each, (when, when))
+    processes = [{"started": 0.0}, {"started": 0.0, **({"active": float(signs["output"])} if "output" in signs else {})}]
+    found = {"state": state, "processes": processes, "directory": paths.directory, "checkpoint_directory": paths.checkpoints}
+    assert status.quiet(found, 3600.0) == seconds
+    assert status.quiet({**found, "processes": [], "checkpoint_directory": "s3://x/y"}, 3600.0) in (0, 3600 - signs.get("step", 3600))

@@ -138,6 +138,7 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
 def test_progress_is_collected_until_the_job_ends_or_a_new_attempt_begins(tmp_path, monkeypatch, hold, happens, seconds, steps):
     clock = SimpleNamespace(now=100.0)
     state = {"state": "running", "attempt": 1, "processes": [], "command": [], "lines": []}
+    state.update(directory="/efs/jobs/digits", checkpoint_directory="")
 
     def status(*_arguments, **_options):
         with (tmp_path / "progress.jsonl").open("a") as file:
