@@ -21,7 +21,9 @@ ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*)|:)?")
 # The boxes in which the package rich writes tracebacks, with and without Unicode.
 BOX = re.compile(r"(?P<prefix>.{0,200}?)(?:╭─|\+--)")
 BOX_LINES = ("│", "|", "╰", "+")
-BOX_FRAME = re.compile(r"[│|] (?P<path>[^\s:]{1,4096}):(?P<line>\d{1,9}) in ")
+BOX_FRAME = re.compile(r"(?P<path>[^\s:]{1,4096}):(?P<line>\d{1,9}) in\b")
+# A progress bar, which another process may write between the lines of a traceback.
+PROGRESS_BAR = re.compile(r"\d%\|")
 # The line above an exception in an exception group. Its traceback, if it has one, follows.
 MEMBER = re.compile(r"(?P<prefix>.{0,200}?)(?P<first>\+-)?\+-{16} \d{1,9} -{16}$")
 
@@ -46,6 +48,8 @@ CHILD_LINES = 1000
 
 # An exception counts as handled if more than this number of lines that are no part of a traceback follow.
 LINES_AFTER = 50
+# Maximum length of a path that a box folds.
+PATH_LIMIT = 1000
 # Maximum number of lines in a message of which one may name the cause, and of processes that write their tracebacks at the same time.
 MESSAGE_LINES, WRITERS = 8, 32
 # Number of innermost stack frames of an exception group that also count for exceptions in the group that have never been raised.
@@ -101,6 +105,8 @@ class _Traceback:
         self.kind, self.message = "", ""
         self.is_boxed = self.is_member = self.is_direct = self.is_harmless = self.is_of_thread = False
         self.previous: _Traceback | None = None
+        # In a box: its width, and the beginning of a path that does not fit into a line.
+        self.width, self.folded = 0, ""
 
     def says_cause(self) -> bool:
         """Return whether the message names a cause, such as a full disk or a lost connection."""
@@ -162,7 +168,8 @@ class _Reader:
     def _begin(self, index: int, line: str) -> None:
         box = BOX.match(line)
         if box:
-            self._start(box["prefix"], index).is_boxed = True
+            new = self._start(box["prefix"], index)
+            new.is_boxed, new.width = True, len(line.rstrip()) - len(new.prefix)
             return
         prefix = line[: line.rindex(HEAD)]
         if prefix.endswith("+ Exception Group "):
@@ -214,11 +221,18 @@ class _Reader:
         current, text = self._open[prefix], line[len(prefix) :]
         if current.is_boxed and text.startswith(BOX_LINES):
             self.inside.add(index)
-            frame = BOX_FRAME.match(text)
-            if frame:
-                current.frames.append((frame["path"], frame["line"]))
-        elif text and not text[0].isspace() and (current.frames or current.is_member):
+            self._box_line(current, text[1:-1].strip())
+        elif text and not PROGRESS_BAR.search(text) and not text[0].isspace() and (current.frames or current.is_member):
             self._close(index, current, ERROR.fullmatch(text))
+
+    def _box_line(self, current: _Traceback, text: str) -> None:
+        whole = current.folded + text
+        frame = BOX_FRAME.match(whole)
+        is_folded = whole.startswith("/") and not frame and " " not in whole and len(whole) <= PATH_LIMIT
+        current.folded = whole if is_folded else ""
+        if frame:
+            current.frames.append((frame["path"], frame["line"]))
+            self._last = current
 
     def _close(self, index: int, current: _Traceback, error: re.Match[str] | None) -> None:
         del self._open[current.prefix]
@@ -226,10 +240,21 @@ class _Reader:
             return
         self.inside.add(index)
         current.last, current.kind, current.message = index, error["kind"].rpartition(".")[2], error["message"] or ""
+        if current.is_boxed:
+            current.message = self._unbroken(current)
         if not error_messages.kind(current.message):
             current.message = next(filter(error_messages.kind, self._message(current)), current.message)
         self._closed[current.prefix] = current
         self.found.append(current)
+
+    def _unbroken(self, current: _Traceback) -> str:
+        """Return the message below a box, without the line breaks that only keep the text within the width of the box."""
+        message, before = current.message, self.lines[current.last][len(current.prefix) :]
+        for text in self._message(current):
+            if len(before) + len(text.partition(" ")[0]) < current.width:
+                break
+            message, before = f"{message} {text}".strip(), text
+        return message
 
     def _message(self, current: _Traceback) -> Iterator[str]:
         """Yield the other lines of an exception's message."""

@@ -48,7 +48,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 # Causes after which the same command continues a job.
-CONTINUABLE = (recovery.HOST_SHUT_DOWN, recovery.DISK_FULL, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
+CONTINUABLE = (recovery.HOST_SHUT_DOWN, recovery.DISK_FULL, recovery.HARDWARE, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
 
 # The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}

@@ -512,9 +512,7 @@ class Supervisor:
             if not verdict or not verdict.get("restartable"):
                 return None
             if not attempts.end_descendants():
-                sys.stderr.write(
-                    "processes of the job start new processes faster than they can be killed, so this host cannot take part in a restart\n"
-                )
+                sys.stderr.write("processes of the job did not end after SIGKILL, so this host cannot take part in a restart\n")
                 self.watch.write(available=False)
                 return None
             ready = time.time()

@@ -311,6 +311,18 @@ BOX = """\
 ╰──────────────────────────────────────────────────────────────────────────────╯
 NameError: name 'undefined' is not defined
 """
+# rich folds long paths, and breaks long messages between words.
+FOLDED = """\
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /efs/jobs/digits/code/src/training_of_a_language_model/package_with_a_long_n │
+│ ame/trainer.py:2 in train                                                    │
+│                                                                              │
+│ ❱ 2 │   save()                                                               │
+╰──────────────────────────────────────────────────────────────────────────────╯
+OSError: the state of the optimizer was not written: [Errno 28] No space left on
+device: '/fsx/checkpoints/7.pt'
+wandb: synced
+"""
 ASCII_BOX = "\n".join(line.translate(str.maketrans("╭╮╰╯│─❱", "++++|-❱")).replace("❱", ">") for line in BOX.splitlines()) + "\n"
 LOST = """\
 Traceback (most recent call last):
@@ -458,6 +470,15 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (BOX, ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
         (ASCII_BOX, ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
         (tagged(BOX, "[rank 3] "), ScriptError("NameError", "model/net.py, line 42", "name 'undefined' is not defined")),
+        (
+            FOLDED,
+            ScriptError(
+                "OSError",
+                "src/training_of_a_language_model/package_with_a_long_name/trainer.py, line 2",
+                "the state of the optimizer was not written: [Errno 28] No space left on device: '/fsx/checkpoints/7.pt'",
+            ),
+        ),
+        (NAME_ERROR.replace("    print", f"{BAR.strip()}\nEpoch 3:{BAR}\n    print"), NAMED),
         (NAME_ERROR + BOX.replace("NameError: name 'undefined' is not defined", "CalledProcessError: Command '[]' returned"), NAMED),
         (LOST + DIRECT + LAST, ScriptError("ConnectionResetError", "train.py, line 3", "[Errno 104] Connection reset by peer")),
         (FULL + DURING + LAST, SPACE),
@@ -538,6 +559,7 @@ def test_a_program_that_starts_another_one_says_how_it_ended(log, code):
         "╭" + "─" * 300_000 + " Traceback (most recent call last) ───╮",
         "+-" * 100_000 + " 1 ---",
         "│ " + "x:1" * 100_000,
+        "│ /aaaa │",
         "The above exception was the direct cause of the following exception:",
         *('{}  File "/x.py", line 3, in f', "{}Traceback (most recent call last):", "{}ValueError: x"),
     ],

@@ -297,6 +297,8 @@ def test_a_job_is_continued_only_from_a_checkpoint(known, line):
         ({"state": "failed", "cause": {"kind": "disk_full"}}, True),
         ({"state": "failed", "cause": {"kind": "script_error", "storage": [{"directory": "/ck", "problem": "space"}]}}, True),
         ({"state": "failed", "cause": {"kind": "time_limit"}}, True),
+        ({"state": "failed", "cause": {"kind": "hardware"}}, True),
+        ({"state": "failed", "cause": {"kind": "gpu_memory"}}, False),
         ({"state": "stopped"}, True),
         ({"state": "failed", "cause": {"kind": "out_of_memory"}}, False),
     ],

@@ -1,0 +1,53 @@
+"""Tests of what the messages of exceptions say about the cause of a failure."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("[Errno 28] No space left on device: '/fsx/7.pt'", recovery.DISK_FULL),
+        ("[Errno 122] Disk quota exceeded", recovery.DISK_FULL),
+        ("[Errno 30] Read-only file system", recovery.DISK_FULL),
+        ("basic_ios::clear: iostream error", recovery.DISK_FULL),
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 8576 vs 8468", recovery.DISK_FULL),
+        (
+            "DataLoader worker (pid 7579) is killed by signal: Bus error. It is possible that the workers are out of shared "
+            "memory. Please try to raise your shared memory limit.",
+            recovery.DISK_FULL,
+        ),
+        ("CUDA out of memory. Tried to allocate 8.13 GiB (GPU 0; 10.76 GiB total capacity)", recovery.GPU_MEMORY),
+        ("CUDA error: out of memory", recovery.GPU_MEMORY),
+        ("Cuda failure 2 'out of memory'", recovery.GPU_MEMORY),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.", recovery.GPU_MEMORY),
+        ("OOM when allocating tensor with shape[64,512] and type float on GPU:0", recovery.GPU_MEMORY),
+        ("cuda runtime error (39) : uncorrectable ECC error encountered at THCCachingHostAllocator.cpp:265", recovery.HARDWARE),
+        ("CUDA error: uncorrectable NVLink error detected during the execution", recovery.HARDWARE),
+        ("CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error", recovery.HARDWARE),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", recovery.HARDWARE),
+        ("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized", recovery.HARDWARE),
+        ("Error 803: system has unsupported display driver / cuda driver combination", recovery.HARDWARE),
+        ("CUDA error: unknown error", recovery.HARDWARE),
+        ("GPU has fallen off the bus", recovery.HARDWARE),
+        ("Unable to determine the device handle for GPU 0000:64:00.0: GPU is lost.", recovery.HARDWARE),
+        ("CUDA error: device-side assert triggered", ""),
+        ("CUDA error: an illegal memory access was encountered", ""),
+        ("CUDA error: unspecified launch failure", ""),
+        ("DataLoader worker (pid 7579) is killed by signal: Segmentation fault.", ""),
+        ("[Errno 12] Cannot allocate memory", ""),
+        ("Connection reset by peer", ""),
+        ("", ""),
+    ],
+)
+def test_a_message_can_name_the_cause(message, kind):
+    assert error_messages.kind(message) == kind
+
+
+@pytest.mark.parametrize(
+    ("message", "closed"), [("[Errno 104] Connection reset by peer", True), ("[Errno 110] Connection timed out", False)]
+)
+def test_a_message_can_say_that_a_connection_was_closed(message, closed):
+    assert error_messages.is_connection_closed(message) is closed
