@@ -14,8 +14,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import e
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 HEAD = "Traceback (most recent call last)"
-# A stack frame of an exception, unlike one of faulthandler. A launcher may write a prefix before each line.
-FRAME = re.compile(r'(?P<prefix>.{0,200}?)  File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})(?!\d| in )')
+# A stack frame of an exception, unlike one of faulthandler. A launcher may write a prefix before each line. loguru marks one frame.
+FRAME = re.compile(r'(?P<prefix>.{0,200}?)(?:  |> )File "(?P<path>[^"]{1,4096})", line (?P<line>\d{1,9})(?!\d| in )')
 ERROR = re.compile(r"(?P<kind>[A-Za-z_][\w.]{0,200})(?:: (?P<message>.*)|:)?")
 
 # The boxes in which the package rich writes tracebacks, with and without Unicode.
@@ -103,7 +103,7 @@ class _Traceback:
         self.prefix, self.first, self.last = prefix, first, first
         self.frames: list[tuple[str, str]] = []
         self.kind, self.message = "", ""
-        self.is_boxed = self.is_member = self.is_direct = self.is_harmless = self.is_of_thread = False
+        self.has_head = self.is_boxed = self.is_member = self.is_direct = self.is_harmless = self.is_of_thread = False
         self.previous: _Traceback | None = None
         # In a box: its width, and the beginning of a path that does not fit into a line.
         self.width, self.folded = 0, ""
@@ -148,7 +148,7 @@ class _Reader:
 
     def left_open(self) -> bool:
         """Return whether the log ends within a traceback."""
-        return self._last in self._open.values()
+        return self._last is not None and self._last.has_head and self._last in self._open.values()
 
     def _start(self, prefix: str, index: int) -> _Traceback:
         new = _Traceback(prefix, index)
@@ -161,6 +161,7 @@ class _Reader:
         self._open.pop(prefix, None)
         if len(self._open) == WRITERS:
             del self._open[next(iter(self._open))]
+        new.has_head = HEAD in self.lines[index]
         self._open[prefix] = new
         self.inside.add(index)
         return new

@@ -453,6 +453,32 @@ Traceback (most recent call last):
     for batch in loader:
 RuntimeError: DataLoader worker (pid(s) 7579) exited unexpectedly
 """
+LOGURU = """\
+2026-11-26 10:00:00.123 | ERROR    | __main__:<module>:10 - An error has been caught in function '<module>', process 'MainProcess' (1):
+Traceback (most recent call last):
+
+  File "/efs/jobs/digits/code/train.py", line 10, in <module>
+    main()
+    └ <function main at 0x7f0000000000>
+
+> File "/efs/jobs/digits/code/train.py", line 5, in main
+    1 / 0
+
+ZeroDivisionError: division by zero
+"""
+GRAPH = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 30, in <module>
+    model.fit(data)
+tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node 'gradient_tape/model/dense/MatMul' defined at (most recent call last):
+    File "/efs/jobs/digits/code/train.py", line 30, in <module>
+      model.fit(data)
+Node: 'gradient_tape/model/dense/MatMul'
+Matrix size-incompatible
+\t [[{{node gradient_tape/model/dense/MatMul}}]] [Op:__inference_train_function_1]
+"""
 SPAWNED = "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV\n"
 NAMED = ScriptError("NameError", "child.py, line 1", "name 'undefined_name' is not defined")
 SPACE = ScriptError("OSError", "train.py, line 10", "[Errno 28] No space left on device")
@@ -503,6 +529,8 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (UNRAISED, ScriptError("OSError", "group.py, line 1", "[Errno 28] No space left on device")),
         (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
         (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
+        (LOGURU, ScriptError("ZeroDivisionError", "train.py, line 5", "division by zero")),
+        (GRAPH, ScriptError("InvalidArgumentError", "train.py, line 30", "Graph execution error:")),
         (BUS, ScriptError("RuntimeError", "dataloader.py, line 1133", BUS.splitlines()[3].partition(": ")[2])),
         (BAR + NAME_ERROR, NAMED),
         (BAR + IGNORED, None),
