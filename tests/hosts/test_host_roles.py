@@ -121,7 +121,7 @@ def test_older_entries_are_replaced_and_the_old_file_is_kept(cluster: Project, r
     assert f"{path}: older entries are replaced: {older}. The old file is {path}." in said
     assert host.ssh(f"sudo cat {path}").stdout.count(older) == 0
     assert host.ssh(f"sudo cat {path}.*").stdout.count(older) == 1
-    assert host.ssh(f"getent hosts {cluster.name(1)}").stdout.split()[0] == host.private_ip
+    assert host.ssh(f"getent ahostsv4 {cluster.name(1)}").stdout.split()[0] == host.private_ip
     host.ssh(f"sudo rm {path}.*@*")
     assert set(changes(cluster.play(role)).values()) == {0}
 
