@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import first_boot
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
 from gpu_tools import driver, program, smi
@@ -27,7 +28,7 @@ ROLES = ("ssh_trust", "shared_storage", "worker_metadata")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("roles")
-    config = boot.cloud_config([EFS], "ubuntu")
+    config = first_boot.cloud_config(boot.cloud_config([EFS], "ubuntu"))
     with bare_hosts(folder, count=3, user_data=b"#cloud-config\n" + json.dumps(config).encode()) as (runtime, hosts):
         yield Project(folder, runtime, hosts)
 
@@ -57,6 +58,25 @@ def test_boot_mounts_by_itself_once_there_is_a_mount_target(project: Project) ->
     host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
     assert host.ssh("cat /etc/fstab").stdout.splitlines()[-1] == EFS.preferred.entry, "these hosts have the client for TLS"
     assert host.ssh("systemctl is-system-running --wait", check=False).stdout.strip() == "running"
+
+
+def test_a_host_from_the_image_of_a_node_forgets_the_node(project: Project) -> None:
+    """The host runs the commands of its first boot again, with files of a former node."""
+    host, former = project.hosts[2], " ".join(first_boot.FORMER)
+    project.runtime.export(FILE_SYSTEM, [SOURCE.split(":", maxsplit=1)[0]])
+    old = "fs-0aaaaaaaaaaaaaaaa:/ /efs/ nfs4 nosuid,nodev,_netdev,nofail 0 0"
+    host.ssh(
+        f"sudo mkdir -p /etc/ssh/deeplearning /opt/deeplearning && sudo touch {former}"
+        " && sudo rm -f /var/lib/cloud/instance/sem/bootper.deeplearning-former-node*"
+        " && sudo cloud-init single --name bootcmd --frequency always"
+    )
+    assert host.ssh(f"ls -d {former}", check=False).stdout == ""
+    host.ssh(f"sudo sed -i '/ \\/efs /d' /etc/fstab && echo {shlex.quote(old)} | sudo tee -a /etc/fstab")
+    host.ssh("sudo systemctl restart deeplearning-shared-storage")
+    assert host.ssh("grep efs /etc/fstab").stdout.splitlines() == [EFS.preferred.entry]
+    assert old in host.ssh("cat /etc/fstab.before-deeplearning").stdout.splitlines()
+    host.ssh("mountpoint -q /efs && touch /efs/by-worker3")
+    assert '"linux-image"' in host.ssh("apt-config dump Unattended-Upgrade::Package-Blacklist").stdout
 
 
 def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Project) -> None:
