@@ -445,7 +445,7 @@ def _suspicion(situation: Situation) -> str:
     """Return why the host of the last failure is suspect."""
     host = situation.cause.host
     if is_certain(situation.cause):
-        return f"The other hosts do not have this error, so the job continues without {host}."
+        return f"Only {host} had this error, so the job continues without this host."
     return f"Attempts {_numbers(situation)} failed on {host}, so the job continues without this host."
 
 

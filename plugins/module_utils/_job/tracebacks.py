@@ -50,8 +50,10 @@ CHILD_LINES = 1000
 LINES_AFTER = 50
 # Maximum length of a path that a box folds.
 PATH_LIMIT = 1000
-# Maximum number of lines in a message of which one may name the cause, and of processes that write their tracebacks at the same time.
-MESSAGE_LINES, WRITERS = 8, 32
+# Maximum number of lines from an exception on in which its message may name the cause. In TensorFlow's messages, this is one of the last.
+MESSAGE_LINES = 40
+# Maximum number of processes that write their tracebacks at the same time.
+WRITERS = 32
 # Number of innermost stack frames of an exception group that also count for exceptions in the group that have never been raised.
 FRAMES = 64
 
@@ -258,12 +260,12 @@ class _Reader:
         return message
 
     def _message(self, current: _Traceback) -> Iterator[str]:
-        """Yield the other lines of an exception's message."""
+        """Yield the lines after an exception, which are the rest of its message or other output."""
         for line in self.lines[current.last + 1 : current.last + MESSAGE_LINES]:
-            text = line[len(current.prefix) :]
-            if not line.startswith(current.prefix) or not text.strip() or HEAD in line:
+            if HEAD in line:
                 return
-            yield text
+            if line.startswith(current.prefix):
+                yield line[len(current.prefix) :]
 
     def is_last(self, found: _Traceback) -> bool:
         """Return whether a program has written little after a traceback, so that the exception may have ended the program."""

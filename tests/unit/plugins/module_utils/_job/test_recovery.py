@@ -158,7 +158,7 @@ USED_UP = (
             "The same error ended attempts 1 and 2, with no new checkpoint in between."
             " Reduce the batch size, or use GPUs with more memory.",
         ),
-        ([IMPORT], {"policy": RestartPolicy(3, 2)}, "The other hosts do not have this error, so the job continues without w2."),
+        ([IMPORT], {"policy": RestartPolicy(3, 2)}, "Only w2 had this error, so the job continues without this host."),
         ([SYNTAX], {}, "The same error would end each attempt. Correct line 3 of train.py."),
         ([NO_MODULE], {}, "The same error would end each attempt."),
         ([LOST], {"available": ("w1",), "policy": RestartPolicy(3, 1)}, "The job continues without w2, w3."),

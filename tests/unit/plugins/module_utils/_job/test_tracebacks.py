@@ -479,6 +479,7 @@ Node: 'gradient_tape/model/dense/MatMul'
 Matrix size-incompatible
 \t [[{{node gradient_tape/model/dense/MatMul}}]] [Op:__inference_train_function_1]
 """
+OOM = "OOM when allocating tensor with shape[64,512] and type float on GPU:0 by allocator GPU_0_bfc"
 SPAWNED = "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV\n"
 NAMED = ScriptError("NameError", "child.py, line 1", "name 'undefined_name' is not defined")
 SPACE = ScriptError("OSError", "train.py, line 10", "[Errno 28] No space left on device")
@@ -530,6 +531,10 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
         (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
         (LOGURU, ScriptError("ZeroDivisionError", "train.py, line 5", "division by zero")),
+        (
+            GRAPH.replace("InvalidArgument", "ResourceExhausted").replace("Matrix size-incompatible", OOM),
+            ScriptError("ResourceExhaustedError", "train.py, line 30", OOM),
+        ),
         (GRAPH, ScriptError("InvalidArgumentError", "train.py, line 30", "Graph execution error:")),
         (BUS, ScriptError("RuntimeError", "dataloader.py, line 1133", BUS.splitlines()[3].partition(": ")[2])),
         (BAR + NAME_ERROR, NAMED),

@@ -158,3 +158,4 @@ def test_progress_is_collected_until_the_job_ends_or_a_new_attempt_begins(tmp_pa
     params = {"name": "digits", "attempt": None, "wait": 10, "hold": hold, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
     found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": "never"}, lambda _jobs: None)
     assert (clock.now - 100.0, len(found["progress"])) == (seconds, steps)
+    assert found.get("quiet") == (None if happens == "succeeded" else 0.0)
