@@ -301,8 +301,14 @@ def failed_child(lines: Sequence[str]) -> FailedChild | None:
     found = reader.found[own] if own < len(reader.found) else None
     if found is None or not reader.is_last(found):
         return None
+    code = _return_code([found.message, *lines[found.last : found.last + CHILD_LINES]])
+    return FailedChild(code, found.first) if code else None
+
+
+def _return_code(message: Sequence[str]) -> int:
+    """Return the return code of a process in the message about its end, or 0 if the message does not contain it."""
     code = 0
-    for text in (found.message, *lines[found.last : found.last + CHILD_LINES]):
+    for text in message:
         named, status = CHILD_SIGNAL.search(text), CHILD_STATUS.search(text)
         if named and named["name"] in signal.Signals.__members__:
             code = -signal.Signals[named["name"]]
@@ -310,7 +316,7 @@ def failed_child(lines: Sequence[str]) -> FailedChild | None:
             code = int(status["code"])
         elif HEAD in text:
             break
-    return FailedChild(code, found.first) if code else None
+    return code
 
 
 def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | None:
