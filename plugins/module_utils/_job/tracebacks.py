@@ -37,6 +37,9 @@ HARMLESS = ("Exception ignored in", "Exception ignored on", "Task exception was 
 # The line above a traceback of a thread. The exception does not end the program, but may be the reason why the program ends.
 THREAD_ENDED = "Exception in thread "
 
+# The prefix with which torch marks the exception that ends a rank.
+RANK_ENDED = re.compile(r"\[rank\d{1,7}\]: $")
+
 # Exceptions that only say that another process has failed, or that consist of other exceptions. How the other process has ended, as a
 # signal's name, its number, or an exit status.
 WRAPPERS = ("CalledProcessError", "ChildFailedError", "ProcessExitedException")
@@ -287,7 +290,10 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     if reader.left_open():
         return None
     own = [each for each in reader.found if each.kind not in (*WRAPPERS, *GROUPS) and not each.is_of_thread]
-    chosen = next((each for each in (*own[-1:], *reader.found[-1:]) if reader.is_last(each)), None)
+    # Ranks that share a log lose their connections to the rank that failed first.
+    ended = {each.prefix: each for each in own if RANK_ENDED.search(each.prefix)}.values()
+    first = [each for each in ended if not error_messages.is_connection_closed(each.origin().message)]
+    chosen = next((each for each in (*first[:1], *own[-1:], *reader.found[-1:]) if reader.is_last(each)), None)
     return _describe(chosen.origin(), directory) if chosen else None
 
 

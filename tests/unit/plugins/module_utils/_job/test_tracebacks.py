@@ -530,6 +530,16 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (UNRAISED, ScriptError("OSError", "group.py, line 1", "[Errno 28] No space left on device")),
         (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
         (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
+        # torch marks the exceptions that end ranks. Ranks that share a log lose their connections to the first one.
+        (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + tagged(LOST, "[rank1]: "), NAMED),
+        (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + ELASTIC, NAMED),
+        (tagged(LOST, "[rank0]: ") + tagged(NAME_ERROR, "[rank3]: ") + tagged(LAST, "[rank1]: "), NAMED),
+        (
+            tagged(LOST, "[rank0]: ") + tagged(LOST, "[rank1]: "),
+            ScriptError("ConnectionResetError", "train.py, line 3", last_message(LOST)),
+        ),
+        (NAME_ERROR + tagged(LOST, "[rank0]: "), ScriptError("ConnectionResetError", "train.py, line 3", last_message(LOST))),
+        (tagged(CHAINED, "[rank0]: "), ScriptError("KeyError", "train.py, line 5", "'label'")),
         (LOGURU, ScriptError("ZeroDivisionError", "train.py, line 5", "division by zero")),
         (
             GRAPH.replace("InvalidArgument", "ResourceExhausted").replace("Matrix size-incompatible", OOM),
