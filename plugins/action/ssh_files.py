@@ -124,7 +124,7 @@ def row(name: str, variables: Mapping[str, Any], table: Mapping[str, Mapping[str
     The values come from `table`, which contains the nodes that the inventory plugin has found. If it is empty, they come from the host's
     variables. The connection variables are those that Ansible itself uses to connect. Data from a host cannot change these variables.
     """
-    arguments = str(variables.get("ansible_ssh_common_args", ""))
+    arguments = f"{variables.get('ansible_ssh_args', '')} {variables.get('ansible_ssh_common_args', '')}"
     own = {
         "instance_id": variables.get("deeplearning_instance_id"),
         "proxy_command": variables.get("deeplearning_proxy_command"),

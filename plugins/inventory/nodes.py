@@ -28,7 +28,9 @@ description:
   - The variable C(deeplearning_account) of the group C(all) is set to the number of the AWS account that the credentials belong to. The
     plugin reads this number once per run with C(sts:GetCallerIdentity), which needs no permission.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, SSH reaches all nodes directly. SSH always
-    checks host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance.
+    checks host keys by instance ID, so that a new instance with a reused address is not mistaken for the previous instance. Settings for
+    all hosts, such as C(host_key_checking=False) or C(ssh_args) in C(ansible.cfg), do not change that. The variable C(ansible_ssh_args)
+    would, and is therefore refused.
   - The plugin reads files whose names end in C(nodes.yml) or C(nodes.yaml), and other YAML files with the key C(plugin).
   - If the file cannot be read or the nodes cannot be listed, the playbooks of this collection fail and show the cause. If every playbook
     run should end immediately in this case, set C(any_unparsed_is_failed = true) in the section C(inventory) of C(ansible.cfg).
@@ -118,6 +120,7 @@ from typing import Any, TypeVar
 from ansible import constants, context
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.host import Host
+from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
@@ -154,6 +157,7 @@ except ImportError:
 T = TypeVar("T")
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
+SSH_ARGUMENTS = "ansible_ssh_args"
 # Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
 # these clients, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
 # reads the credentials again, which another program may have renewed.
@@ -173,6 +177,12 @@ def names_plugin(path: str) -> bool:
         return PLUGIN.search(Path(path).read_text(encoding="utf-8")) is not None
     except (OSError, ValueError):
         return False
+
+
+def configured_ssh_args() -> str:
+    """Return the setting `ssh_args` in `ansible.cfg` or in ANSIBLE_SSH_ARGS, or Ansible's default."""
+    connection_loader.get("ssh", class_only=True)  # reads the definitions of the plugin's settings
+    return str(constants.config.get_config_value("ssh_args", plugin_type="connection", plugin_name="ssh") or "")
 
 
 class _Reader:
@@ -266,6 +276,11 @@ class InventoryModule(AWSInventoryBase):
             for stage in ("inventory", "task"):
                 given.append((f"the variables of {entity.name}", get_vars_from_inventory_sources(self.loader, sources, [entity], stage)))
         for where, variables in given:
+            if SSH_ARGUMENTS in variables:
+                raise AnsibleParserError(
+                    f"{SSH_ARGUMENTS}: this variable, set by {where}, would replace the arguments with which SSH verifies the nodes' host "
+                    "keys. Rename it to ansible_ssh_common_args, or set ssh_args in ansible.cfg."
+                )
             for name in decided.keys() & variables.keys():
                 if "{{" not in str(variables[name]) and (problem := other_value(name, variables[name], decided, where, short_path(path))):
                     raise AnsibleParserError(problem)
@@ -371,6 +386,7 @@ class InventoryModule(AWSInventoryBase):
             master=master,
             region=self.get_option("region"),
             profile=self.get_option("profile"),
+            ssh_args=configured_ssh_args(),
         )
 
     def _ssh_directory(self) -> str:

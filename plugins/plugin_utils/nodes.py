@@ -96,7 +96,7 @@ def _inventory_hosts(variables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _entry(own: Mapping[str, Any]) -> dict[str, Any]:
     entry = {key: own[variable] for key, variable in TABLE.items() if variable in own}
-    is_jump = "proxy_command" not in entry and "ProxyCommand" in own.get("ansible_ssh_common_args", "")
+    is_jump = "proxy_command" not in entry and "ProxyCommand" in own.get("ansible_ssh_args", "")
     return {**entry, "group": MASTER if entry["number"] == 1 else WORKERS, "jump": is_jump}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ JUMP = "jump"
 DIRECT = "direct"
 SESSION_MANAGER = "session_manager"
 
-# These settings take precedence over settings for all hosts in the operator's own SSH configuration. If a host fails, the connection ends
+# These settings take precedence over Ansible's settings and over the operator's own SSH configuration. If a host fails, the connection ends
 # within a minute, so that tasks do not wait for it forever.
 OPTIONS = {
     "StrictHostKeyChecking": "yes",
@@ -51,6 +52,9 @@ JUMP_SCRIPT = "; ".join(
 )
 # How long the shared connection stays open after its last use, in seconds. Ansible's own shared connections stay open as long.
 PERSIST_SECONDS = 60
+NOT_SHARED = ["-o", "ControlPath=none"]
+# An option of ssh that names the socket of shared connections, as one word.
+CONTROL_PATH = re.compile(r"-S|-o\s*ControlPath\b", re.IGNORECASE)
 # The maximum length of a socket's path in bytes, on Linux and macOS, without the suffix that ssh adds while it creates the socket.
 SOCKET_PATH = 103 - len(".0123456789abcdef")
 
@@ -59,7 +63,7 @@ SOCKET_PATH = 103 - len(".0123456789abcdef")
 class SshConnections:
     """How SSH reaches the nodes of a cluster. `path` is one of the choices of the inventory's option `connection_path`.
 
-    `region` and `profile` are those that the AWS CLI needs for sessions.
+    `region` and `profile` are those that the AWS CLI needs for sessions. `ssh_args` is the operator's setting `ssh_args`.
     """
 
     path: str
@@ -69,6 +73,7 @@ class SshConnections:
     master: Node | None
     region: str
     profile: str | None = None
+    ssh_args: str = ""
 
     def variables(self, node: Node) -> dict[str, Any]:
         """Return the variables that Ansible needs to connect to a node."""
@@ -78,7 +83,8 @@ class SshConnections:
         return {
             "ansible_host": (node.public_ip if self.path == JUMP and node.group == MASTER else None) or node.private_ip,
             "ansible_user": self.user,
-            "ansible_ssh_common_args": f"{alias} {proxy}".rstrip(),
+            # ssh uses the first value of an option. Ansible puts these arguments first, before its own and before those of the operator.
+            "ansible_ssh_args": " ".join(filter(None, (alias, proxy, self._operator_arguments))),
             # Ansible's default depends only on the address, which nodes of different clusters can share. A connection that a previous run
             # left open would then lead to a node of the other cluster
             "ansible_control_path": f"%(directory)s/{node.instance_id}-%%r",
@@ -105,8 +111,22 @@ class SshConnections:
         if socket:
             shared = {"ControlMaster": "auto", "ControlPath": f'"{socket}"', "ControlPersist": PERSIST_SECONDS}
             command += [word for name, value in shared.items() for word in ("-o", f"{name}={value}")]
-        start = ["sh", "-c", JUMP_SCRIPT, socket, "%h:%p"] if socket else ["ssh", "-W", "%h:%p"]
+        start = ["sh", "-c", JUMP_SCRIPT, socket, "%h:%p"] if socket else ["ssh", "-W", "%h:%p", *NOT_SHARED]
         return shlex.join(["-o", f"ProxyCommand={shlex.join([*start, *command, address])}"])
+
+    @cached_property
+    def _operator_arguments(self) -> str:
+        """Return the operator's own arguments, quoted for a shell.
+
+        A socket that is named after an address could lead to a former node, whose host key would not be checked again.
+        """
+        words, kept = iter(shlex.split(self.ssh_args)), []
+        for word in words:
+            option = [word, *([next(words, "")] if word in ("-o", "-S") else [])]
+            kept += [] if CONTROL_PATH.match(" ".join(option)) else option
+        # Ansible names the socket only if connections persist. Otherwise, ssh would use the socket in the operator's SSH configuration.
+        is_shared = any("controlpersist" in word.lower() for word in kept)
+        return shlex.join([*([] if is_shared else NOT_SHARED), *kept])
 
     @property
     def _socket(self) -> str | None:

@@ -68,7 +68,7 @@ def test_many_connections_at_once(host: BareHost, home: Path, monkeypatch: pytes
     key = " ".join(host.ssh("cat /etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[:2])
     (directory / "known_hosts").write_text(f"{master.instance_id} {key}\n")
     connections = SshConnections("jump", host.user, str(host.key_file), str(directory), master, "us-east-1")
-    arguments = shlex.split(connections.variables(node(2, "127.0.0.1"))["ansible_ssh_common_args"])
+    arguments = shlex.split(connections.variables(node(2, "127.0.0.1"))["ansible_ssh_args"])
     (command,) = (each.removeprefix("ProxyCommand=") for each in arguments if each.startswith("ProxyCommand="))
     command = command.replace("%h:%p", f"127.0.0.1:{PORT}")
     with ThreadPoolExecutor(CONNECTIONS) as pool:

@@ -366,8 +366,8 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     variables = listed["_meta"]["hostvars"]
     master, worker = variables[f"{name}-master"], variables[f"{name}-worker3"]
     assert (master["deeplearning_number"], worker["deeplearning_number"], worker["deeplearning_hostname"]) == (1, 3, f"{name}-worker3")
-    assert "ProxyCommand" not in master["ansible_ssh_common_args"]
-    jump = worker["ansible_ssh_common_args"]
+    assert "ProxyCommand" not in master["ansible_ssh_args"]
+    jump = worker["ansible_ssh_args"]
     assert "ProxyCommand" in jump
     assert master["deeplearning_public_ip"] in jump
     assert jump.count("StrictHostKeyChecking=yes") == 2

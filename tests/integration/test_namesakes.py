@@ -70,6 +70,20 @@ def test_a_variable_that_contradicts_the_inventory_is_refused_before_aws_is_aske
     assert {call["action"] for call in cloud.control.calls()} <= of_the_first
 
 
+@pytest.mark.parametrize(
+    ("file", "arguments", "where"),
+    [("", ["-e", "ansible_ssh_args=-C"], "-e"), ("group_vars/all.yml", [], "the variables of all")],
+)
+def test_a_variable_that_replaces_the_arguments_of_ssh_is_refused(
+    play: Callable[..., str], tmp_path: Path, file: str, arguments: list[str], where: str
+) -> None:
+    if file:
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text("ansible_ssh_args: -o StrictHostKeyChecking=no\n")
+    told = play("status", *arguments)
+    assert f"ansible_ssh_args: this variable, set by {where}, would replace" in told
+
+
 @pytest.mark.parametrize("variable", ["deeplearning_region: '{{ home_region }}'", "deeplearning_account: 210987654321"])
 def test_what_only_a_task_can_know_is_refused_before_anything_changes(
     cloud: LocalCloud, play: Callable[..., str], tmp_path: Path, variable: str

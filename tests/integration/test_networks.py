@@ -214,8 +214,8 @@ def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, t
     for host in listed["_meta"]["hostvars"].values():
         assert f"ssm start-session --target {host['deeplearning_instance_id']} " in host["deeplearning_proxy_command"]
         assert "--parameters portNumber=%p --region us-east-1" in host["deeplearning_proxy_command"]
-        assert host["deeplearning_proxy_command"] in host["ansible_ssh_common_args"]
-        assert "StrictHostKeyChecking=yes" in host["ansible_ssh_common_args"]
+        assert host["deeplearning_proxy_command"] in host["ansible_ssh_args"]
+        assert "StrictHostKeyChecking=yes" in host["ansible_ssh_args"]
 
     hosts = listed["_meta"]["hostvars"]
     keys = ("instance_id", "address", "user", "proxy_command")

@@ -27,6 +27,6 @@ def node(number: int, **changes: Any) -> dict[str, Any]:
         "deeplearning_instance_type": "p4d.24xlarge",
         "ansible_host": f"10.0.0.{number}",
         "ansible_user": "ubuntu",
-        "ansible_ssh_common_args": "-o StrictHostKeyChecking=yes",
+        "ansible_ssh_args": "-o StrictHostKeyChecking=yes",
         **changes,
     }

@@ -11,8 +11,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 
 from unit.inventories import HostVars, node
 
-JUMP = {"ansible_ssh_common_args": "-o 'ProxyCommand=ssh -W %h:%p 192.0.2.1'"}
-SESSION = {"ansible_ssh_common_args": "-o 'ProxyCommand=aws ssm'", "deeplearning_proxy_command": "aws ssm"}
+JUMP = {"ansible_ssh_args": "-o 'ProxyCommand=ssh -W %h:%p 192.0.2.1'"}
+SESSION = {"ansible_ssh_args": "-o 'ProxyCommand=aws ssm'", "deeplearning_proxy_command": "aws ssm"}
 NODES = {"m": node(1, deeplearning_public_ip="192.0.2.1", ansible_host="192.0.2.1"), "w2": node(2, **JUMP), "w3": node(3, **SESSION)}
 
 
