@@ -10,7 +10,7 @@ name: slurm_nodes
 version_added: 0.2.0
 short_description: Builds the list of Slurm nodes from host variables
 description:
-  - Returns the name, the private address, and the reported hardware of each host, ordered by host number.
+  - Returns the name, the private address, the features, and the reported hardware of each host, ordered by host number.
   - The entries of hosts that did not respond have no hardware. The filter ignores implausible hardware and shows a warning.
 extends_documentation_fragment: deeplearning.cluster.queue.nodes
 author:
@@ -41,6 +41,10 @@ _value:
     address:
       description: Private address of the node.
       type: str
+    features:
+      description: The instance type and the availability zone of the node, as far as they are known.
+      type: list
+      elements: str
     hardware:
       description: Hardware of the node. Absent if the hardware is unknown.
       type: dict
@@ -53,14 +57,19 @@ from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARI
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import hardware_of, is_plausible
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
 
+# The inventory variables that are features of a node.
+FEATURES = ("deeplearning_instance_type", "deeplearning_zone")
+
 
 def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
-    """Return `{name, address, hardware}` for each host.
+    """Return `{name, address, features, hardware}` for each host.
 
     Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
     """
     hosts = list(hosts)
-    return with_hardware(workers(hosts), {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts}, _hardware)
+    nodes = with_hardware(workers(hosts), {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts}, _hardware)
+    features = {host[VARIABLES["name"]]: [str(host[name]) for name in FEATURES if host.get(name)] for host in hosts}
+    return [{**node, "features": features[node["name"]]} for node in nodes]
 
 
 def _hardware(result: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -83,8 +83,25 @@ options:
           gpus:
             description:
               - Number of GPUs, which jobs request with C(--gres=gpu:<n>) or C(--gpus).
+              - A host that reports fewer GPUs than before, and the same number of CPUs, keeps the former number, so that Slurm drains it.
             type: int
             default: 0
+          gpu_type:
+            description:
+              - Model of the GPUs, which jobs can request with C(--gres=gpu:<type>:<n>).
+            type: str
+            default: ''
+          disk:
+            description:
+              - Size of C(/tmp) in MiB, of which jobs request a part with C(--tmp). V(0) if it is unknown.
+            type: int
+            default: 0
+      features:
+        description:
+          - Features of the node, which jobs request with C(--constraint).
+        type: list
+        elements: str
+        default: []
   state_directory:
     description:
       - Directory in which C(slurmctld) stores the queue (C(StateSaveLocation)). On shared storage, the queue is kept when the master is
@@ -106,6 +123,16 @@ options:
   parameters:
     description:
       - Additional parameters of C(slurm.conf), which override the collection's defaults, such as C(SlurmdTimeout).
+      - A parameter that needs a file which is not in O(files) is refused.
+    type: dict
+    default: {}
+  files:
+    description:
+      - Contents of further files in C(/etc/slurm), keyed by file name, such as C(topology.conf), C(job_submit.lua), or a script that
+        O(parameters) name. C(cgroup.conf) and C(gres.conf) replace the collection's files.
+      - Nodes get configuration files from C(slurmctld). Specify the same value for both components, because scripts, which begin with
+        C(#!), are written on each host.
+      - All users can read the files. Files that are no longer specified are deleted.
     type: dict
     default: {}
   settings:
@@ -174,8 +201,11 @@ HARDWARE = {
     "threads": {"type": "int", "default": 0},
     "memory": {"type": "int", "required": True},
     "gpus": {"type": "int", "default": 0},
+    "gpu_type": {"type": "str", "default": ""},
+    "disk": {"type": "int", "default": 0},
 }
-NODE = {**component.NODE, "hardware": {"type": "dict", "options": HARDWARE}}
+FEATURES = {"type": "list", "elements": "str", "default": []}
+NODE = {**component.NODE, "hardware": {"type": "dict", "options": HARDWARE}, "features": FEATURES}
 STEPS: component.Steps = {
     ("controller", "present"): (controller.ensure_present, ["cluster", "nodes", "state_directory", "user"]),
     ("controller", "absent"): (controller.ensure_absent, ["state_directory", "user"]),
@@ -192,6 +222,7 @@ def main() -> None:
             "nodes": {"type": "list", "elements": "dict", "options": NODE},
             "partition": {"type": "str", "default": "trainers"},
             "cgroups": {"type": "bool", "default": False},
+            "files": {"type": "dict", "default": {}},
             "settings": {"type": "str"},
         },
         supports_check_mode=True,

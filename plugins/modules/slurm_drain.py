@@ -37,7 +37,7 @@ jobs:
   returned: success
   type: list
   elements: str
-  sample: ["12", "13_4"]
+  sample: ["12", "13"]
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -52,7 +52,7 @@ def main() -> None:
     )
     try:
         drain(module)
-    except (OSError, SlurmError) as error:
+    except (OSError, SlurmError, ValueError) as error:
         module.fail_json(msg=f"slurm: {error}")
 
 

@@ -52,6 +52,13 @@ hardware:
     gpus:
       description: Number of GPUs. V(0) if a GPU has no device file, because Slurm cannot allocate such GPUs.
       type: int
+    gpu_type:
+      description: Model of the GPUs. The value is empty if it is unknown or the GPUs differ.
+      type: str
+      sample: h100
+    disk:
+      description: Size of C(/tmp) in MiB, which is 95 % of the size of its file system.
+      type: int
 missing_packages:
   description: Packages of the distribution that the host lacks.
   returned: success

@@ -203,9 +203,11 @@ def queue_hosts(kind: type[Hosts], folder: Path, environments: Collection[str] =
 
 
 def add_gpus(host: BareHost) -> None:
-    """Simulate two GPUs on a host: an nvidia-smi that lists them, and device files."""
+    """Simulate two GPUs on a host: an nvidia-smi that lists them, device files, and the driver's file about the model of a GPU."""
     script = program(*driver(smi(GPUS)))
     devices = " && ".join(f"sudo touch /dev/nvidia{number} && sudo mount --bind /dev/null /dev/nvidia{number}" for number in range(GPUS))
+    model = "/proc/driver/nvidia/gpus/0000:00:1e.0"
+    host.ssh(f"sudo mount -t tmpfs none /proc/driver && sudo mkdir -p {model} && echo 'Model: NVIDIA H100' | sudo tee {model}/information")
     host.ssh(
         f"printf %s {shlex.quote(script)} | sudo tee /usr/local/bin/nvidia-smi >/dev/null && "
         f"sudo chmod 755 /usr/local/bin/nvidia-smi && {devices}"

@@ -36,6 +36,36 @@ def test_a_job_runs_on_all_hosts_and_a_second_run_changes_nothing(queue: Slurm) 
     assert set(queue.converge().values()) == {0}
 
 
+def test_scripts_of_other_clusters_run(queue: Slurm) -> None:
+    """They request GPUs of a type, a part of /tmp, and PMIx."""
+    done = queue.master.ssh("srun --nodes=2 --ntasks-per-node=1 --gres=gpu:h100:2 --tmp=1G --mpi=pmix sh -c 'echo $CUDA_VISIBLE_DEVICES'")
+    assert done.stdout == "0,1\n" * 2
+    refused = queue.master.ssh("srun --nodes=4 true", check=False)
+    assert refused.returncode != 0, "a job that can never start does not wait"
+    assert "RebootProgram" in queue.master.ssh("scontrol show config | grep /sbin/reboot").stdout
+
+
+@pytest.mark.exhaustive
+def test_files_come_with_the_parameters_that_need_them(queue: Slurm) -> None:
+    names = ",".join(queue.names)
+    files = {"topology.conf": f"SwitchName=s0 Nodes={names}\n", "prolog.sh": "#!/bin/sh\ntouch /run/prolog-ran\n"}
+    parameters = {**queue.parameters["slurm_parameters"], "TopologyPlugin": "topology/tree", "Prolog": "/etc/slurm/prolog.sh"}
+    queue.write(3, slurm_parameters=parameters)
+    assert "needs the file topology.conf" in queue.play("slurm", check=False).stdout
+    queue.write(3, slurm_parameters=parameters, slurm_files=files)
+    assert any(queue.converge().values())
+    assert set(queue.converge().values()) == {0}
+    queue.wait_for_nodes()
+    queue.master.ssh("srun --nodes=3 --ntasks-per-node=1 true")
+    for host in queue.hosts:
+        assert host.ssh("ls /run/prolog-ran; sudo rm /run/prolog-ran").stdout
+    assert "SwitchName=s0" in queue.master.ssh("scontrol show topology").stdout
+    queue.write(3, **queue.parameters)
+    queue.converge()
+    assert queue.hosts[1].ssh("ls /etc/slurm/prolog.sh", check=False).returncode != 0
+    queue.wait_for_nodes()
+
+
 def test_neither_the_key_nor_the_queue_is_open_to_jobs(queue: Slurm) -> None:
     keys = {host.ssh(f"sudo sha256sum {queues.KEY} && sudo stat -c '%U %a' {queues.KEY}").stdout for host in queue.hosts}
     assert len(keys) == 1
@@ -339,5 +369,5 @@ def test_slurm_goes_away_once_its_queue_is_empty(queue: Slurm) -> None:
 
 @pytest.mark.exhaustive
 def test_the_role_installs_missing_packages(queue: Slurm) -> None:
-    packages = ["slurmctld", "slurmd", "slurm-client", "munge"]
+    packages = ["slurmctld", "slurmd", "slurm-client", "munge", "libpmix-dev"]
     queues.check_that_missing_packages_are_installed(queue, packages, ["slurmctld.service", "slurmd.service", "munge.service"])

@@ -32,6 +32,10 @@ ENTRY = re.compile(rf"({ID}) ([A-Z_]+) {re.escape(COMMENT)} ([a-z0-9-]+) <([^<>]
 PENDING = "PENDING"
 FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
 
+# The beginnings of the states, as sinfo shows them, of hosts on which no job starts: drained hosts, hosts that are down, hosts with less
+# hardware than slurm.conf describes. In all other states, some jobs can start, now or later.
+CLOSED = ("down", "drain", "error", "fail", "futr", "future", "inval", "power", "unk")
+
 # The job's environment, which replaces the environment of the user who submits the job.
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -42,8 +46,8 @@ def show_host(name: str) -> Command:
 
 
 def is_open(output: str) -> bool:
-    """Return whether jobs can start on a host in this state. Slurm starts no jobs on hosts that are drained or down."""
-    return not output.startswith(("drain", "down"))
+    """Return whether jobs can start on a host in this state."""
+    return not output.strip().startswith(CLOSED)
 
 
 def submit(request: QueueRequest) -> Command:

@@ -312,7 +312,10 @@ SHOW_OWN = ["GET", f"{API}/apps?applicationTypes={TYPE}"]
 
 QUEUE = Queue(
     title="YARN",
-    setup="Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers)",
+    setup=(
+        "Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers; `yarn node -list -all` shows"
+        " their states)"
+    ),
     programs=("printf", "yarn"),
     service="hadoop-yarn-nodemanager.service",
     show_host=lambda _name: SHOW_NODES,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from typing import Collection, Mapping
@@ -16,11 +17,15 @@ OS_RELEASE = "/etc/os-release"
 
 
 def missing(programs: Mapping[str, str]) -> list[str]:
-    """Return the packages that are missing on this host. `programs` maps the path of a program to the name of its package.
+    """Return the packages that are missing on this host. `programs` maps the path of a program or library to the name of its package.
 
-    A package counts as installed if its program exists.
+    A package counts as installed if its program exists. Paths of libraries are patterns.
     """
-    return sorted(package for program, package in programs.items() if not os.access(program, os.X_OK))
+    return sorted(package for path, package in programs.items() if not any(_is_usable(each) for each in glob.glob(path)))
+
+
+def _is_usable(path: str) -> bool:
+    return os.access(path, os.R_OK if path.endswith(".so") else os.X_OK)
 
 
 def distribution(release: str) -> tuple[str, bool]:

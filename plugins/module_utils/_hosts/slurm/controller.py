@@ -43,8 +43,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 )
 
 USER = "slurm"
-DIRECTORY = "/etc/slurm"
-SLURM, GRES, CGROUP = (os.path.join(DIRECTORY, name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+SLURM, GRES, CGROUP = (configuration.path_of(name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
 DROP_IN = """\
 # The role deeplearning.cluster.slurm writes this file.
 [Unit]
@@ -61,12 +60,15 @@ def ensure_present(module: AnsibleModule) -> None:
     """Run slurmctld for the given nodes, and exit the module. Raises OSError, SlurmError, StateDirectoryError or ValueError."""
     params = module.params
     settings = settings_of(params)
-    described = configuration.parse_nodes(THIS.read(SLURM) or "")
+    before = THIS.read(SLURM) or ""
+    described = configuration.parse_nodes(before)
     states = current_states(module)
     desired = members(module, params["nodes"], described)
     decision = decide(described, [node["name"] for node in params["nodes"]], states)
     nodes = desired + [described[name] for name in decision.keep]
     files = files_of(settings, nodes)
+    former = [path for path in map(configuration.path_of, configuration.parse_files(before)) if path not in {file.path for file in files}]
+    files += [HostFile(path, None) for path in former]
     diff = state_directory.difference(settings.state_directory, USER, params["user"], create=not module.check_mode)
     if not module.check_mode:
         for name in decision.down:
@@ -93,7 +95,7 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
         if not written:
             raise
         converge(module, before)
-        is_new = before[0].content is None
+        is_new = next(file.content for file in before if file.path == SLURM) is None
         converge_service(module, CONTROLLER, STOPPED if is_new else STARTED, changed=True)
         raise SlurmError(f"slurmctld does not start with its new configuration, so the old one was restored. {error}") from None
     if written:
@@ -112,6 +114,7 @@ def settings_of(params: dict[str, Any]) -> SlurmSettings:
         tuple(params["groups"]),
         params["cgroups"],
         {name: str(value) for name, value in params["parameters"].items()},
+        params["files"],
     )
 
 
@@ -121,22 +124,29 @@ def members(module: AnsibleModule, nodes: list[dict[str, Any]], described: dict[
     """
     found = []
     for node in nodes:
-        name, address, hardware = node["name"], node["address"], node["hardware"]
-        if hardware:
-            found.append(SlurmNode(name, address, configuration.hardware_of(hardware)))
-        elif name in described:
-            found.append(described[name]._replace(address=address))
-        else:
+        name, features = node["name"], tuple(node["features"])
+        known = described[name].hardware if name in described else None
+        hardware = configuration.hardware_of(node["hardware"]) if node["hardware"] else known
+        if hardware is None:
             warn_of_missing_hardware(module, name)
+            continue
+        if known and hardware.cpus == known.cpus and hardware.gpus < known.gpus:
+            # A host on which a GPU has failed would otherwise run jobs without GPUs. Slurm drains the node instead.
+            module.warn(f"{name} has {hardware.gpus} GPUs instead of {known.gpus}, so Slurm starts no jobs on it. Check its GPUs.")
+            hardware = hardware._replace(gpus=known.gpus, gpu_type=known.gpu_type)
+        found.append(SlurmNode(name, node["address"], hardware, features))
     return found
 
 
 def files_of(settings: SlurmSettings, nodes: list[SlurmNode]) -> list[HostFile]:
-    """Return the desired files. Raises ValueError."""
+    """Return the desired files, slurm.conf after the files that it needs. Raises ValueError."""
+    slurm = configuration.slurm_conf(settings, nodes)
+    own = {GRES: configuration.gres_conf(nodes), CGROUP: configuration.cgroup_conf(settings)}
+    given = configuration.given_files(settings.files)
     return [
-        HostFile(GRES, configuration.gres_conf(nodes)),
-        HostFile(CGROUP, configuration.cgroup_conf(settings)),
-        HostFile(SLURM, configuration.slurm_conf(settings, nodes)),
+        *given,
+        *(HostFile(path, content) for path, content in own.items() if path not in {file.path for file in given}),
+        HostFile(SLURM, slurm),
         HostFile(drop_in(CONTROLLER), DROP_IN.format(path=settings.state_directory)),
     ]
 
@@ -151,13 +161,14 @@ def current_states(module: AnsibleModule) -> dict[str, NodeState]:
 def ensure_absent(module: AnsibleModule) -> None:
     """Stop slurmctld, delete its files and its queue (which must be empty), and exit the module.
 
-    Raises OSError, SlurmError or StateDirectoryError.
+    Raises OSError, SlurmError, StateDirectoryError or ValueError.
     """
     path, user = module.params["state_directory"], module.params["user"]
     if os.path.exists(SLURM) and find_service(module, CONTROLLER).active:
-        check_queue_is_empty(parse_jobs(ask(module, "squeue", "--noheader", "--format=%i")), "scancel")
+        check_queue_is_empty(parse_jobs(ask(module, "squeue", "--noheader", "--format=%F")), "scancel")
     diff = converge_service(module, CONTROLLER, STOPPED) if os.path.exists(drop_in(CONTROLLER)) else []
-    diff += converge(module, [HostFile(file, None) for file in (SLURM, GRES, CGROUP, drop_in(CONTROLLER))])
+    given = [configuration.path_of(name) for name in configuration.parse_files(THIS.read(SLURM) or "")]
+    diff += converge(module, [HostFile(file, None) for file in dict.fromkeys((*given, GRES, CGROUP, SLURM, drop_in(CONTROLLER)))])
     if shutil.which("slurmctld", path="/usr/sbin"):
         diff += state_directory.remove(path, USER, user, delete=not module.check_mode)
     module.exit_json(changed=bool(diff), diff=diff)

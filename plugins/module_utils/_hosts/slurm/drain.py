@@ -16,7 +16,7 @@ STATES = "running,completing,suspended,configuring"
 
 
 def drain(module: AnsibleModule) -> None:
-    """Drain the nodes that slurmctld on this host manages, and exit the module. Raises SlurmError."""
+    """Drain the nodes that slurmctld on this host manages, and exit the module. Raises SlurmError or ValueError."""
     described = configuration.parse_nodes(THIS.read(SLURM) or "")
     names = [name for name in module.params["nodes"] if name in described]
     if not names:
@@ -24,5 +24,5 @@ def drain(module: AnsibleModule) -> None:
     states = node_states(module)
     drained = [name for name in names if name in states and "DRAIN" not in states[name].flags]
     diff = [difference for name in drained for difference in change_state(module, name, states[name], "drain", REASON)]
-    jobs = parse_jobs(ask(module, "squeue", "--noheader", "--format=%i", f"--states={STATES}", "--nodelist=" + ",".join(names)))
-    module.exit_json(changed=bool(drained), drained=drained, jobs=sorted(set(jobs)), diff=diff)
+    jobs = parse_jobs(ask(module, "squeue", "--noheader", "--format=%F", f"--states={STATES}", "--nodelist=" + ",".join(names)))
+    module.exit_json(changed=bool(drained), drained=drained, jobs=jobs, diff=diff)

@@ -19,8 +19,17 @@ RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"
 CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.so")
-# Packages for Debian and Ubuntu, each with a program that the package contains.
-PROGRAMS = {"/usr/sbin/munged": "munge", "/usr/sbin/slurmd": "slurmd", "/usr/bin/scontrol": "slurm-client"}
+# The model of each GPU, as the driver names it.
+GPU_MODELS = "/proc/driver/nvidia/gpus/*/information"
+TEMPORARY = "/tmp"
+# Packages for Debian and Ubuntu, each with a program or library that the package contains.
+PROGRAMS = {
+    "/usr/sbin/munged": "munge",
+    "/usr/sbin/slurmd": "slurmd",
+    "/usr/bin/scontrol": "slurm-client",
+    # Slurm's plugin for `srun --mpi=pmix` loads the library under this name, which only this package contains.
+    "/usr/lib/*/libpmix.so": "libpmix-dev",
+}
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
 
@@ -32,7 +41,29 @@ def read_hardware(gpus: int) -> Hardware:
         memory = parse_memory(file.read())
     has_devices = all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
     # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd then reports 0 GPUs.
-    return Hardware(len(usable), sockets, cores, threads, memory, gpus if has_devices else 0)
+    gpus = gpus if has_devices else 0
+    return Hardware(len(usable), sockets, cores, threads, memory, gpus, gpu_type(read_models()) if gpus else "", read_disk())
+
+
+def read_disk() -> int:
+    """Return the size of /tmp to specify in slurm.conf, in MiB."""
+    found = os.statvfs(TEMPORARY)
+    return int(found.f_blocks * found.f_frsize / (1 << 20) * MEMORY_SHARE)
+
+
+def read_models() -> list[str]:
+    """Return the models of the GPUs of this host, in the driver's words, such as `NVIDIA H100 80GB HBM3`."""
+    texts = []
+    for path in glob.glob(GPU_MODELS):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            texts.append(file.read())
+    return [found[1] for text in texts for found in re.finditer(r"^Model:\s*(.*?)\s*$", text, re.MULTILINE)]
+
+
+def gpu_type(models: Iterable[str]) -> str:
+    """Return the type of GPUs that jobs can request, such as `h100`, or an empty string if it is unknown or the GPUs differ."""
+    names = {(re.findall(r"\b[A-Z]{1,3}[0-9]{1,4}[A-Z]?\b", model) or [""])[0].lower() for model in models}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _is_device(path: str) -> bool:

@@ -12,8 +12,15 @@ from typing import Collection, Mapping, NamedTuple
 REASON = "deeplearning.cluster: leaves the cluster"
 # States of nodes on which a job may be running.
 BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
-# States of nodes that cannot run jobs because they have not registered with slurmctld.
-ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "INVAL", "FUTURE"))
+# States of nodes that do not respond to slurmctld.
+ABSENT = frozenset(("DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE"))
+# States of nodes that have registered. Nodes whose states are all unknown to this collection have not. Older versions show the last six
+# instead of one of the first.
+REGISTERED = frozenset(["IDLE", "ALLOCATED", "MIXED", "COMPLETING", "RESERVED", "MAINT", "PLANNED", "DRAINED", "DRAINING", "REBOOT"])
+# States of nodes that have registered with less hardware than slurm.conf describes. sinfo and scontrol spell this state differently.
+REJECTED = frozenset(("INVALID_REG", "INVAL"))
+# The reasons for which slurmctld drains a node that registers with less hardware. The node stays drained when it has all of its hardware.
+TOO_LITTLE = re.compile(r"Low (?:CPUs|RealMemory|TmpDisk|socket)|gres/\S+ count (?:reported lower|too low)")
 
 
 class NodeState(NamedTuple):
@@ -25,12 +32,17 @@ class NodeState(NamedTuple):
     @property
     def is_registered(self) -> bool:
         """Whether slurmd runs on the node and slurmctld accepts the node."""
-        return not self.flags & ABSENT
+        return bool(self.flags & REGISTERED) and not self.flags & (ABSENT | REJECTED)
 
     @property
     def is_leaving(self) -> bool:
         """Whether this collection, and not an operator, has drained the node."""
         return "DRAIN" in self.flags and self.reason == REASON
+
+    @property
+    def had_too_little(self) -> bool:
+        """Whether slurmctld has drained the node, because it registered with too little hardware."""
+        return "DRAIN" in self.flags and TOO_LITTLE.match(self.reason) is not None
 
 
 class NodeStates(NamedTuple):
@@ -52,8 +64,8 @@ def parse_states(listing: str) -> dict[str, NodeState]:
         if not found:
             continue
         reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\])?\s*$", line)
-        # In older versions, an asterisk marks nodes that do not respond.
-        flags = frozenset(found[2].replace("*", "+NOT_RESPONDING").split("+"))
+        # In older versions, an asterisk marks nodes that do not respond. Other marks, such as those for reservations, follow states too.
+        flags = frozenset(re.findall(r"[A-Z_]+", found[2].replace("*", "+NOT_RESPONDING")))
         states[found[1]] = NodeState(flags, reason[1] if reason else "")
     return states
 
@@ -75,5 +87,13 @@ def decide(described: Collection[str], members: Collection[str], states: Mapping
 
 
 def parse_jobs(listing: str) -> list[str]:
-    """Return the IDs of jobs from the output of `squeue --noheader --format=%i`."""
-    return [word for word in listing.split() if re.fullmatch(r"\d+(_\d+|_\[[\d,%-]+\])?(\+\d+)?", word)]
+    """Return the IDs of jobs from the output of `squeue --noheader --format=%F`, without duplicates.
+
+    squeue shows each element of an array under the ID of the array. Raises ValueError if the output contains anything else, because a job
+    that is overlooked could be lost.
+    """
+    jobs = sorted(set(listing.split()), key=lambda job: (len(job), job))
+    unknown = [job for job in jobs if not re.fullmatch(r"[0-9]{1,18}", job)]
+    if unknown:
+        raise ValueError(f"squeue returned {unknown[0][:70]!r} instead of the ID of a job. Check the version of Slurm.")
+    return jobs

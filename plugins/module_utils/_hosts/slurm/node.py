@@ -34,20 +34,29 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
-# slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time.
+# slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time. slurmd counts the GPUs
+# when it starts, and slurmctld drains a node with too few.
 DROP_IN = """\
 # The role deeplearning.cluster.slurm writes this file. slurmd restarts if these change:
 # {settings}
 {hardware}
-[Unit]
+{files}[Unit]
 ConditionPathExists=
 StartLimitIntervalSec=0
+After=nvidia-persistenced.service nvidia-fabricmanager.service
 
 [Service]
-Environment="SLURMD_OPTIONS=--conf-server={master}:{port}"
+{wait}Environment="SLURMD_OPTIONS=--conf-server={master}:{port}"
 Restart=on-failure
 RestartSec=5
 """
+# The driver creates the device files of GPUs while the host boots. After five minutes, slurmd starts without them, and slurmctld shows how
+# many are missing.
+WAIT = """\
+ExecStartPre=/bin/sh -c 'for second in $$(seq 300); do [ -e /dev/nvidia{last} ] && break; sleep 1; done'
+TimeoutStartSec=600
+"""
+FILES = "# files: "
 
 
 def ensure_present(module: AnsibleModule) -> None:
@@ -62,14 +71,32 @@ def ensure_present(module: AnsibleModule) -> None:
         )
     lines = configuration.node_line(node) + ("\n" + configuration.gres_line(node) if node.hardware.gpus else "")
     hardware = "\n".join("# " + line for line in lines.splitlines())
-    content = DROP_IN.format(settings=params["settings"], hardware=hardware, master=MASTER_NAME, port=PORT)
-    diff = converge(module, [HostFile(drop_in(NODE), content)])
-    diff += converge_service(module, NODE, STARTED, changed=bool(diff))
-    state = current_state(module, node.name) if module.check_mode else wait_for_registration(module, node.name, params["timeout"])
-    if state and state.is_leaving:
+    scripts = [file for file in configuration.given_files(params["files"]) if file.mode == configuration.SCRIPT_MODE]
+    former = [path for path in former_files() if path not in {file.path for file in scripts}]
+    content = DROP_IN.format(
+        settings=params["settings"],
+        hardware=hardware,
+        files=FILES + " ".join(file.path for file in scripts) + "\n" if scripts else "",
+        wait=WAIT.format(last=node.hardware.gpus - 1) if node.hardware.gpus else "",
+        master=MASTER_NAME,
+        port=PORT,
+    )
+    before = current_state(module, node.name)
+    had_too_little = before is not None and before.had_too_little
+    diff = converge(module, [*scripts, HostFile(drop_in(NODE), content), *(HostFile(path, None) for path in former)])
+    # slurmd reads the hardware only when it starts.
+    diff += converge_service(module, NODE, STARTED, changed=bool(diff) or had_too_little)
+    state = before if module.check_mode else wait_for_registration(module, node.name, params["timeout"])
+    if state and (state.is_leaving or (had_too_little and state.had_too_little)):
         # slurmctld refuses to resume nodes that have not registered yet, so the node cannot be resumed earlier.
         diff += change_state(module, node.name, state, "resume")
     module.exit_json(changed=bool(diff), diff=diff)
+
+
+def former_files() -> list[str]:
+    """Return the paths of the scripts that an earlier run has written on this host."""
+    lines = (THIS.read(drop_in(NODE)) or "").splitlines()
+    return [path for line in lines if line.startswith(FILES) for path in line[len(FILES) :].split()]
 
 
 def own_node(nodes: list[dict[str, Any]], host_name: str | None) -> SlurmNode:
@@ -117,5 +144,5 @@ def wait_for_registration(module: AnsibleModule, name: str, timeout: int) -> Nod
 def ensure_absent(module: AnsibleModule) -> None:
     """Stop slurmd, and exit the module. Raises OSError or SlurmError."""
     diff = converge_service(module, NODE, STOPPED) if THIS.exists(drop_in(NODE)) else []
-    diff += converge(module, [HostFile(drop_in(NODE), None)])
+    diff += converge(module, [HostFile(path, None) for path in (*former_files(), drop_in(NODE))])
     module.exit_json(changed=bool(diff), diff=diff)

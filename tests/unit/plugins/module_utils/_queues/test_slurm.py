@@ -134,8 +134,14 @@ def test_the_final_states_of_squeue():
 @pytest.mark.parametrize(
     ("output", "is_open"),
     [
-        *((state, True) for state in ("idle\n", "mixed\n", "allocated\n", "idle*\n", "completing\n", "reserved\n")),
-        *((state, False) for state in ("drained\n", "draining\n", "drained*\n", "down\n", "down*\n")),
+        *(
+            (state, True)
+            for state in ("idle\n", "mixed\n", "allocated\n", "idle*\n", "completing\n", "reserved\n", "maint\n", "reboot^\n", "mixed-\n")
+        ),
+        *(
+            (state, False)
+            for state in ("drained\n", "draining\n", "drained*\n", "down\n", "down*\n", "inval\n", "fail\n", "future\n", "unk*\n")
+        ),
     ],
 )
 def test_jobs_start_on_hosts_that_are_neither_drained_nor_down(output, is_open):

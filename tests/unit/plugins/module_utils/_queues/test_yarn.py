@@ -338,7 +338,7 @@ def test_hosts_are_the_running_nodes():
 def test_the_other_requests():
     queue = yarn.QUEUE
     assert (queue.title, queue.service, queue.is_http) == ("YARN", "hadoop-yarn-nodemanager.service", True)
-    assert queue.setup == "Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers)"
+    assert queue.setup.startswith("Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers; ")
     assert queue.programs == ("printf", "yarn")
     assert queue.show_hosts == queue.show_host("w1") == ["GET", "/ws/v1/cluster/nodes"]
     assert queue.show_own == ["GET", "/ws/v1/cluster/apps?applicationTypes=training_job"]

@@ -31,6 +31,14 @@ def test_packages_are_found_by_their_programs(tmp_path):
     assert packages.missing(programs) == ["slurmctld"]
 
 
+def test_libraries_are_found_in_the_directory_of_any_architecture(tmp_path):
+    programs = {str(tmp_path / "*" / "libpmix.so"): "libpmix-dev"}
+    assert packages.missing(programs) == ["libpmix-dev"]
+    (tmp_path / "x86_64-linux-gnu").mkdir()
+    (tmp_path / "x86_64-linux-gnu" / "libpmix.so").touch(0o644)
+    assert packages.missing(programs) == []
+
+
 def test_a_distribution_without_the_packages_is_refused_unless_the_programs_exist(monkeypatch, tmp_path):
     release = tmp_path / "os-release"
     release.write_text(AMAZON)

@@ -10,6 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.
     SlurmNode,
     SlurmSettings,
     cgroup_conf,
+    check_settings,
     gres_conf,
     is_plausible,
     parse_nodes,
@@ -23,7 +24,7 @@ GPU = Hardware(96, 2, 24, 2, 1_090_000, 8)
 NODES = [
     SlurmNode("demo-master", "10.0.0.4", CPU),
     SlurmNode("demo-worker2", "10.0.1.5", GPU),
-    SlurmNode("demo-worker3", "10.0.1.6", GPU._replace(gpus=1)),
+    SlurmNode("demo-worker3", "10.0.1.6", GPU._replace(gpus=1, gpu_type="h100", disk=95000), ("p5.48xlarge", "us-east-1a")),
 ]
 
 
@@ -37,7 +38,8 @@ def test_each_node_is_described_by_what_it_has():
     assert lines == [
         "NodeName=demo-master NodeAddr=10.0.0.4 CPUs=4 RealMemory=15000",
         f"NodeName=demo-worker2 NodeAddr=10.0.1.5 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:8",
-        f"NodeName=demo-worker3 NodeAddr=10.0.1.6 CPUs=96 {topology} RealMemory=1090000 Gres=gpu:1",
+        f"NodeName=demo-worker3 NodeAddr=10.0.1.6 CPUs=96 {topology} RealMemory=1090000 TmpDisk=95000 Gres=gpu:h100:1"
+        " Feature=p5.48xlarge,us-east-1a",
     ]
 
 
@@ -45,7 +47,7 @@ def test_gpus_are_device_files():
     assert gres_conf(NODES).splitlines()[1:] == [
         "AutoDetect=off",
         "NodeName=demo-worker2 Name=gpu File=/dev/nvidia[0-7]",
-        "NodeName=demo-worker3 Name=gpu File=/dev/nvidia0",
+        "NodeName=demo-worker3 Name=gpu Type=h100 File=/dev/nvidia0",
     ]
 
 
@@ -112,7 +114,16 @@ def test_values_that_would_change_the_meaning_of_the_file_are_refused(changes, m
         slurm_conf(SETTINGS._replace(**changes), NODES)
 
 
-@pytest.mark.parametrize("node", [NODES[0]._replace(name="a[1-9]"), NODES[0]._replace(name="a\nb"), NODES[0]._replace(address="x y")])
+@pytest.mark.parametrize(
+    "node",
+    [
+        NODES[0]._replace(name="a[1-9]"),
+        NODES[0]._replace(name="a\nb"),
+        NODES[0]._replace(address="x y"),
+        NODES[0]._replace(features=("a b",)),
+        NODES[2]._replace(hardware=GPU._replace(gpu_type="a:b")),
+    ],
+)
 def test_names_and_addresses_are_checked(node):
     with pytest.raises(ValueError, match=r"nodes: .* invalid value"):
         slurm_conf(SETTINGS, [node])
@@ -121,6 +132,66 @@ def test_names_and_addresses_are_checked(node):
 def test_the_digest_is_that_of_the_settings():
     digests = {settings_digest(settings) for settings in (SETTINGS, SETTINGS._replace(partition="other"), SETTINGS._replace(cgroups=True))}
     assert len(digests) == 3
+
+
+NEEDS_FILES = [
+    ({"TopologyPlugin": "topology/tree"}, "topology.conf"),
+    ({"topologyplugin": "Topology/Tree"}, "topology.conf"),
+    ({"JobContainerType": "job_container/tmpfs", "PrologFlags": "Alloc,Contain"}, "job_container.conf"),
+    ({"JobSubmitPlugins": "lua"}, "job_submit.lua"),
+    ({"JobSubmitPlugins": "throttle,job_submit/lua"}, "job_submit.lua"),
+    ({"CliFilterPlugins": "cli_filter/lua"}, "cli_filter.lua"),
+    ({"BurstBufferType": "burst_buffer/lua"}, "burst_buffer.lua"),
+    ({"AcctGatherProfileType": "acct_gather_profile/hdf5"}, "acct_gather.conf"),
+    ({"PlugStackConfig": "/etc/slurm/plugstack.conf"}, "plugstack.conf"),
+    ({"Prolog": "/etc/slurm/prolog.sh"}, "prolog.sh"),
+    ({"SomeNewParameter": "file=/etc/slurm/new.conf,x"}, "new.conf"),
+]
+
+
+@pytest.mark.parametrize(("given", "file"), NEEDS_FILES)
+def test_a_parameter_comes_with_the_file_that_it_needs(given, file):
+    with pytest.raises(ValueError, match=f"parameters: {next(iter(given))}=.* needs the file {file}"):
+        check_settings(SETTINGS._replace(parameters=given))
+    check_settings(SETTINGS._replace(parameters=given, files={file: "text\n"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"JobContainerType": "job_container/tmpfs"}, "needs PrologFlags=Contain"),
+        ({"AccountingStorageType": "accounting_storage/slurmdbd"}, "needs AccountingStorageHost"),
+    ],
+)
+def test_a_parameter_comes_with_the_parameter_that_it_needs(given, message):
+    with pytest.raises(ValueError, match=message):
+        check_settings(SETTINGS._replace(parameters=given, files={"job_container.conf": ""}))
+    check_settings(SETTINGS._replace(parameters={"TopologyPlugin": "topology/none", "Prolog": "/efs/prolog.sh"}))
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"slurm.conf": ""}, r"files: slurm\.conf cannot be set"),
+        ({"../munge/munge.key": ""}, "files: invalid value"),
+        ({"a b": ""}, "files: invalid value"),
+        ({"prolog.sh": "#!/bin/sh\r\nexit 0\r\n"}, r"prolog\.sh has Windows line breaks"),
+        ({"topology.conf": ["SwitchName=a"]}, "the content of topology.conf is not text"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused(files, message):
+    with pytest.raises(ValueError, match=message):
+        check_settings(SETTINGS._replace(files=files))
+
+
+def test_another_directory_for_temporary_files_has_another_size():
+    settings = SETTINGS._replace(parameters={"TmpFS": "/scratch"})
+    assert "TmpDisk" not in slurm_conf(settings, NODES)
+
+
+def test_nodes_restart_with_other_contents_of_a_file():
+    digests = {settings_digest(SETTINGS._replace(files={"topology.conf": text})) for text in ("a", "b")}
+    assert len(digests | {settings_digest(SETTINGS)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -137,6 +208,10 @@ def test_the_digest_is_that_of_the_settings():
         (CPU._replace(memory=1 << 60), False),
         (CPU._replace(gpus=-1), False),
         (CPU._replace(gpus=1 << 40), False),
+        (GPU._replace(gpu_type="h100"), True),
+        (GPU._replace(gpu_type="h100 Feature=x"), False),
+        (CPU._replace(disk=-1), False),
+        (CPU._replace(disk=1 << 60), False),
     ],
 )
 def test_impossible_hardware_is_recognized(hardware, plausible):

@@ -38,6 +38,34 @@ def test_gpus_need_device_files(monkeypatch, has_devices, gpus):
 
 
 @pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        (["NVIDIA H100 80GB HBM3"] * 8, "h100"),
+        (["NVIDIA A100-SXM4-80GB"], "a100"),
+        (["NVIDIA A10G"], "a10g"),
+        (["Tesla V100-SXM2-16GB"], "v100"),
+        (["Tesla T4"], "t4"),
+        (["NVIDIA L40S"], "l40s"),
+        (["NVIDIA GB200"], "gb200"),
+        (["NVIDIA B200", "NVIDIA B200"], "b200"),
+        (["NVIDIA H100 80GB HBM3", "NVIDIA L4"], ""),
+        (["Unknown"], ""),
+        ([], ""),
+    ],
+)
+def test_gpus_have_the_types_that_scripts_request(models, expected):
+    assert hardware.gpu_type(models) == expected
+
+
+def test_models_are_read_from_the_driver(monkeypatch, tmp_path):
+    monkeypatch.setattr(hardware, "GPU_MODELS", str(tmp_path / "*" / "information"))
+    assert hardware.read_models() == []
+    (tmp_path / "0000:53:00.0").mkdir()
+    (tmp_path / "0000:53:00.0" / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 4\nDevice Minor: \t 0\n")
+    assert hardware.read_models() == ["NVIDIA H100 80GB HBM3"]
+
+
+@pytest.mark.parametrize(
     ("controllers", "container", "plugin", "usable"),
     [
         ("cpuset cpu io memory pids", 1, True, True),

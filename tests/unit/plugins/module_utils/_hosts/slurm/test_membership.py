@@ -34,7 +34,19 @@ def test_states_and_reasons_are_read():
 
 @pytest.mark.parametrize(
     ("flags", "registered"),
-    [(("IDLE",), True), (("MIXED", "DRAIN"), True), (("DOWN",), False), (("IDLE", "NOT_RESPONDING"), False), (("UNKNOWN",), False)],
+    [
+        (("IDLE",), True),
+        (("MIXED", "DRAIN"), True),
+        (("RESERVED",), True),
+        (("DOWN",), False),
+        (("IDLE", "NOT_RESPONDING"), False),
+        (("UNKNOWN",), False),
+        (("IDLE", "INVALID_REG"), False),
+        (("IDLE", "DRAIN", "INVALID_REG"), False),
+        (("INVAL",), False),
+        (("ERROR",), False),
+        (("SOMETHING_NEW",), False),
+    ],
 )
 def test_a_registered_node_answers(flags, registered):
     assert state(*flags).is_registered is registered
@@ -50,6 +62,39 @@ def test_a_registered_node_answers(flags, registered):
 )
 def test_nodes_that_an_operator_drained_are_not_ours(found, leaving):
     assert found.is_leaving is leaving
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("gres/gpu count reported lower than configured (0 < 8)", True),
+        ("gres/gpu count too low (0 < 8)", True),
+        ("Low RealMemory (reported:1 < 100.00% of configured:2)", True),
+        ("Low TmpDisk", True),
+        ("Low socket*core count", True),
+        ("Lower the power of this node", False),
+        ("bad gres/gpu count", False),
+        (REASON, False),
+    ],
+)
+def test_a_node_that_once_had_too_little_hardware_can_come_back(reason, expected):
+    assert state("IDLE", "DRAIN", reason=reason).had_too_little is expected
+    assert not state("IDLE", reason=reason).had_too_little
+
+
+@pytest.mark.parametrize(
+    ("shown", "flags"),
+    [
+        ("IDLE+DRAIN+INVALID_REG", {"IDLE", "DRAIN", "INVALID_REG"}),
+        ("IDLE*", {"IDLE", "NOT_RESPONDING"}),
+        ("DOWN*+DRAIN", {"DOWN", "NOT_RESPONDING", "DRAIN"}),
+        ("MIXED-", {"MIXED"}),
+        ("IDLE$", {"IDLE"}),
+        ("MAINT@", {"MAINT"}),
+    ],
+)
+def test_marks_after_a_state_are_no_part_of_it(shown, flags):
+    assert parse_states(f"NodeName=w2 Arch=x86_64 State={shown} ThreadsPerCore=1\n")["w2"].flags == flags
 
 
 NOTHING = NodeStates(keep=[], down=[], drain=[])
@@ -78,4 +123,12 @@ def test_a_new_node_needs_nothing():
 
 
 def test_ids_of_jobs_are_read():
-    assert parse_jobs("12\n13_4\n14_[1-3,5%2]\n15+1\n$(reboot)\n\n") == ["12", "13_4", "14_[1-3,5%2]", "15+1"]
+    assert parse_jobs("12\n12\n9\n103\n") == ["9", "12", "103"]
+    assert parse_jobs("") == []
+
+
+@pytest.mark.parametrize("word", ["12_[1-39:2]", "13_[1,3,5,7,...]", "56_[60-89,91-94%2]", "12.batch", "12+0", "JOBID"])
+def test_an_unknown_form_of_an_id_is_an_error_instead_of_an_empty_queue(word):
+    """The directory of an empty queue is deleted."""
+    with pytest.raises(ValueError, match="squeue returned"):
+        parse_jobs(f"11\n{word}\n")
