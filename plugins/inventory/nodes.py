@@ -250,11 +250,8 @@ class InventoryModule(AWSInventoryBase):
         # sshd may start shortly after the instance is in service
         self.inventory.set_variable(TRAINERS, "ansible_ssh_retries", 5)
 
-        _is_cached, answer = self.get_cached_result(path, cache)
-        kept_of, cached = answer or ("", [])
-        if kept_of == account:
-            live = [Node(**node) for node in cached]
-        else:
+        live = self._cached_nodes(path, cache, account)
+        if live is None:
             try:
                 found = nodes(cluster, self._instances(path, cluster, region), self._service)
             except MembershipError as error:
@@ -264,6 +261,15 @@ class InventoryModule(AWSInventoryBase):
             self.update_cached_result(path, cache, [account, [asdict(node) for node in live]])
         self._populate(live)
         self._refuse_other_values(path, decided, [*self.inventory.hosts.values()])
+
+    def _cached_nodes(self, path: str, cache: bool, account: str) -> list[Node] | None:
+        """Return the nodes in the cache, or None if it has none of this account, or those of another version of the collection."""
+        _is_cached, answer = self.get_cached_result(path, cache)
+        kept_of, cached = answer or ("", [])
+        try:
+            return [Node(**node) for node in cached] if kept_of == account else None
+        except TypeError:
+            return None
 
     def _refuse_other_values(self, path: str, decided: dict[str, str], entities: list[Any]) -> None:
         """Raise AnsibleParserError if anything gives a variable that this inventory file decides a different value.

@@ -122,6 +122,8 @@ TYPE_KEY = "__ansible_type"
 # Keys that Ansible adds to results. These keys are dropped without a warning.
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
+# The strategies that run each task on all hosts before the next task.
+STRATEGIES = ("linear", "debug")
 SETTING = """\
 [defaults]
 inject_facts_as_vars = false"""
@@ -159,6 +161,7 @@ class NodeAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         gc.freeze()  # speeds up garbage collection for the same reason as in execute_watched
         refuse_injected_facts()
+        refuse_other_strategy()
         self._variables = variables = task_vars or {}
         own = self._task.args.get("timeout")  # the module's own timeout
         self._host = str(variables.get("inventory_hostname", ""))
@@ -348,6 +351,16 @@ def refuse_injected_facts() -> None:
         raise AnsibleActionFail(
             "inject_facts_as_vars: this setting is enabled, so facts returned by a node could override any variable. "
             f"Set ANSIBLE_INJECT_FACT_VARS=false in the environment, or add these lines to ansible.cfg:\n{SETTING}"
+        )
+
+
+def refuse_other_strategy() -> None:
+    """Raise AnsibleActionFail if the default strategy does not run each task on all hosts before the next task."""
+    strategy = str(constants.config.get_config_value("DEFAULT_STRATEGY"))
+    if strategy.rpartition(".")[2] not in STRATEGIES:
+        raise AnsibleActionFail(
+            f"strategy: {strategy!r} is not supported, because tasks use results of earlier tasks on other hosts. Remove this setting from "
+            "ansible.cfg and ANSIBLE_STRATEGY."
         )
 
 

@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
 
 # Maximum size of all custom checks in bytes. The checks are sent with the module.
@@ -43,7 +44,9 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
             Display().warning(f"checks: {file} is not executable, so it is not run. To run this file, make it executable with chmod +x.")
             continue
         _check_name(file.name)
-        found.append({"name": file.name, "content": base64.b64encode(file.read_bytes()).decode("ascii")})
+        content = file.read_bytes()
+        check_line_breaks(f"checks: {str(file)!r}", content)
+        found.append({"name": file.name, "content": base64.b64encode(content).decode("ascii")})
     size = sum(len(each["content"]) for each in found) * 3 // 4
     if size > PROGRAMS_LIMIT:
         raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but the limit is {PROGRAMS_LIMIT} bytes. Use smaller files.")

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
 # which they were created.
@@ -59,6 +60,8 @@ SUBMODULE_DEPTH = 5
 
 # The maximum number of files among which a similar name is searched for.
 FILES_LIMIT = 10000
+# Maximum number of bytes that are read of the first line of a script.
+LINE_LIMIT = 1000
 # The minimum similarity of two names, from 0 to 1. The names of all Python files are somewhat similar, because they share a suffix.
 SIMILAR = 0.7
 
@@ -130,6 +133,7 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
         if root is None or not os.path.isdir(root):
             raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller{_searched(source, bases, os.path.isdir)}")
         check_script(script, root, f"{root} (training_job_source)")
+        check_program(arguments.get("command"), root)
         return root, kept(root, exclude)
     if not script:  # without a source or a script, the job runs a command that exists on the hosts
         return os.curdir, []
@@ -137,6 +141,18 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(f"script: {script!r} is not a file on the controller{_searched(script, bases, os.path.isfile)}")
     return os.path.dirname(path), [os.path.basename(path)]
+
+
+def check_program(command: Any, root: str) -> None:
+    """Raise AnsibleActionFail if a command starts a script in the directory that has Windows line breaks."""
+    first = command[0] if isinstance(command, (list, tuple)) and command else ""
+    path = os.path.join(root, str(first))
+    if first and not os.path.isabs(first) and os.path.isfile(path):
+        try:
+            with open(path, "rb") as file:
+                check_line_breaks(f"command: {first!r}", file.readline(LINE_LIMIT))
+        except (OSError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from None
 
 
 def check_script(script: str | None, root: str, place: str) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find, searched_places
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
 
@@ -118,7 +119,7 @@ def _read_step(number: int, value: Any, bases: Sequence[str]) -> tuple[dict[str,
     for read in readers.values():
         try:
             step.update(read())
-        except _WrongError as error:
+        except (_WrongError, ValueError) as error:
             errors.append(str(error))
     if errors:
         return {}, errors
@@ -295,8 +296,7 @@ def _read_file(script: str, bases: Sequence[str]) -> bytes:
         raise _WrongError(f"script: {script!r} is empty. Write the commands into the file, or remove the step.")
     if len(content) > SCRIPT_LIMIT:
         raise _WrongError(f"script: {script!r} is larger than {SCRIPT_LIMIT >> 20} MiB. Let a small script download the rest.")
-    if content.startswith(b"#!") and content.partition(b"\n")[0].endswith(b"\r"):
-        raise _WrongError(f"script: {script!r} has Windows line breaks. Convert the file, for example with dos2unix.")
+    check_line_breaks(f"script: {script!r}", content)
     return content
 
 

@@ -18,6 +18,27 @@ PROXY = "by UNKNOWN port 65535"
 THROUGH = "SSH reaches this node through {0}, and that connection was closed."
 THROUGH_ANOTHER = re.compile(r"SSH reaches this node through (.{1,255}?), and that connection was closed\.")
 SESSION_MANAGER = "Session Manager"
+# What the AWS CLI or the shell says when no session begins, and the advice.
+SESSION_ADVICE = (
+    (
+        re.compile(r"SessionManagerPlugin is not found", re.IGNORECASE),
+        "connection_path: session_manager needs the AWS CLI's Session Manager plugin, which is not in PATH on the controller. Install it: "
+        "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html",
+    ),
+    (
+        re.compile(r"\baws: (?:command )?not found"),
+        "connection_path: session_manager needs the AWS CLI and its Session Manager plugin in PATH on the controller. Install both.",
+    ),
+    (
+        re.compile(r"\bTargetNotConnected\b"),
+        "The node is not connected to Session Manager. A new node takes some minutes. The nodes' role must allow it "
+        "(deeplearning_session_manager: true), and the node needs a route to AWS Systems Manager.",
+    ),
+    (
+        re.compile(r"\b(?:ExpiredToken|ExpiredTokenException|RequestExpired)\b"),
+        "The AWS credentials of the controller have expired. Renew them, and run the playbook again.",
+    ),
+)
 AUTO_SCALING = "auto_scaling"
 # The operating systems of AWS images, and their login users.
 LOGIN_USERS = (("amazon-linux", "ec2-user"), ("ubuntu", "ubuntu"))
@@ -40,6 +61,9 @@ class Login(NamedTuple):
 
 def login_advice(message: str, login: Login) -> str:
     """Return sentences of advice about a message from ssh, or an empty string if there is none."""
+    session = next((advice for pattern, advice in SESSION_ADVICE if login.through == SESSION_MANAGER and pattern.search(message)), "")
+    if session:
+        return session
     if PROXY in message:
         return f"{THROUGH.format(login.through or 'another host')} Check that both are running and accept SSH connections."
     if REFUSED not in message:

@@ -141,6 +141,14 @@ def test_a_host_whose_python_was_looked_for_is_not_suspected(nodes):
     assert "undocumented values" not in done.stderr
 
 
+def test_a_strategy_that_mixes_tasks_is_refused(nodes, monkeypatch):
+    """Roles read results of other hosts, and other strategies replace how modules are run."""
+    monkeypatch.setenv("ANSIBLE_STRATEGY", "free")
+    done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []})
+    assert done.returncode != 0
+    assert "strategy: 'free' is not supported" in " ".join((done.stdout + done.stderr).split())
+
+
 def test_a_configuration_that_makes_variables_of_facts_is_refused(nodes):
     """With this configuration, builtin modules on nodes could set role variables. No action plugin of the collection could prevent this."""
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"jobs": []}, inject=True)

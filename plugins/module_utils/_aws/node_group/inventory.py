@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
     tags_of,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import check, number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError, check, number_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS, told
 
@@ -68,6 +68,9 @@ def nodes(cluster: str, instances: Iterable[Instance], service: NodeService) -> 
     """
     instances = list(instances)
     check(cluster, instances, service)
+    unknown = sorted(item["InstanceId"] for item in instances if not item.get("PrivateIpAddress"))
+    if unknown:
+        raise MembershipError(f"EC2 does not return the private address of {', '.join(unknown)} yet. Run the playbook again in a minute.")
     ordered = sorted(instances, key=lambda item: (item["LaunchTime"], item["InstanceId"]))
     result = []
     for group in NODE_TYPES:

@@ -222,7 +222,8 @@ def mount_in_time(module: AnsibleModule, storage: FstabMount) -> None:
     end = time.monotonic() + module.params["timeout"]
     pause = 1.0
     while True:
-        status, output, error = module.run_command(["timeout", "--signal=INT", "--kill-after=5", str(ATTEMPT), "mount", path])
+        command = ["timeout", "--signal=INT", "--kill-after=5", str(ATTEMPT), "mount", path]
+        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})  # `explain` reads English
         mount = current_mount(path)
         if mount is not None:
             check_mount(mount, storage)

@@ -451,7 +451,9 @@ def _fits_entry(mount: MountTableEntry, alternative: FstabMount, entry: FstabEnt
 
 def explain(output: str, storage: FstabMount) -> str:
     """Return why a mount command failed with `output`, and what to do about it."""
-    reported = f"mount reports: {output.strip() or 'nothing'}"
+    # A traceback of a mount helper ends with the cause.
+    said = output.strip()
+    reported = f"mount reports: {said.splitlines()[-1] if 'Traceback (most recent call last)' in said else said or 'nothing'}"
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
         return f"the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. {reported}"
     server = re.split("[:@]", storage.source)[0]
@@ -474,4 +476,8 @@ def explain(output: str, storage: FstabMount) -> str:
         )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
+    if storage.kind == "lustre" and re.search(r"Invalid argument|Protocol not supported", output):
+        return (
+            f"the Lustre client may be of another version than the file system, or the file system may have another mount name. {reported}"
+        )
     return reported

@@ -69,21 +69,10 @@ def ensure_present(module: AnsibleModule) -> None:
         raise ValueError(
             "settings: invalid value {0!r}. Use the value that the module returns for the controller component.".format(params["settings"])
         )
-    lines = configuration.node_line(node) + ("\n" + configuration.gres_line(node) if node.hardware.gpus else "")
-    hardware = "\n".join("# " + line for line in lines.splitlines())
-    scripts = [file for file in configuration.given_files(params["files"]) if file.mode == configuration.SCRIPT_MODE]
-    former = [path for path in former_files() if path not in {file.path for file in scripts}]
-    content = DROP_IN.format(
-        settings=params["settings"],
-        hardware=hardware,
-        files=FILES + " ".join(file.path for file in scripts) + "\n" if scripts else "",
-        wait=WAIT.format(last=node.hardware.gpus - 1) if node.hardware.gpus else "",
-        master=MASTER_NAME,
-        port=PORT,
-    )
+    files = desired_files(node, params)
     before = current_state(module, node.name)
     had_too_little = before is not None and before.had_too_little
-    diff = converge(module, [*scripts, HostFile(drop_in(NODE), content), *(HostFile(path, None) for path in former)])
+    diff = converge(module, files)
     # slurmd reads the hardware only when it starts.
     diff += converge_service(module, NODE, STARTED, changed=bool(diff) or had_too_little)
     state = before if module.check_mode else wait_for_registration(module, node.name, params["timeout"])
@@ -91,6 +80,23 @@ def ensure_present(module: AnsibleModule) -> None:
         # slurmctld refuses to resume nodes that have not registered yet, so the node cannot be resumed earlier.
         diff += change_state(module, node.name, state, "resume")
     module.exit_json(changed=bool(diff), diff=diff)
+
+
+def desired_files(node: SlurmNode, params: dict[str, Any]) -> list[HostFile]:
+    """Return the desired files of a node: scripts, the settings of slurmd, and scripts that are no longer needed. Raises ValueError."""
+    gpus = node.hardware.gpus
+    lines = [configuration.node_line(node), *([configuration.gres_line(node)] if gpus else [])]
+    scripts = [file for file in configuration.given_files(params["files"]) if file.mode == configuration.SCRIPT_MODE]
+    content = DROP_IN.format(
+        settings=params["settings"],
+        hardware="\n".join("# " + line for line in lines),
+        files=FILES + " ".join(file.path for file in scripts) + "\n" if scripts else "",
+        wait=WAIT.format(last=gpus - 1) if gpus else "",
+        master=MASTER_NAME,
+        port=PORT,
+    )
+    former = [HostFile(path, None) for path in former_files() if path not in {file.path for file in scripts}]
+    return [*scripts, HostFile(drop_in(NODE), content), *former]
 
 
 def former_files() -> list[str]:

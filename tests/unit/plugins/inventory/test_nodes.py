@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from unittest.mock import MagicMock
 
 import pytest
 from ansible.errors import AnsibleParserError
 from ansible_collections.deeplearning.cluster.plugins.inventory import nodes
 
+NODE = nodes.Node("c-master", "c-master", "master", 1, "i-1", "c5.large", "us-east-1a", "10.0.0.4", None)
 OURS = "plugin: deeplearning.cluster.nodes\ncluster: demo\n"
 
 
@@ -49,6 +51,21 @@ def test_an_error_ends_a_command_that_is_configured_so(monkeypatch, ends, argume
     message = "nodes.yml: damaged"
     inventory.set_variable.assert_called_once_with("all", "deeplearning_inventory_error", message)
     assert told == ([message] if error is SystemExit else [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_used"),
+    [
+        (["123456789012", [asdict(NODE)]], True),
+        (["210987654321", [asdict(NODE)]], False),
+        (["123456789012", [{**asdict(NODE), "former": 1}]], False),
+        (["123456789012", [{"name": "c-master"}]], False),
+        (None, False),
+    ],
+)
+def test_a_cache_of_another_account_or_version_is_not_used(monkeypatch, answer, is_used):
+    monkeypatch.setattr(nodes.InventoryModule, "get_cached_result", lambda *_arguments: (answer is not None, answer))
+    assert nodes.InventoryModule()._cached_nodes("nodes.yml", True, "123456789012") == ([NODE] if is_used else None)
 
 
 def test_a_refreshed_inventory_uses_its_clients_again_for_a_while(monkeypatch):

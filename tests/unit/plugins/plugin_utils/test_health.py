@@ -55,6 +55,7 @@ def test_without_a_folder_nothing_is_sent():
         ("clock", b"", "the name of one of the collection's checks"),
         ("a b", b"", "checks: 'a b' is not a valid check name"),
         ("a\nb", b"", "is not a valid check name"),
+        ("disk.sh", b"#!/bin/sh\r\nexit 0\r\n", "checks: '.*disk.sh' has Windows line breaks"),
         ("large", bytes(health.PROGRAMS_LIMIT + 3), "but the limit is 1048576 bytes"),
     ],
 )

@@ -193,3 +193,26 @@ def test_missing_code_is_named(project, arguments, message):
     given = {name: value.format(project) for name, value in arguments.items()}
     with pytest.raises(AnsibleActionFail, match=re.escape(message.format(project))), job_code.job_code(given, [str(project)]):
         pass
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "is_refused"),
+    [
+        (["./run.sh"], b"#!/bin/sh\r\nexit 0\r\n", True),
+        (["run.sh", "--x"], b"#!/usr/bin/env bash\r\n", True),
+        (["./run.sh"], b"#!/bin/sh\nprintf 'a\\r'\n", False),
+        (["/bin/sh", "run.sh"], b"#!/bin/sh\r\n", False),
+        (["./run.sh"], b"print()\r\n", False),
+        (["missing.sh"], b"#!/bin/sh\r\n", False),
+        ([], b"#!/bin/sh\r\n", False),
+    ],
+)
+def test_a_script_with_windows_line_breaks_is_refused_on_the_controller(tmp_path, command, content, is_refused):
+    """Linux would look for an interpreter whose name ends in a carriage return."""
+    (tmp_path / "run.sh").write_bytes(content)
+    arguments = {"source": str(tmp_path), "command": command}
+    if not is_refused:
+        assert job_code.code_to_send(arguments, ["/"], [])[1] == ["run.sh"]
+        return
+    with pytest.raises(AnsibleActionFail, match=r"command: .* has Windows line breaks\. Convert the file"):
+        job_code.code_to_send(arguments, ["/"], [])

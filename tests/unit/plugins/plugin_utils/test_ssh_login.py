@@ -17,6 +17,29 @@ def test_a_user_that_the_image_does_not_have():
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "SessionManagerPlugin is not found. Please refer to SessionManager Documentation here: http://docs",
+            "needs the AWS CLI's Session Manager plugin",
+        ),
+        ("/bin/sh: 1: exec: aws: not found", "needs the AWS CLI"),
+        ("bash: aws: command not found", "needs the AWS CLI"),
+        (
+            "An error occurred (TargetNotConnected) when calling the StartSession operation: i-0 is not connected.",
+            "not connected to Session",
+        ),
+        ("An error occurred (ExpiredTokenException) when calling the StartSession operation", "have expired"),
+    ],
+)
+def test_what_session_manager_lacks_is_named(said, advice):
+    """ssh itself only says that the connection was closed."""
+    message = f"{said}\n{CLOSED}"
+    assert advice in login_advice(message, KNOWN._replace(through="Session Manager"))
+    assert "that connection was closed" in login_advice(message, KNOWN._replace(through="c-master"))
+
+
 def test_a_key_that_the_nodes_do_not_accept():
     assert login_advice(REFUSED, KNOWN) == (
         "private_key_file: the login used user 'ubuntu', which is correct, but the node does not accept the key file '/home/me/team.pem'. "

@@ -13,6 +13,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from .described import instance
 
 
+def test_an_address_that_ec2_does_not_return_yet_is_named():
+    """DescribeInstances is eventually consistent."""
+    young = {key: value for key, value in instance("i-young", "bert-workers", 9).items() if key != "PrivateIpAddress"}
+    with pytest.raises(MembershipError, match="does not return the private address of i-young yet"):
+        nodes("bert", [instance("i-master", "bert-master", 7, number=1), young], AUTO_SCALING)
+
+
 def test_nodes_by_number():
     instances = [
         instance("i-young", "bert-workers", 9),

@@ -307,6 +307,8 @@ def test_mounted_at_takes_the_topmost():
         ("mount: unknown filesystem type 'efs'.", TLS, "amazon-efs-utils, which encrypts data in transit, is not installed"),
         ("mount.lustre: mount failed: No such device", LUSTRE, "no Lustre client"),
         ("mount.nfs4: strange", PLAIN, "strange"),
+        ("mount.lustre: mount fs-2@tcp:/abc at /fsx failed: Invalid argument", LUSTRE, "another version than the file system.*Invalid"),
+        ("Traceback (most recent call last):\n  File x\nFileNotFoundError: '/sbin/status'", TLS, "^mount reports: FileNotFoundError"),
         (
             "Error: Failed to create S3 client: Access Denied",
             BUCKET,
