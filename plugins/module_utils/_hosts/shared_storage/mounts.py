@@ -143,12 +143,16 @@ class FstabMount(NamedTuple):
 
 
 class MountTableEntry(NamedTuple):
-    """One line of the mount table. `root` is the mounted folder of the file system, and `options` contains the options of this mount."""
+    """One line of the mount table. `root` is the mounted folder of the file system, and `options` contains the options of this mount.
+
+    `port` is the port of an NFS server, or empty if it is unknown.
+    """
 
     source: str
     kind: str
     root: str
     options: str = ""
+    port: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -372,7 +376,10 @@ def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
         place, _separator, rest = line.partition(" - ")
         fields, kind_and_source = place.split(), rest.split()
         if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point and kind_and_source[0] != AUTOMOUNT:
-            found = MountTableEntry(_unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5])
+            port = re.search(r"\bport=([0-9]+)", rest)
+            found = MountTableEntry(
+                _unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5], port[1] if port else ""
+            )
     return found
 
 
@@ -405,13 +412,16 @@ def is_mount_of(mount: MountTableEntry, storage: FstabMount, tunnels: Iterable[s
         return mount.source == MOUNTPOINT
     if mount.kind.startswith("nfs"):
         through_tunnel = storage.kind == "efs" and mount.source == TUNNEL
-        return bool(fnmatch.filter(tunnels, _tunnel_file(storage))) if through_tunnel else mount.source == storage.source
+        return bool(fnmatch.filter(tunnels, _tunnel_file(storage, mount.port))) if through_tunnel else mount.source == storage.source
     return mount.root != "/"
 
 
-def _tunnel_file(storage: FstabMount) -> str:
-    """Return the name pattern of the files in which the EFS mount helper describes tunnels to the storage, regardless of their ports."""
-    return "{0}.{1}.*".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."))
+def _tunnel_file(storage: FstabMount, port: str) -> str:
+    """Return the name pattern of the file in which the EFS mount helper describes the tunnel to the storage, at any port if it is empty.
+
+    The files of former mounts stay in the directory.
+    """
+    return "{0}.{1}.{2}".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."), port or "*")
 
 
 def mounted_alternative(mount: MountTableEntry, storage: FstabMount, fstab: str, tunnels: Iterable[str]) -> FstabMount | None:

@@ -218,6 +218,13 @@ def test_the_helper_of_efs_remembers_the_file_system():
     assert not mounts.is_mount_of(tunnel, deep, ["fs-1.mnt.20049", "fs-1.efs.20049", "fs-2.mnt.efs.20049"])
 
 
+@pytest.mark.parametrize(("file_system", "right"), [("fs-1", True), ("fs-2", False)])
+def test_a_tunnel_that_a_former_mount_has_left_behind_is_not_that_of_the_mount(file_system, right):
+    tunnels = ["fs-2.tls.20388", "fs-2.tls.20388+", "fs-1.tls.20049"]
+    mount = mounts.mounted_at(MOUNTINFO, "/tls")
+    assert mounts.is_mount_of(mount, mounts.efs(file_system, "us-east-1", "/tls", encrypted=True), tunnels) is right
+
+
 @pytest.mark.parametrize(
     ("mounted", "expected", "right"),
     [
