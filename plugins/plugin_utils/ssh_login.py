@@ -61,11 +61,8 @@ class Login(NamedTuple):
 
 def login_advice(message: str, login: Login) -> str:
     """Return sentences of advice about a message from ssh, or an empty string if there is none."""
-    session = next((advice for pattern, advice in SESSION_ADVICE if login.through == SESSION_MANAGER and pattern.search(message)), "")
-    if session:
-        return session
     if PROXY in message:
-        return f"{THROUGH.format(login.through or 'another host')} Check that both are running and accept SSH connections."
+        return _proxy_advice(message, login.through)
     if REFUSED not in message:
         return ""
     user, key_file = ("user", "private_key_file") if login.inventory else ("ansible_user", "ansible_ssh_private_key_file")
@@ -79,6 +76,13 @@ def login_advice(message: str, login: Login) -> str:
     if login.expected:
         return f"{key_file}: the login used {used}, which is correct, but the node does not accept {key}. {advice}"
     return f"The login used {used} with {key}. If {user} is not the login user of the image, correct {user}{where}. Otherwise: {advice}"
+
+
+def _proxy_advice(message: str, through: str) -> str:
+    for pattern, advice in SESSION_ADVICE if through == SESSION_MANAGER else ():
+        if pattern.search(message):
+            return advice
+    return f"{THROUGH.format(through or 'another host')} Check that both are running and accept SSH connections."
 
 
 def login_of(host: str, nodes: Mapping[str, Mapping[str, Any]], variable: Callable[[str], Any]) -> Login:
