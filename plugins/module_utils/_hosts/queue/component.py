@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import glob
 import grp
-from typing import Any, Callable, Mapping, Sequence, Tuple
+import os
+from typing import Any, Callable, Collection, Mapping, Sequence, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
@@ -25,6 +27,28 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 # The parameters of each node's entry.
 NODE: dict[str, dict[str, Any]] = {"name": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 
+# Parameters of slurm.conf and sge_conf, in lower case, whose values are programs. If a program is missing, no job starts on a host.
+PROGRAMS = frozenset(
+    [
+        "prolog",
+        "epilog",
+        "prologslurmctld",
+        "epilogslurmctld",
+        "srunprolog",
+        "srunepilog",
+        "taskprolog",
+        "taskepilog",
+        "healthcheckprogram",
+        "mailprog",
+        "rebootprogram",
+        "resumeprogram",
+        "suspendprogram",
+        "unkillablestepprogram",
+        "load_sensor",
+        "mailer",
+    ]
+)
+
 # For each component and state: the step to run, and the parameters that must be set for this step.
 Steps = Mapping[Tuple[str, str], Tuple[Callable[[AnsibleModule], None], Sequence[str]]]
 
@@ -42,7 +66,7 @@ def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
 
 
 def check_controller(params: Mapping[str, Any]) -> None:
-    """Raise ValueError if there are no nodes, or if a group does not exist on this host."""
+    """Raise ValueError if there are no nodes, or if a group or a program does not exist on this host."""
     if not params["nodes"]:
         raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
     for group in params["groups"]:
@@ -50,6 +74,21 @@ def check_controller(params: Mapping[str, Any]) -> None:
             grp.getgrnam(group)
         except KeyError:
             raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
+
+    check_programs(params["parameters"], params.get("files") or ())
+
+
+def check_programs(parameters: Mapping[str, Any], files: Collection[str]) -> None:
+    """Raise ValueError if a parameter names a program that this host lacks. `files` contains the names of the files that the module writes.
+
+    In Grid Engine, the name of a user may precede the path. In Slurm, the path may be a pattern.
+    """
+    for name, value in parameters.items():
+        path = str(value).rpartition("@")[2].strip().split(" ")[0]
+        if name.lower() in PROGRAMS and path.startswith("/") and os.path.basename(path) not in files and not glob.glob(path):
+            raise ValueError(
+                f"parameters: {name}={value}: the file does not exist on this host. Create it on all hosts, for example with a set-up step."
+            )
 
 
 def warn_of_missing_hardware(module: AnsibleModule, name: str) -> None:

@@ -46,3 +46,17 @@ def test_an_error_of_the_step_names_the_queue(error):
 
     with pytest.raises(FailError, match=r"^sge: no space$"):
         component.run(Module(component="node", state="absent"), "sge", steps(fail))
+
+
+@pytest.mark.parametrize("value", ["{}", "root@{}", "{} $host $job_id", "{}/*.sh"])
+@pytest.mark.parametrize("name", ["Prolog", "prolog", "load_sensor", "HealthCheckProgram"])
+def test_a_program_that_the_queue_runs_must_exist(tmp_path, name, value):
+    """Slurm drains a node whose prolog is missing, and Grid Engine sets its queue to an error state."""
+    missing, existing = tmp_path / "missing", tmp_path / "existing"
+    existing.mkdir()
+    (existing / "a.sh").touch()
+    component.check_programs({name: value.format(existing), "JobCompLoc": str(missing), "MailProg": "none"}, ())
+    with pytest.raises(ValueError, match="the file does not exist on this host"):
+        component.check_programs({name: value.format(missing)}, ())
+    if "*" not in value:
+        component.check_programs({name: value.format(missing)}, ["missing"])
