@@ -28,6 +28,8 @@ class ActionModule(NodeAction, module="training_job_export"):
         if not answer.get("failed") and "files" in answer:
             line = f"{self._task.args['name']}: {summary(answer, check_mode=self._task.check_mode)}"
             show(line)
+            if answer.get("omitted_count"):
+                show(f"{self._task.args['name']}: {omitted(answer)}")
             if answer.get("changing"):
                 display.warning(f"{self._task.args['name']}: {changing(answer['changing'])}")
         return {**result, **answer}
@@ -44,6 +46,12 @@ def summary(answer: Mapping[str, Any], *, check_mode: bool) -> str:
     uploaded, files = f"{answer['uploaded']} ({human(answer['uploaded_size'])})", f"{answer['files']} files ({human(answer['size'])})"
     verb = "would be uploaded" if check_mode else "uploaded"
     return f"{uploaded} of {files} {verb} to {answer['destination']}; the other files are already there"
+
+
+def omitted(answer: Mapping[str, Any]) -> str:
+    """Return a line that names what is not uploaded."""
+    more = answer["omitted_count"] - len(answer["omitted"])
+    return f"not uploaded: {', '.join(answer['omitted'])}{f', and {more} more' if more > 0 else ''}"
 
 
 def changing(count: int) -> str:

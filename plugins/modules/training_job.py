@@ -82,8 +82,9 @@ options:
   exclude:
     description:
       - Patterns of files and directories in O(source) or O(repository) that are not copied. A pattern such as V(*.ckpt) matches names at
-        any depth. A pattern with a slash, such as V(data/raw), matches paths relative to the top directory.
-      - The default is V(.git), V(__pycache__), V(.venv), V(venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
+        any depth. A pattern with a slash, such as V(data/raw) or V(/venv), matches paths relative to the top directory. V(*) matches no
+        slash, and V(**) matches any number of directories.
+      - The default is V(.git), V(__pycache__), V(.venv), V(/venv), V(.ipynb_checkpoints), V(.mypy_cache), V(.pytest_cache), V(.ruff_cache).
     type: list
     elements: str
   sync_directory:

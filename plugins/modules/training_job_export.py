@@ -45,10 +45,11 @@ options:
     default: []
   exclude:
     description:
-      - Patterns of files and directories that are not uploaded. The default excludes incomplete checkpoints.
+      - Patterns of files and directories that are not uploaded. The default excludes hidden and temporary entries of the job's directory
+        and of the checkpoint directory, such as incomplete checkpoints. Everything in a complete checkpoint is uploaded.
     type: list
     elements: str
-    default: ["*.tmp", ".*"]
+    default: ["/*.tmp", "/.*", "checkpoints/*.tmp", "checkpoints/.*"]
   checkpoint_count:
     description:
       - Number of checkpoints to upload, the newest first. Older checkpoints are not uploaded, but those that were uploaded before remain
@@ -164,6 +165,17 @@ uploaded_size:
   type: int
 changing:
   description: Number of files that changed while they were uploaded, because a running job is still writing them.
+  returned: when RV(finished) with O(state=present)
+  type: int
+omitted:
+  description: What is not uploaded, because O(exclude) matches it, or because it is a symbolic link or a special file. Only the first 20
+    entries are named. Directories end with a slash.
+  returned: when RV(finished) with O(state=present)
+  type: list
+  elements: str
+  sample: [checkpoints/step-300.tmp/]
+omitted_count:
+  description: Number of all these entries.
   returned: when RV(finished) with O(state=present)
   type: int
 finished:

@@ -207,6 +207,15 @@ jobs:
           description: Total size of these files in bytes.
           returned: when the last upload has succeeded
           type: int
+        omitted:
+          description: The first 20 entries that are not exported. See RV(deeplearning.cluster.training_job_export#module:omitted).
+          returned: when the last upload has succeeded
+          type: list
+          elements: str
+        omitted_count:
+          description: Number of all entries that are not exported.
+          returned: when the last upload has succeeded
+          type: int
         error:
           description: Why the last upload failed.
           returned: when it has failed

@@ -25,8 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
-# which they were created.
-LEFT_OUT = (".git", "__pycache__", ".venv", "venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+# which they were created. Below the top, `venv` may be a package of the code.
+LEFT_OUT = (".git", "__pycache__", ".venv", "/venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
 # Patterns for git's error output: the labels of lines, lines that contain no cause, and the error about a version that does not exist.
 LABEL = re.compile(r"^(?:fatal|error|remote): ", re.IGNORECASE)
@@ -180,7 +180,7 @@ def _likely_script(path: str) -> tuple[bool, int, str]:
 def _files(root: str) -> Iterator[str]:
     """Yield the relative paths of the files in a directory. Directories that contain no code are skipped."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not matches(name, LEFT_OUT))
+        folders[:] = sorted(name for name in folders if not matches(os.path.relpath(os.path.join(folder, name), root), LEFT_OUT))
         yield from (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names))
 
 

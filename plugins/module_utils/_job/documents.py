@@ -196,7 +196,8 @@ class Export(_Export, total=False):
 
     `state` is `running` during a pass, `waiting` between two passes, and otherwise says how the last pass ended. `files` and `size` (in
     bytes) refer to all exported files. `uploaded` and `uploaded_size` refer to the files that the pass has uploaded. `changing` is the
-    number of files that changed while they were uploaded. `error` says why the pass failed.
+    number of files that changed while they were uploaded. `omitted` contains the keys of the first entries that are left out, and
+    `omitted_count` is the number of all. `error` says why the pass failed.
     """
 
     finished: float
@@ -205,6 +206,8 @@ class Export(_Export, total=False):
     uploaded: int
     uploaded_size: int
     changing: int
+    omitted: list[str]
+    omitted_count: int
     error: str
 
 

@@ -254,7 +254,8 @@ EXPORT: schema.Schema = {
     "began": schema.seconds(),
     "heartbeat": schema.seconds(),
     "finished": optional(schema.seconds()),
-    **{key: optional(schema.integer(0, 1 << 62)) for key in ("files", "size", "uploaded", "uploaded_size", "changing")},
+    **{key: optional(schema.integer(0, 1 << 62)) for key in ("files", "size", "uploaded", "uploaded_size", "changing", "omitted_count")},
+    "omitted": optional(schema.list_of(schema.text(200), 20)),
     "error": optional(schema.text()),
 }
 

@@ -310,7 +310,9 @@ def checkpoints(found: JobStatus) -> str:
 
 def export(found: Export) -> str:
     """Return the destination of a job's export to S3, and the state of the export."""
-    text = "{} ({}{})".format(found["destination"], found["state"], ", {} files".format(found["files"]) if "files" in found else "")
+    counts = [", {} files".format(found["files"]) if "files" in found else ""]
+    counts.append(", without {} entries such as {}".format(found["omitted_count"], found["omitted"][0]) if found.get("omitted") else "")
+    text = "{} ({}{})".format(found["destination"], found["state"], "".join(counts))
     return f"{text}: {found['error']}" if found.get("error") else text
 
 

@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     "directory": {"type": "path", "required": True},
     "destination": {"type": "str"},
     "include": {"type": "list", "elements": "str", "default": []},
-    "exclude": {"type": "list", "elements": "str", "default": ["*.tmp", ".*"]},
+    "exclude": {"type": "list", "elements": "str", "default": ["/*.tmp", "/.*", "checkpoints/*.tmp", "checkpoints/.*"]},
     "checkpoint_count": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 0},
     "region": {"type": "str"},
@@ -44,7 +44,8 @@ ARGUMENTS: dict[str, Any] = {
 POLL_SECONDS = 0.5
 # What the exporter prints about a plan. The exporter runs as the job's user, so a process of the job can change this output.
 PLAN = {
-    **{name: schema.integer(0, 1 << 62) for name in ("files", "size", "uploaded", "uploaded_size")},
+    **{name: schema.integer(0, 1 << 62) for name in ("files", "size", "uploaded", "uploaded_size", "omitted_count")},
+    "omitted": records.EXPORT["omitted"],
     "keys": schema.list_of(schema.text(KEY_LIMIT), PLAN_FILES),
 }
 SHOWN = ("files", "size", "uploaded", "uploaded_size", "changing")
@@ -257,5 +258,5 @@ def result(module: AnsibleModule, export: Export) -> dict[str, Any]:
         if module.params["state"] == "started":
             unit.stop(module.run_command, module.params["name"])
         raise ExportError(export["error"])
-    numbers = {key: export.get(key, 0) for key in SHOWN}
-    return {"finished": True, "changed": bool(numbers["uploaded"]), **numbers}
+    numbers = {key: export.get(key, 0) for key in (*SHOWN, "omitted_count")}
+    return {"finished": True, "changed": bool(numbers["uploaded"]), **numbers, "omitted": export.get("omitted", [])}

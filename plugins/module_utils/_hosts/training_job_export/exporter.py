@@ -71,9 +71,12 @@ ROUNDS = 3
 BATCH_FILES, BATCH_SIZE = 1000, 16 << 30
 # Maximum number of bytes in a line of the record of exported files: a size, a time and a key.
 LINE_LIMIT = KEY_LIMIT + 64
-# Maximum number of problems to name in a message, and of files to name in a plan.
+# Maximum number of problems to name in a message, of files to name in a plan, and of entries to name that are left out.
 NAMED = 5
 PLAN_FILES = 1000
+OMITTED_NAMED = 20
+# Maximum number of characters to show of such a name.
+OMITTED_LENGTH = 200
 
 ERRORS = (DataError, SelectionError, OSError)
 
@@ -210,7 +213,7 @@ class Exporter:
         except ERRORS as error:
             state.end(FAILED if last else WAITING, error=message(error, self.spec["directory"]))
 
-    def _upload_patiently(self, state: State, rounds: int, patience: float) -> dict[str, int]:
+    def _upload_patiently(self, state: State, rounds: int, patience: float) -> dict[str, Any]:
         while True:
             try:
                 return self.upload(state, rounds)
@@ -246,9 +249,9 @@ class Exporter:
         job = os.path.basename(self.paths.directory)
         return has_changed or bool(runtime_directories(job)) or is_held(job)
 
-    def upload(self, state: State, rounds: int) -> dict[str, int]:
-        """Upload new and changed files, and return the number of files and their total size in bytes. Raises DataError, SelectionError or
-        OSError.
+    def upload(self, state: State, rounds: int) -> dict[str, Any]:
+        """Upload new and changed files. Return the number of files, their total size in bytes, and what was left out. Raises DataError,
+        SelectionError or OSError.
         """
         objects = self._objects()
         known = {key: facts for key, facts in self._read_known().items() if objects.get(key) == facts[0]}
@@ -271,7 +274,7 @@ class Exporter:
             raise SelectionError(describe(selection.problems))
         size = sum(file.size for file in selection.files.values())
         numbers = {"uploaded": uploaded, "uploaded_size": uploaded_size, "changing": changing}
-        return {"files": len(selection.files), "size": size, **numbers}
+        return {"files": len(selection.files), "size": size, **numbers, **omitted(selection)}
 
     def plan(self) -> dict[str, Any]:
         """Return what an export pass would upload. Raises DataError, SelectionError or OSError."""
@@ -287,6 +290,7 @@ class Exporter:
             "uploaded": len(differing),
             "uploaded_size": sum(file.size for file in differing),
             "keys": sorted(file.key for file in differing)[:PLAN_FILES],
+            **omitted(selection),
         }
 
     def select(self) -> Selection:
@@ -416,6 +420,12 @@ def is_same(file: ExportFile, descriptor: int) -> bool:
     """Return whether an open file still has the size and the modification time that it had when it was selected."""
     status = os.fstat(descriptor)
     return (status.st_size, status.st_mtime_ns) == (file.size, file.modified)
+
+
+def omitted(selection: Selection) -> dict[str, Any]:
+    """Return what an export leaves out: the first keys, as printable ASCII text, and the number of all."""
+    names = [ascii(key)[1:-1][:OMITTED_LENGTH] for key in sorted(selection.omitted)[:OMITTED_NAMED]]
+    return {"omitted": names, "omitted_count": len(selection.omitted)}
 
 
 def message(error: Exception, directory: str) -> str:

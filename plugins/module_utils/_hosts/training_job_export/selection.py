@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple, Sequence
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 
 # Files that the export itself or a supervisor is writing.
-NEVER = ("status/export*", "status/*.json.*", "status/over.*")
+NEVER = ("/status/export*", "status/**/*.json.*", "status/**/over.*")
 # The maximum number of files. The sizes and times of this many files need about 200 MB of memory.
 FILES_LIMIT = 1 << 19
 # The maximum length of a key in S3 in bytes, and the maximum size of an object in bytes.
@@ -52,10 +52,13 @@ class ExportFile(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The files to export, keyed by S3 key, and messages about files that cannot be exported."""
+    """The files to export, keyed by S3 key, messages about files that cannot be exported, and the keys of what is left out: entries that a
+    pattern excludes (directories end with a slash), symbolic links and special files.
+    """
 
     files: dict[str, ExportFile]
     problems: list[str]
+    omitted: list[str]
 
 
 class SelectionError(Exception):
@@ -68,11 +71,12 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
 
     Keys can have at most `key_limit` bytes. Raises SelectionError if there are too many files.
     """
-    found = Selection({}, [])
+    found = Selection({}, [], [])
     for root in roots:
         if root.prefix and matches(root.prefix.rstrip("/"), exclude):
+            found.omitted.append(root.prefix)
             continue
-        for path, status in _walk(root, exclude, found.problems):
+        for path, status in _walk(root, include, exclude, found):
             key = root.prefix + path
             if not is_included(key, include) or matches(key, NEVER):
                 continue
@@ -81,7 +85,7 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
                 found.problems.append(f"{os.path.join(root.directory, path)!a} {problem}")
             else:
                 found.files[key] = ExportFile(root, path, status.st_size, status.st_mtime_ns)
-            if len(found.files) + len(found.problems) > FILES_LIMIT:
+            if sum(map(len, found)) > FILES_LIMIT:
                 raise SelectionError(
                     f"{root.directory}: has more than {FILES_LIMIT} files to export. Exclude some files with training_job_export_exclude, "
                     "or change the script so that it writes archives."
@@ -89,8 +93,11 @@ def select(roots: Sequence[Root], include: Sequence[str], exclude: Sequence[str]
     return found
 
 
-def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the path and the status of each regular file that is below a root and that no pattern excludes."""
+def _walk(root: Root, include: Sequence[str], exclude: Sequence[str], found: Selection) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the path and the status of each regular file that is below a root and that no pattern excludes.
+
+    Add problems, and what is left out although it is included, to the selection.
+    """
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -98,18 +105,20 @@ def _walk(root: Root, exclude: Sequence[str], problems: list[str]) -> Iterator[t
             entries = _entries(root, folder)
         except OSError as error:
             if error.errno not in GONE or not folder:
-                problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
+                found.problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
             continue
         if folder.count("/") > DEPTH_LIMIT:
-            problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
+            found.problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
             continue
         for name, status in entries:
-            if matches(root.prefix + folder + name, exclude):
-                continue
-            if stat.S_ISDIR(status.st_mode):
+            key, is_folder = root.prefix + folder + name, stat.S_ISDIR(status.st_mode)
+            is_excluded = matches(key, exclude)
+            if is_folder and not is_excluded:
                 folders.append(f"{folder}{name}/")
-            elif stat.S_ISREG(status.st_mode):
+            elif stat.S_ISREG(status.st_mode) and not is_excluded:
                 yield folder + name, status
+            elif (is_folder or is_included(key, include)) and not matches(key, NEVER):
+                found.omitted.append(key + "/" * is_folder)
 
 
 def _entries(root: Root, folder: str) -> list[tuple[str, os.stat_result]]:

@@ -126,7 +126,17 @@ def test_a_work_tree_tells_its_commit_and_whether_what_is_sent_has_changed(git):
 
 @pytest.fixture
 def project(tmp_path):
-    names = ("train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config", "data/raw/x", "src/data/raw", "a.ckpt", "src/b.ckpt")
+    names = (
+        "train.py",
+        "src/model.py",
+        "src/__pycache__/model.pyc",
+        ".git/config",
+        "data/raw/x",
+        "src/data/raw",
+        "a.ckpt",
+        "src/b.ckpt",
+        "venv/x",
+    )
     write(tmp_path / "project", **{name: name for name in names})
     return tmp_path
 
@@ -140,7 +150,7 @@ def test_a_script_alone_is_sent_alone(project):
     ("exclude", "names"),
     [
         (None, ["a.ckpt", "data", "data/raw", "data/raw/x", "src", "src/b.ckpt", "src/data", "src/data/raw", "src/model.py", "train.py"]),
-        (["*.ckpt", "data/raw", ".git", "__pycache__"], ["data", "src", "src/data", "src/data/raw", "src/model.py", "train.py"]),
+        (["*.ckpt", "data/raw", ".git", "__pycache__", "venv"], ["data", "src", "src/data", "src/data/raw", "src/model.py", "train.py"]),
     ],
 )
 def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
@@ -150,6 +160,14 @@ def test_a_source_is_sent_without_what_is_left_out(project, exclude, names):
     with tarfile.open(project / "code.tar.gz") as tar:
         assert sorted(tar.getnames()) == names
         assert {(member.uid, member.uname) for member in tar} == {(0, "")}
+
+
+def test_a_package_is_sent_even_if_it_is_named_like_an_environment(tmp_path):
+    write(tmp_path / "project", **{"train.py": "", "lib/venv/__init__.py": "", "venv/bin/python": "", "lib/.venv/x": ""})
+    with job_code.job_code({"script": "lib/venv/__init__.py", "source": "project"}, [str(tmp_path)]) as code:
+        job_code.write_archive(str(tmp_path / "code.tar.gz"), code, job_code.patterns({}))
+    with tarfile.open(tmp_path / "code.tar.gz") as tar:
+        assert sorted(tar.getnames()) == ["lib", "lib/venv", "lib/venv/__init__.py", "train.py"]
 
 
 @pytest.mark.parametrize("limit", ["SIZE_LIMIT", "ENTRIES_LIMIT"])

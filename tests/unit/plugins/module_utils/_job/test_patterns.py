@@ -21,6 +21,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns
         ("a.CKPT", ["*.ckpt"], False),
         ("a", ["b", "a"], True),
         ("a", [], False),
+        ("venv", ["/venv"], True),
+        ("lib/venv", ["/venv"], False),
+        ("checkpoints/step-1.tmp", ["checkpoints/*.tmp"], True),
+        ("checkpoints/step-1/a.tmp", ["checkpoints/*.tmp"], False),
+        ("checkpoints/step-1/a.tmp", ["checkpoints/**/*.tmp"], True),
+        ("checkpoints/a.tmp", ["checkpoints/**/*.tmp"], True),
+        ("more/data", ["data/"], True),
+        ("data", ["data/"], True),
     ],
 )
 def test_matches(path, patterns, expected):

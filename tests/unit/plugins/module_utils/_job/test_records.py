@@ -639,7 +639,8 @@ def test_the_state_of_an_export(tmp_path, monkeypatch, change, state):
         {"began": "now"},
         {"heartbeat": None},
         {"finished": -1},
-        *({key: -1} for key in ("files", "size", "uploaded", "uploaded_size", "changing")),
+        *({key: -1} for key in ("files", "size", "uploaded", "uploaded_size", "changing", "omitted_count")),
+        {"omitted": [1]},
         {"error": 5},
     ],
 )

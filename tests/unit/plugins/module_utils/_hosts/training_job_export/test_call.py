@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import LOCK, Paths
 
 DESTINATION = "s3://results/team/digits/"
+OMITTED = {"omitted": ["checkpoints/.step-30"], "omitted_count": 1}
 
 
 class Unit:
@@ -82,10 +83,10 @@ def test_an_export_is_started_and_its_result_returned(unit, paths, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     description = {"launcher": "command", "created": 1.0, "checkpoint_directory": str(tmp_path / "elsewhere")}
     Path(paths.description).write_text(json.dumps(description))
-    unit.run = lambda: write(paths, "succeeded", finished=1.0, files=3, size=9, uploaded=1, uploaded_size=4)
+    unit.run = lambda: write(paths, "succeeded", finished=1.0, files=3, size=9, uploaded=1, uploaded_size=4, **OMITTED)
     result = run(paths, include=["logs"], region="us-east-1")
     del result["since"]
-    numbers = {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 4, "changing": 0}
+    numbers = {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 4, "changing": 0, **OMITTED}
     assert result == {"destination": DESTINATION, "finished": True, "changed": True, **numbers}
     (spec,) = unit.specs
     assert (spec["destination"], spec["include"], spec["follow"], spec["region"]) == (DESTINATION, ["logs"], False, "us-east-1")
@@ -184,7 +185,7 @@ def test_a_job_cannot_choose_the_destination(unit, paths):
 
 
 def test_a_prediction_starts_nothing(unit, paths):
-    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 3, "uploaded_size": 9, "keys": ["a", "b"]}
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 3, "uploaded_size": 9, **OMITTED, "keys": ["a", "b"]}
     result = run(paths, check_mode=True)
     (diff,) = result.pop("diff")
     assert diff["after"] == f"{DESTINATION}a\n{DESTINATION}b\nand 1 more\n"
@@ -196,6 +197,7 @@ def test_a_prediction_starts_nothing(unit, paths):
         "size": 9,
         "uploaded": 3,
         "uploaded_size": 9,
+        **OMITTED,
     }
     unit.run = lambda: {"error": "there is no bucket results"}
     with pytest.raises(call.ExportError, match="there is no bucket results"):
@@ -231,7 +233,7 @@ def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
     ids=str,
 )
 def test_a_forged_plan_is_refused(unit, paths, forged):
-    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, "keys": ["a"], **forged}
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, **OMITTED, "keys": ["a"], **forged}
     with pytest.raises(call.ExportError, match=r"^the export plan of job digits is not valid: its '.*\. Check"):
         run(paths, check_mode=True)
 
@@ -244,7 +246,7 @@ def test_a_plan_that_is_no_object_is_refused(unit, paths):
 
 def test_a_forged_plan_does_not_replace_other_values(unit, paths):
     forged = {"finished": False, "changed": False, "destination": "s3://other/digits/", "diff": [], "warnings": ["no"]}
-    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, "keys": ["a"], **forged}
+    unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, **OMITTED, "keys": ["a"], **forged}
     result = run(paths, check_mode=True)
     assert (result["finished"], result["changed"], result["destination"]) == (True, True, DESTINATION)
     assert (len(result["diff"]), "warnings" in result) == (1, False)

@@ -100,12 +100,14 @@ def test_what_differs_is_uploaded_and_nothing_else(job, bucket):
     job.write("job.json", "{}")
     log = job.write("logs/rank0.log", "step 1\n")
     job.write("checkpoints/last.tmp", "half")
-    assert job.exporter().plan() == {"files": 2, "size": 9, "uploaded": 2, "uploaded_size": 9, "keys": ["job.json", "logs/rank0.log"]}
+    numbers = {"files": 2, "size": 9, "uploaded": 2, "uploaded_size": 9, "omitted": ["checkpoints/last.tmp"], "omitted_count": 1}
+    assert job.exporter().plan() == {**numbers, "keys": ["job.json", "logs/rank0.log"]}
     assert not bucket.objects
     state = job.run()
     assert bucket.objects == {"job.json": b"{}", "logs/rank0.log": b"step 1\n"}
     assert state["state"] == "succeeded"
     assert (state["destination"], state["files"], state["size"], state["uploaded"], state["uploaded_size"]) == (DESTINATION, 2, 9, 2, 9)
+    assert (state["omitted"], state["omitted_count"]) == (["checkpoints/last.tmp"], 1)
     assert (job.run()["uploaded"], job.exporter().plan()["keys"]) == (0, [])
     log.write_text("step 1\nstep 2\n")
     assert (job.run()["uploaded"], bucket.uploads[-1]) == (1, ["logs/rank0.log"])
@@ -122,6 +124,13 @@ def test_an_older_file_of_the_same_size_in_place_of_another_is_uploaded(job, buc
     later.rename(job.paths.checkpoints + "/last.pt")
     job.run()
     assert bucket.objects["checkpoints/last.pt"] == b"later"
+
+
+def test_only_the_first_of_many_omitted_entries_are_named_and_only_as_printable_text(job, bucket):
+    for number in range(30):
+        job.write(f"a\n{'x' * 200}{number}.tmp")
+    state = job.run()
+    assert (state["omitted_count"], state["omitted"]) == (30, ["a\\n" + "x" * 197] * 20)
 
 
 def test_only_the_newest_checkpoints_are_uploaded(job, bucket, tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import selection
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, selection
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import Root, select
 
 
@@ -23,6 +23,9 @@ def job(tmp_path):
         "checkpoints/step-10.pt",
         "checkpoints/step-20.pt.tmp",
         "checkpoints/.step-30",
+        "checkpoints/step-10/.metadata",
+        "checkpoints/step-10/weights/.zarray",
+        "checkpoints/step-10/part.tmp",
         ".report.html",
     ):
         (top / path).parent.mkdir(parents=True, exist_ok=True)
@@ -30,23 +33,39 @@ def job(tmp_path):
     return top
 
 
-def keys(*roots, include=(), exclude=("*.tmp", ".*")):
+DEFAULT = call.ARGUMENTS["exclude"]["default"]
+SHARDED = ["checkpoints/step-10/.metadata", "checkpoints/step-10/part.tmp", "checkpoints/step-10/weights/.zarray"]
+
+
+def keys(*roots, include=(), exclude=DEFAULT):
     return sorted(select([Root(str(root), "") for root in roots], include, exclude).files)
 
 
 @pytest.mark.parametrize(
     ("patterns", "found"),
     [
-        ({}, ["checkpoints/step-10.pt", "job.json", "logs/rank0.log"]),
+        ({}, ["checkpoints/step-10.pt", *SHARDED, "job.json", "logs/rank0.log"]),
         ({"include": ["logs"]}, ["logs/rank0.log"]),
         ({"include": ["*.pt", "job.json"]}, ["checkpoints/step-10.pt", "job.json"]),
-        ({"include": ["checkpoints/step-*"]}, ["checkpoints/step-10.pt"]),
+        ({"include": ["checkpoints/step-*"]}, ["checkpoints/step-10.pt", *SHARDED]),
+        ({"exclude": ["*.tmp", ".*"]}, ["checkpoints/step-10.pt", "job.json", "logs/rank0.log"]),
         ({"include": ["rank*"], "exclude": ["logs"]}, []),
         ({"exclude": ["checkpoints/*", ".*"]}, ["job.json", "logs/rank0.log"]),
     ],
 )
 def test_patterns(job, patterns, found):
     assert keys(job, **patterns) == found
+
+
+def test_what_is_left_out_is_named(job):
+    (job / "checkpoints/last.pt").symlink_to("step-10.pt")
+    (job / ".cache").mkdir()
+    (job / ".cache/x").write_text("")
+    (job / "status").mkdir()
+    (job / "status/export").write_text("")
+    omitted = [".cache/", ".report.html", "checkpoints/.step-30", "checkpoints/last.pt", "checkpoints/step-20.pt.tmp"]
+    assert sorted(select([Root(str(job), "")], [], DEFAULT).omitted) == omitted
+    assert sorted(select([Root(str(job), "")], ["logs", "*.pt"], DEFAULT).omitted) == [".cache/", "checkpoints/last.pt"]
 
 
 def test_links_and_special_files_are_not_exported(job, tmp_path):
@@ -64,15 +83,22 @@ def test_what_is_being_written_is_not_exported(job):
     (job / "status").mkdir()
     for name in ("export", "export.files", "export.request", "rank0.json", "rank0.json.ip-10.77", "over", "over.ip-10.77"):
         (job / "status" / name).write_text("")
-    assert keys(job, include=["status"]) == ["status/over", "status/rank0.json"]
+    (job / "status/attempt2").mkdir()
+    for name in ("rank0.json", "rank0.json.ip-10.77", "over", "over.ip-10.77"):
+        (job / "status/attempt2" / name).write_text("")
+    finished = ["status/attempt2/over", "status/attempt2/rank0.json", "status/over", "status/rank0.json"]
+    assert keys(job, include=["status"]) == finished
 
 
 def test_checkpoints_elsewhere_are_exported_as_if_they_were_here(job, tmp_path):
     (tmp_path / "earlier").mkdir()
     (tmp_path / "earlier/step-10.pt").write_text("the later one")
     (tmp_path / "earlier/step-20.pt").write_text("")
-    found = select([Root(str(job), ""), Root(str(tmp_path / "earlier"), "checkpoints/")], ["checkpoints"], ["*.tmp", ".*"]).files
-    assert {key: file.size for key, file in found.items()} == {"checkpoints/step-10.pt": 13, "checkpoints/step-20.pt": 0}
+    found = select([Root(str(job), ""), Root(str(tmp_path / "earlier"), "checkpoints/")], ["checkpoints"], DEFAULT).files
+    assert {key: file.size for key, file in found.items() if key not in SHARDED} == {
+        "checkpoints/step-10.pt": 13,
+        "checkpoints/step-20.pt": 0,
+    }
     assert not select([Root(str(tmp_path / "earlier"), "checkpoints/")], [], ["checkpoints"]).files
 
 
