@@ -19,5 +19,7 @@ class ActionModule(NodeAction, module="python_environment"):
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         if arguments.get("requirements"):
-            arguments["contents"] = read_requirements(arguments["requirements"], [os.getcwd(), self._loader.get_basedir()])
+            bases = [os.getcwd(), self._loader.get_basedir()]
+            found = read_requirements(arguments["requirements"], bases, arguments.get("installer", "pip"))
+            arguments.update(contents=found.contents, credentials=found.credentials)
         return self._execute_module("deeplearning.cluster.python_environment", module_args=arguments, task_vars=task_vars)

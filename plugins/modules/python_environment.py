@@ -31,14 +31,21 @@ options:
     required: true
   requirements:
     description:
-      - Path of a requirements file on the controller. The file cannot refer to other files.
+      - Path of a requirements file on the controller. The controller reads the file in the same way as C(pip), with its own environment
+        variables. The file cannot refer to other files on the controller.
+      - User names, passwords and queries in URLs are neither recorded nor shown.
       - Without this option, the image must contain an environment with this O(name). With this option, the image's environment is used
         only if it has all packages that the file lists.
     type: str
   contents:
     description:
-      - Contents of O(requirements). The action plugin sets this option.
+      - The requirements, one per line. The action plugin sets this option.
     type: str
+  credentials:
+    description:
+      - Environment variables in the URLs of O(contents). The action plugin sets this option.
+    type: dict
+    default: {}
   directory:
     description:
       - Directory in which environments are built, on shared storage or on the host's local disk.
@@ -158,6 +165,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "requirements": {"type": "str"},
             "contents": {"type": "str"},
+            "credentials": {"type": "dict", "default": {}, "no_log": True},
             "directory": {"type": "path"},
             "installer": {"type": "str", "choices": ["pip", "uv"], "default": "pip"},
             "python": {"type": "path", "default": "python3"},

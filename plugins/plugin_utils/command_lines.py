@@ -21,12 +21,6 @@ def is_one_string(value: Any, *, unchanged: bool) -> bool:
     return isinstance(value, str) and bool(value.strip() if unchanged else value.split()[1:])
 
 
-def check_line_breaks(subject: str, content: bytes) -> None:
-    """Raise ValueError if the first line of a script ends as on Windows. Linux would take the carriage return for a part of a name."""
-    if content.startswith(b"#!") and content.partition(b"\n")[0].endswith(b"\r"):
-        raise ValueError(f"{subject} has Windows line breaks. Convert the file, for example with dos2unix.")
-
-
 def list_error(name: str, value: str) -> str:
     """Return an error message about a string. The message contains the list of words into which a shell would split the string."""
     try:

@@ -39,7 +39,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
     check_name,
-    normalise,
     read_sources,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
@@ -354,11 +353,12 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
     """Return error messages about the options of an environment that is built from requirements."""
-    wrong = refusal(prefix, lambda: read_requirements(options["requirements"], bases))
+    file, installer = options["requirements"], options.get("installer")
+    wrong = refusal(prefix, lambda: read_requirements(file, bases, "uv" if installer == "uv" else "pip"))
     yield from wrong
     variables, last = options.get("build_variables", {}), options.get("no_build_isolation", [])
     if not wrong and isinstance(variables, Mapping) and isinstance(last, list):
-        yield from refusal(prefix, lambda: read_sources(variables, last, normalise(read_requirements(options["requirements"], bases))))
+        yield from refusal(prefix, lambda: read_sources(variables, last, read_requirements(file, bases).contents))
     packages = options.get("system_packages", [])
     for package in packages if isinstance(packages, list) else []:
         if not setup_steps.PACKAGE.fullmatch(str(package)):

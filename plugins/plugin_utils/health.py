@@ -18,8 +18,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
 
 # Maximum size of all custom checks in bytes. The checks are sent with the module.
 PROGRAMS_LIMIT = 1 << 20
@@ -45,7 +45,9 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
             continue
         _check_name(file.name)
         content = file.read_bytes()
-        check_line_breaks(f"checks: {str(file)!r}", content)
+        problem = program_problem(content)
+        if problem:
+            raise ValueError(f"checks: {str(file)!r} {problem}")
         found.append({"name": file.name, "content": base64.b64encode(content).decode("ascii")})
     size = sum(len(each["content"]) for each in found) * 3 // 4
     if size > PROGRAMS_LIMIT:

@@ -22,7 +22,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem, python_problem
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
 # which they were created. Below the top, `venv` may be a package of the code.
@@ -60,14 +60,16 @@ SUBMODULE_DEPTH = 5
 
 # The maximum number of files among which a similar name is searched for.
 FILES_LIMIT = 10000
-# Maximum number of bytes that are read of the first line of a script.
-LINE_LIMIT = 1000
 # The minimum similarity of two names, from 0 to 1. The names of all Python files are somewhat similar, because they share a suffix.
 SIMILAR = 0.7
 
 
 # The maximum size in bytes of a job's code, and the maximum number of its files and directories.
 SIZE_LIMIT, ENTRIES_LIMIT = 20 << 30, 1_000_000
+
+
+# Larger scripts are not checked. In bytes.
+SCRIPT_LIMIT = 1 << 20
 
 
 class SelectedCode(NamedTuple):
@@ -116,6 +118,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Sel
                 f"Correct the repository, or make it readable for git on the controller. {test}"
             ) from None
         check_script(arguments.get("script"), root, f"repository {shown!r} (training_job_repository)")
+        check_programs(arguments, root)
         yield SelectedCode(root, kept(root, exclude), {"commit": commit, "changed": False, "repository": shown, "version": version})
 
 
@@ -133,26 +136,37 @@ def code_to_send(arguments: Mapping[str, Any], bases: Sequence[str], exclude: Se
         if root is None or not os.path.isdir(root):
             raise AnsibleActionFail(f"source: {source!r} is not a directory on the controller{_searched(source, bases, os.path.isdir)}")
         check_script(script, root, f"{root} (training_job_source)")
-        check_program(arguments.get("command"), root)
+        check_programs(arguments, root)
         return root, kept(root, exclude)
     if not script:  # without a source or a script, the job runs a command that exists on the hosts
         return os.curdir, []
     path = find(script, bases)
     if path is None or not os.path.isfile(path):
         raise AnsibleActionFail(f"script: {script!r} is not a file on the controller{_searched(script, bases, os.path.isfile)}")
+    _check_text("script", path, script, python_problem)
     return os.path.dirname(path), [os.path.basename(path)]
 
 
-def check_program(command: Any, root: str) -> None:
-    """Raise AnsibleActionFail if a command starts a script in the directory that has Windows line breaks."""
-    first = command[0] if isinstance(command, (list, tuple)) and command else ""
-    path = os.path.join(root, str(first))
-    if first and not os.path.isabs(first) and os.path.isfile(path):
-        try:
-            with open(path, "rb") as file:
-                check_line_breaks(f"command: {first!r}", file.readline(LINE_LIMIT))
-        except (OSError, ValueError) as error:
-            raise AnsibleActionFail(str(error)) from None
+def check_programs(arguments: Mapping[str, Any], root: str) -> None:
+    """Raise AnsibleActionFail if hosts cannot run the script, or the command's program in the code directory `root`."""
+    script, command = arguments.get("script") or "", arguments.get("command")
+    if script and not command:
+        _check_text("script", os.path.join(root, script), script, python_problem)
+    first = str(command[0]) if isinstance(command, (list, tuple)) and command else ""
+    path = os.path.join(root, first)
+    if not first or os.path.isabs(first) or not os.path.isfile(path):
+        return  # a program of the hosts
+    _check_text("command", path, first, program_problem)
+    if "/" in first and not os.stat(path).st_mode & 0o100:
+        raise AnsibleActionFail(f"command: {first!r} is not executable. Make it executable: chmod +x {shlex.quote(path)}")
+
+
+def _check_text(option: str, path: str, shown: str, problem: Callable[[bytes], str]) -> None:
+    with open(path, "rb") as file:
+        content = file.read(SCRIPT_LIMIT + 1)
+    found = problem(content) if len(content) <= SCRIPT_LIMIT else ""
+    if found:
+        raise AnsibleActionFail(f"{option}: {shown!r} {found}")
 
 
 def check_script(script: str | None, root: str, place: str) -> None:

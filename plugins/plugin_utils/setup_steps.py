@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import check_line_breaks
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find, searched_places
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
 
 OPTION = "node_setup_steps"
 KINDS = ("packages", "script", "command", "repository")
@@ -296,7 +296,9 @@ def _read_file(script: str, bases: Sequence[str]) -> bytes:
         raise _WrongError(f"script: {script!r} is empty. Write the commands into the file, or remove the step.")
     if len(content) > SCRIPT_LIMIT:
         raise _WrongError(f"script: {script!r} is larger than {SCRIPT_LIMIT >> 20} MiB. Let a small script download the rest.")
-    check_line_breaks(f"script: {script!r}", content)
+    problem = program_problem(content, is_shell=True)
+    if problem:
+        raise _WrongError(f"script: {script!r} {problem}")
     return content
 
 

@@ -12,6 +12,7 @@ import shutil
 import stat
 import tempfile
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
@@ -26,8 +27,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
     image_environments,
     install_arguments,
     installer_variables,
+    mask,
     missing,
-    normalise,
     place_of,
     read_sources,
     specify,
@@ -66,7 +67,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     check_name(params["name"])
     if params["contents"] is None:
         return from_image(params["name"])
-    requirements = normalise(params["contents"])
+    requirements = params["contents"]
     interpreter = inspect_python(module)
     sources = read_sources(params["build_variables"], params["no_build_isolation"], requirements)
     specification = specify(requirements, params["installer"], interpreter, sources)
@@ -129,8 +130,15 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write(requirements)
         file.flush()
-        status, output, errors = module.run_command([python, *CHECK, file.name], environ_update={"PIP_CONFIG_FILE": os.devnull})
-    return missing(status, parse(output), errors)
+        environment = {"PIP_CONFIG_FILE": os.devnull, **module.params["credentials"]}
+        status, output, errors = module.run_command([python, *CHECK, file.name], environ_update=environment)
+    return mask(missing(status, parse(output), errors), secrets(module))
+
+
+def secrets(module: AnsibleModule) -> list[str]:
+    """Return the values that must not be in messages and records: an installer may print the URLs that contain them."""
+    index = urlsplit(module.params["index_url"] or "")
+    return [*module.params["credentials"].values(), index.netloc.rpartition("@")[0], index.query]
 
 
 def provide(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter, sources: Sources, specification: str) -> bool:
@@ -181,7 +189,7 @@ def build(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter,
         for file, contents in ((requirements, specification), (first, without(specification, sources.last))):
             with open(file, "w", encoding="utf-8") as stream:
                 stream.write(contents)
-        environment = {**installer_variables(params["index_url"], params["find_links"]), **sources.variables}
+        environment = {**installer_variables(params["index_url"], params["find_links"]), **sources.variables, **params["credentials"]}
         programs = os.path.dirname(executable(place.path))
         calls = install_arguments(requirements, first, sources)
         for step in build_steps(params["installer"], interpreter.path, place.path, calls, shutil.which("uv"), scratch):
@@ -189,4 +197,4 @@ def build(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter,
             status, output, errors = module.run_command(step.argv, environ_update=environment, path_prefix=programs)
             if status != 0:
                 # The message does not name this host, because the other hosts report the same failure.
-                raise EnvironmentRefusalError(describe_failure(step, output + errors))
+                raise EnvironmentRefusalError(mask(describe_failure(step, output + errors), secrets(module)))

@@ -9,22 +9,17 @@ import glob
 import hashlib
 import os
 import re
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from urllib.parse import unquote
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 # Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
 IMAGE_PLACES = ("/opt/{0}", "/opt/conda/envs/{0}", "~/anaconda3/envs/{0}", "~/miniconda3/envs/{0}")
 
-# Lines of a requirements file that refer to other local files.
-ELSEWHERE = re.compile(r"(-[rce]|--(requirement|constraint|editable)\b|\.{1,2}/)")
-
 # The project name at the beginning of a requirement, and the separators between the words of this name.
 PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SEPARATORS = re.compile(r"[-_.]+")
-
-# A line of a requirements file with its continuation lines. Comments have none.
-LOGICAL_LINE = re.compile(r"(?:[^#\n].*\\\n)*.*\n")
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,11 +33,14 @@ NOISE = ("Looking in ", "WARNING: Location ", "[notice] ")
 # The beginning of a line in which pip repeats the previous error.
 REPETITION = "ERROR: No matching distribution found for "
 
+# Shorter texts are not masked, because they are also parts of other words.
+SHORTEST_SECRET = 4
+
 # The last step of a build, and what to do if it fails.
 REQUIREMENTS = "install the requirements"
 CORRECTION = (
     "Correct the requirements file (python_environment_requirements). If the packages exist, check python_environment_index_url "
-    "and python_environment_find_links."
+    "and python_environment_find_links. If a build could not import a package, see python_environment_no_build_isolation."
 )
 
 
@@ -107,22 +105,6 @@ def image_environments() -> list[str]:
     return sorted({os.path.basename(os.path.dirname(os.path.dirname(path))) for path in found})
 
 
-def normalise(contents: str) -> str:
-    """Return the contents of a requirements file without comment lines and empty lines."""
-    lines = (line.strip() for line in contents.splitlines())
-    return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
-
-
-def check_requirements(contents: str) -> None:
-    """Raise ValueError if the file refers to other files, because these other files are not copied to the hosts."""
-    for number, line in enumerate(contents.splitlines(), 1):
-        if ELSEWHERE.match(line.strip()):
-            raise ValueError(
-                f"line {number}, {line.strip()!r}, refers to another file, which is not copied to the hosts. Insert the contents of that"
-                " file instead."
-            )
-
-
 class Sources(NamedTuple):
     """How packages without a wheel are built.
 
@@ -141,7 +123,7 @@ def read_sources(variables: Mapping[str, Any], last: Sequence[str], requirements
             raise ValueError(f"build_variables: {name!r} is not a valid variable name. Use letters, digits and '_'.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)) or re.search(r"[\n\0]", str(value)):
             raise ValueError(f"build_variables: {name}: the value {value!r} is not a single line of text or a number. Use quotes.")
-    listed = {_project(line) for line in LOGICAL_LINE.findall(requirements)}
+    listed = {_project(line) for line in requirements.splitlines()}
     for name in last:
         if _canonical(str(name)) not in listed:
             raise ValueError(
@@ -163,14 +145,14 @@ def _project(line: str) -> str:
 
 def without(requirements: str, projects: Sequence[str]) -> str:
     """Return the requirements, excluding those for `projects`."""
-    return "".join(line for line in LOGICAL_LINE.findall(requirements) if _project(line) not in projects)
+    return "".join(line for line in requirements.splitlines(keepends=True) if _project(line) not in projects)
 
 
 def specify(requirements: str, installer: str, interpreter: Interpreter, sources: Sources) -> str:
     """Return the text that identifies a build: the requirements, the installer, the Python interpreter, and how packages are built.
 
-    The text omits the URLs of package indexes, which do not determine the installed packages. A URL that contains a token may change
-    daily.
+    The text omits `index_url` and the credentials in the URLs of requirements, which do not determine the installed packages. A token may
+    change daily.
     """
     lines = [f"# installed by {installer} for {interpreter.path}\n"]
     lines += [f"# build variable {name}={value}\n" for name, value in sorted(sources.variables.items())]
@@ -228,6 +210,14 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
     if find_links:
         variables.update(PIP_FIND_LINKS=" ".join(find_links), UV_FIND_LINKS=",".join(find_links))
     return variables
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Return text from an installer with `***` in place of secrets, and of passwords in secrets such as `user:password`."""
+    hidden = {part for secret in secrets for form in (secret, unquote(secret)) for part in (form, form.partition(":")[2])}
+    for each in sorted(hidden, key=len, reverse=True):
+        text = text.replace(each, "***") if len(each) >= SHORTEST_SECRET else text
+    return text
 
 
 def describe_failure(step: BuildStep, output: str) -> str:

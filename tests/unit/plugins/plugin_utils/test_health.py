@@ -56,6 +56,7 @@ def test_without_a_folder_nothing_is_sent():
         ("a b", b"", "checks: 'a b' is not a valid check name"),
         ("a\nb", b"", "is not a valid check name"),
         ("disk.sh", b"#!/bin/sh\r\nexit 0\r\n", "checks: '.*disk.sh' has Windows line breaks"),
+        ("disk.sh", b"\xef\xbb\xbf#!/bin/sh\nexit 0\n", "checks: '.*disk.sh' begins with a byte order mark"),
         ("large", bytes(health.PROGRAMS_LIMIT + 3), "but the limit is 1048576 bytes"),
     ],
 )

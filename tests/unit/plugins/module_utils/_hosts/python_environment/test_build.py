@@ -35,3 +35,39 @@ def test_pip_tells_whether_an_environment_has_what_is_listed(tmp_path, requireme
     found = environments.missing(done.returncode, record.parse(done.stdout), done.stderr)
     assert words in found
     assert bool(found) == bool(words)
+
+
+class Module:
+    """A module of Ansible whose commands fail with the given output."""
+
+    check_mode, tmpdir = False, None
+
+    def __init__(self, folder, output):
+        self.output, self.environments = output, []
+        self.params = {
+            "name": "bert",
+            "contents": "--extra-index-url https://${DEEPLEARNING_URL_1}@h/simple\nnumpy\n",
+            "credentials": {"DEEPLEARNING_URL_1": "u:s3cr3t"},
+            "directory": str(folder),
+            "installer": "pip",
+            "python": sys.executable,
+            "index_url": "https://aws:t0k3n@h/simple",
+            "find_links": [],
+            "build_variables": {},
+            "no_build_isolation": [],
+            "timeout": 1,
+        }
+
+    def run_command(self, argv, environ_update=None, **_options):
+        self.environments.append(environ_update or {})
+        return (0, '["x86_64", "3.11"]', "") if build.PROBE in argv else (1, "", self.output)
+
+
+def test_no_message_and_no_file_contains_secrets(tmp_path):
+    module = Module(tmp_path, "could not fetch https://u:s3cr3t@h/simple/numpy, https://aws:t0k3n@h/simple\n")
+    with pytest.raises(record.EnvironmentRefusalError, match=r"could not fetch https://\*\*\*@h/simple/numpy, https://\*\*\*@h/simple"):
+        build.ensure(module)
+    assert module.environments[-1]["DEEPLEARNING_URL_1"] == "u:s3cr3t"
+    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert texts
+    assert not any(secret in text for text in texts for secret in ("s3cr3t", "t0k3n"))

