@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) for number in range(12)}
 
@@ -131,3 +133,100 @@ def test_from_the_controller_to_s3(cloud, bucket, spec, stage, tmp_path):
 def test_what_s3_refuses_is_explained(bucket, spec, stage):
     assert "contains no objects" in stage(spec(f"s3://{bucket}/nothing"))
     assert "there is no bucket" in stage(spec(f"s3://{bucket}-none/train"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "problems"),
+    [
+        (
+            {"data//b.bin": b"22", "data/a/../b.bin": b"1", "data/..": b""},
+            ["'/b.bin' has an empty part", "'..' has the part", "'a/../b.bin'"],
+        ),
+        ({"data/x": b"one", "data/x/y": b"two"}, ["'x' is a file, and also a folder of other files"]),
+        ({"data": b"one", "data/y": b"two"}, ["s3://bucket/data is an object, and a folder of other objects"]),
+    ],
+)
+def test_names_that_are_no_paths_are_refused_before_the_download(cloud, name, spec, stage, tmp_path, keys, problems):
+    bucket = f"{name}-names"
+    cloud.client("s3").create_bucket(Bucket=bucket)
+    for key, content in {"data/fine": b"0", **keys}.items():
+        cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=content)
+    error = stage(spec(f"s3://{bucket}/data"))
+    assert all(problem.replace("bucket", bucket) in error for problem in problems), error
+    assert error.endswith("with aws s3 mv.")
+    assert not (tmp_path / "datasets").exists()
+    staged = stage(spec(f"s3://{bucket}/data", destination="direct"))
+    assert staged == error if "data" in keys else staged["changed"], "only the names of files matter"
+
+
+def test_empty_objects_with_the_names_of_folders_are_markers_of_folders(cloud, name, spec, stage, tmp_path):
+    bucket = f"{name}-markers"
+    cloud.client("s3").create_bucket(Bucket=bucket)
+    keys = {
+        "data": b"",
+        "data/": b"",
+        "data/x": b"",
+        "data/x/y": b"1",
+        "data/empty": b"",
+        "data/a b ": b"2",
+        "data/caf\u00e9": b"3",
+        "data/cafe\u0301": b"4",
+    }
+    for key, content in keys.items():
+        cloud.client("s3").put_object(Bucket=bucket, Key=key, Body=content)
+    found = {"x/y": b"1", "empty": b"", "a b ": b"2", "caf\u00e9": b"3", "cafe\u0301": b"4"}
+    for _run, source in enumerate([f"s3://{bucket}/data", f"s3://{bucket}/data/"]):
+        assert stage(spec(source))["changed"]
+        assert contents(tmp_path / "datasets/data") == found
+    cloud.client("s3").put_object(Bucket=bucket, Key="other//a", Body=b"1")
+    assert stage(spec(f"s3://{bucket}/other//"))["changed"]
+    assert contents(tmp_path / "datasets/other") == {"a": b"1"}
+
+
+def test_a_file_of_the_same_size_replaces_a_newer_object(cloud, bucket, spec, stage, tmp_path):
+    def put(label):
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as file:
+            entry = tarfile.TarInfo("labels.txt")
+            entry.size, entry.mtime = 4, 1577836800
+            file.addfile(entry, io.BytesIO(label))
+        cloud.client("s3").put_object(Bucket=bucket, Key="sets/a.tar", Body=archive.getvalue())
+
+    def labels():
+        return cloud.client("s3").get_object(Bucket=bucket, Key="out/labels.txt")["Body"].read()
+
+    unpacked = spec(f"s3://{bucket}/sets/a.tar", destination=f"s3://{bucket}/out", unpack=True)
+    for label in (b"0 1\n", b"1 0\n"):
+        put(label)
+        assert stage(unpacked)["changed"]
+        assert labels() == label
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "labels.txt").write_bytes(b"2 2\n")
+    os.utime(here / "labels.txt", (1577836800, 1577836800))
+    assert stage(spec(f"{here}/", destination=f"s3://{bucket}/out", upload=stager.upload_facts(str(here))))["changed"]
+    assert labels() == b"2 2\n"
+    cloud.client("s3").put_object(Bucket=bucket, Key="early/labels.txt", Body=b"3 3\n")
+    cloud.client("s3").put_object(Bucket=bucket, Key="out/labels.txt", Body=b"4 4\n")
+    assert stage(spec(f"s3://{bucket}/early", destination=f"s3://{bucket}/out"))["changed"]
+    assert labels() == b"3 3\n"
+
+
+def test_an_interrupted_upload_to_a_new_place_continues(cloud, bucket, spec, stage, monkeypatch):
+    copied = spec(f"s3://{bucket}/train", destination=f"s3://{bucket}/copy")
+    copy = stager.s3.copy
+
+    def interrupt(access, source, target, *arguments, **options):
+        if source.endswith("/train/"):
+            copy(access, source, target, *arguments, "--exclude", "class0/*", **options)
+            raise DataError("interrupted")
+        copy(access, source, target, *arguments, **options)
+
+    monkeypatch.setattr(stager.s3, "copy", interrupt)
+    assert stage(copied) == "interrupted"
+    monkeypatch.setattr(stager.s3, "copy", copy)
+    cloud.control.forget_calls()
+    assert stage(copied)["changed"]
+    copies = [call for call in cloud.control.calls() if call["action"] == "CopyObject"]
+    assert len(copies) == sum(path.startswith("class0/") for path in IMAGES)
+    assert objects(cloud, bucket, "copy/") == {*IMAGES, ".dataset.json", ".dataset.files"}

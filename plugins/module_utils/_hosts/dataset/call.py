@@ -80,7 +80,7 @@ def examine(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
     """Report what is already staged and what a run would change, and exit the module."""
     plan = stager.examine(spec)
     where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
-    divided = plan.source.kind == S3 and not plan.single and module.params["hosts"] > 1
+    divided = plan.source.kind == S3 and not (plan.single or plan.markers) and module.params["hosts"] > 1
     module.exit_json(
         changed=not current and module.params["state"] != "examined",
         finished=True,

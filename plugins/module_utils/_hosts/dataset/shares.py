@@ -75,5 +75,9 @@ def _divided(group: Group) -> list[Group]:
 def _pattern(group: Group) -> str:
     prefix, files = group
     exact = len(files) == 1
-    text = re.sub(r"([*?\[])", r"[\1]", files[0][0] if exact else prefix)
-    return text if exact else text + "*"
+    return literal(files[0][0]) if exact else literal(prefix) + "*"
+
+
+def literal(path: str) -> str:
+    """Return the pattern of `aws s3 sync` that matches only this path."""
+    return re.sub(r"([*?\[])", r"[\1]", path)

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Iterable, Mapping, NamedTuple, Tuple
+from typing import AbstractSet, Any, Collection, Iterable, Mapping, NamedTuple, Sequence, Tuple
 from urllib.parse import unquote, urlsplit
 
 S3, URL, PATH, SEVERAL = "s3", "url", "path", "several"
@@ -29,6 +29,11 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # The end of the names of directory buckets, for which the nodes have no permissions.
 DIRECTORY_BUCKET = "--x-s3"
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
+
+# The maximum number of bytes in the name of a file or folder: NAME_MAX of Linux file systems, NFS and Lustre.
+NAME_BYTES = 255
+# Maximum number of names in a message, and of characters of a name.
+NAMED, SHOWN = 5, 200
 
 # The path of a file in the data set, and the size of the file in bytes.
 DatasetFile = Tuple[str, int]
@@ -199,19 +204,44 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
 
     `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`. It contains one JSON list for each object. If the
     source's own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder.
-    Keys outside the folder do not belong to the source, even if they begin with the source's key.
+    Keys outside the folder do not belong to the source, even if they begin with the source's key. Empty objects with the name of a folder
+    are markers, which some programs create for folders. Raises DataError if the source is both an object with data and a folder.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
-    found = []
+    found, own = [], None
     for line in lines:
         if not line.startswith("["):  # the AWS CLI prints None for a page without objects
             continue
         size, tag, key = json.loads(line)
         if key == source.key and not key.endswith("/"):
-            return [(source.basename, size, tag)], True
-        if key.startswith(folder) and not key.endswith("/") and not key.startswith(folder + DESCRIBING):
+            own = (source.basename, size, tag)
+        elif key.startswith(folder) and (size or not key.endswith("/")) and not key.startswith(folder + DESCRIBING):
             found.append((key[len(folder) :], size, tag))
+    if own and not found:
+        return [own], True
+    if own and own[1]:
+        raise DataError(
+            f"dataset_source: {source.shown} is an object, and a folder of other objects such as {min(found)[0][:SHOWN]!a}. To stage only"
+            f" the folder, specify {source.shown}/. To stage only the object, rename it with aws s3 mv."
+        )
     return sorted(found), False
+
+
+def split_markers(files: Sequence[DatasetFile]) -> tuple[list[DatasetFile], list[str]]:
+    """Return the files, and the paths of the empty objects that are markers, because other files are in a folder with this path."""
+    above = _folders(path for path, _size in files)
+    markers = [path for path, size in files if not size and path in above]
+    return [file for file in files if file[1] or file[0] not in above], markers
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Return the paths of all folders above the paths, without a slash at the end."""
+    above = set()
+    for path in paths:
+        while "/" in path and path.rpartition("/")[0] not in above:
+            path = path.rpartition("/")[0]
+            above.add(path)
+    return above
 
 
 def name_problem(path: str) -> str:
@@ -226,12 +256,33 @@ def name_problem(path: str) -> str:
     return "has a name with control characters" if CONTROL.search(path) else ""
 
 
-def check_names(files: Iterable[DatasetFile], source: Source) -> None:
-    """Raise DataError if a data set cannot contain one of the files of a source."""
-    for path, _size in files:
-        problem = name_problem(path)
-        if problem:
-            raise DataError(f"dataset_source: {path[:200]!a} in {source.shown} {problem}. Rename the file.")
+def path_problem(path: str, above: AbstractSet[str]) -> str:
+    """Return why the name of an object cannot be the path of a file, or an empty string if it can.
+
+    `above` contains the folders of all files. The AWS CLI would drop empty parts, resolve dots, or fail at the end of the download.
+    """
+    parts = path.split("/")
+    if path.endswith("/"):
+        return "has data, although its name is that of a folder"
+    if "" in parts:
+        return "has an empty part between slashes"
+    if "." in parts or ".." in parts:
+        return f"has the part '{'..' if '..' in parts else '.'}', which is not the name of a file or folder"
+    longest = max(len(part.encode("utf-8", "replace")) for part in parts)
+    if longest > NAME_BYTES:
+        return f"has a part of {longest} bytes, but at most {NAME_BYTES} are possible"
+    return "is a file, and also a folder of other files" if path in above else ""
+
+
+def check_names(files: Collection[DatasetFile], source: Source, *, are_paths: bool = False) -> None:
+    """Raise DataError if a data set cannot contain one of the files of a source. If `are_paths` is true, the names become paths."""
+    above = _folders(path for path, _size in files) if are_paths else set()
+    problems = ((path, name_problem(path) or (path_problem(path, above) if are_paths else "")) for path, _size in files)
+    wrong = [f"{path[:SHOWN]!a} {problem}" for path, problem in problems if problem]
+    if wrong:
+        more = f", and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        advice = "Rename the objects, for example with aws s3 mv." if source.kind == S3 else "Rename the files."
+        raise DataError(f"dataset_source: {source.shown} cannot be staged: {', '.join(wrong[:NAMED])}{more}. {advice}")
 
 
 def fingerprint(*facts: Any) -> str:

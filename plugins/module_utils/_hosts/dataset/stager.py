@@ -19,7 +19,7 @@ import time
 from typing import Any, Dict, NamedTuple, TextIO
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, tools, unpacked
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import shards
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import literal, shards
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
     DESCRIBING,
     DIRECT,
@@ -42,6 +42,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     parse,
     parse_checksum,
     parts_of,
+    split_markers,
 )
 
 MARKER = f"{DESCRIBING}json"
@@ -63,6 +64,8 @@ class Plan(NamedTuple):
     version: str
     # The objects of a source on S3, or an empty list if the source is not on S3.
     files: list[DatasetFile]
+    # The paths of the empty objects that only mark folders.
+    markers: list[str]
     # The total number of bytes to fetch, or None if the server does not report the size.
     size: int | None
     single: bool
@@ -179,7 +182,7 @@ def _examine_several(spec: DatasetSpec) -> Plan:
     name, specs = name_of_set(spec), parts_of(spec)
     parts = [_examine_source(part) for part in specs]
     version = fingerprint(*((part.version, options["folder"]) for part, options in zip(parts, specs)))
-    return Plan(all_sources(spec), name, version, files=[], size=None, single=False, current=False, parts=parts)
+    return Plan(all_sources(spec), name, version, files=[], markers=[], size=None, single=False, current=False, parts=parts)
 
 
 def _examine_source(spec: DatasetSpec) -> Plan:
@@ -188,13 +191,14 @@ def _examine_source(spec: DatasetSpec) -> Plan:
     check_options(spec, source)
     name = name_of(source, spec["name"])
     files: list[DatasetFile] = []
+    markers: list[str] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
     if source.kind == S3:
         objects, single = listed(s3.list_objects(_access(spec), source), source)
         if not objects:
             raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
-        files = [(path, bytes_) for path, bytes_, _tag in objects]
-        check_names(files, source)
+        files, markers = split_markers([(path, bytes_) for path, bytes_, _tag in objects])
+        check_names(files, source, are_paths=not _stays_on_s3(spec))
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
     elif source.kind == PATH:
@@ -208,7 +212,7 @@ def _examine_source(spec: DatasetSpec) -> Plan:
     if spec["checksum"] and not single:
         raise DataError(f"dataset_checksum: a checksum applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
-    return Plan(source, name, version, files, size, single, current=False, parts=[])
+    return Plan(source, name, version, files, markers, size, single, current=False, parts=[])
 
 
 def places(spec: DatasetSpec, plan: Plan) -> DatasetPaths:
@@ -222,7 +226,12 @@ def _access(spec: DatasetSpec) -> s3.Access:
 
 
 def _marker(spec: DatasetSpec, name: str) -> dict[str, Any]:
-    """Return the marker of the staged data set, or an empty dictionary if none is staged."""
+    """Return the marker of the staged data set, or an empty dictionary if none is staged, or if an upload to S3 is incomplete."""
+    marker = _read_marker(spec, name)
+    return marker if "version" in marker else {}
+
+
+def _read_marker(spec: DatasetSpec, name: str) -> dict[str, Any]:
     if spec["destination"].startswith("s3://"):
         # The destination requires credentials even if the source is read anonymously.
         text = s3.read_object(s3.Access(spec["region"] or ""), f"{spec['destination'].rstrip('/')}/{MARKER}")
@@ -232,7 +241,7 @@ def _marker(spec: DatasetSpec, name: str) -> dict[str, Any]:
         marker = json.loads(text or "{}")
     except ValueError:
         return {}
-    return marker if isinstance(marker, dict) and "version" in marker else {}
+    return marker if isinstance(marker, dict) else {}
 
 
 def _read(path: str) -> str | None:
@@ -271,9 +280,13 @@ def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
         files = _combine(spec, plan, where, progress)
     elif _goes_directly(spec, plan):
         _check(spec, plan, plan.source.text)
-        options = () if plan.single else WITHOUT_DESCRIPTION
-        s3.copy(_access(spec), *_between(spec, plan), progress.moved("copying"), *options, tree=not plan.single)
         os.makedirs(where.data, exist_ok=True)
+        source, target = _between(spec, plan)
+        if plan.single:
+            _mark_incomplete(spec, plan, where)
+            s3.copy(_access(spec), source, target, progress.moved("copying"), tree=False)
+        else:
+            _copy_all(spec, plan, where, _access(spec), source, progress.moved("copying"), *WITHOUT_DESCRIPTION)
         files = plan.files or local_files(plan.source.text)
     elif spec["destination"] == DIRECT:
         os.makedirs(where.data, exist_ok=True)
@@ -285,7 +298,7 @@ def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
     _describe(spec, plan, where.data, files)
     progress.stage("publishing")
     if spec["destination"].startswith("s3://"):
-        _upload(spec, where, progress)
+        _upload(spec, plan, where, progress)
     else:
         _publish(where)
     for left in glob.glob(glob.escape(os.path.join(spec["directory"], f".{plan.name}.")) + VERSION_PATTERN + ".partial"):
@@ -295,8 +308,13 @@ def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
 
 def _goes_directly(spec: DatasetSpec, plan: Plan) -> bool:
     """Return whether the AWS CLI copies the unchanged source directly to S3, without storing it on this host's disk."""
-    as_it_is = plan.source.kind == PATH or (plan.source.kind == S3 and not (spec["unpack"] or spec["checksum"]))
-    return as_it_is and spec["destination"].startswith("s3://")
+    return spec["destination"].startswith("s3://") and (plan.source.kind == PATH or (plan.source.kind == S3 and _stays_on_s3(spec)))
+
+
+def _stays_on_s3(spec: DatasetSpec) -> bool:
+    """Return whether the objects of a source on S3 never become files on this host."""
+    to_s3 = spec["destination"].startswith("s3://") and not spec["sources"] and not (spec["unpack"] or spec["checksum"])
+    return to_s3 or spec["destination"] == DIRECT
 
 
 def _described(spec: DatasetSpec, plan: Plan) -> dict[str, Any]:
@@ -306,7 +324,7 @@ def _described(spec: DatasetSpec, plan: Plan) -> dict[str, Any]:
 
 def _folder(source: Source) -> str:
     """Return the S3 prefix of the source with a trailing slash."""
-    return source.text.rstrip("/") + "/"
+    return source.text if source.text.endswith("/") else source.text + "/"
 
 
 def _between(spec: DatasetSpec, plan: Plan) -> tuple[str, str]:
@@ -325,7 +343,7 @@ def _fetch(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: Staging
         tools.download(plan.source, file, plan.size, progress.moved("fetching"))
     elif plan.source.kind == S3:
         source, target = (plan.source.text, file) if plan.single else (_folder(plan.source), where.download)
-        options = () if plan.single else WITHOUT_DESCRIPTION
+        options = [] if plan.single else [*WITHOUT_DESCRIPTION, *(word for path in plan.markers for word in ("--exclude", literal(path)))]
         s3.copy(_access(spec), source, target, progress.moved("fetching"), *options, tree=not plan.single)
         _compare(plan, where)
     elif _used(where.download) != plan.size:
@@ -578,8 +596,39 @@ def check_links(folder: str) -> None:
                 )
 
 
-def _upload(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) -> None:
-    """Upload the data set to S3, and then its marker. Raises DataError."""
+def _upload(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> None:
+    """Upload the prepared data set to S3, and then its marker. Raises DataError."""
     access, target = s3.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
-    s3.copy(access, where.data, target, progress.moved("uploading"), "--exclude", MARKER, "--no-follow-symlinks")
+    options = ("--exclude", MARKER, "--no-follow-symlinks")
+    if _goes_directly(spec, plan):  # the data is already there
+        s3.copy(access, where.data, target, progress.moved("uploading"), *options, "--recursive", tree=False)
+    else:
+        _copy_all(spec, plan, where, access, where.data, progress.moved("uploading"), *options)
     s3.copy(access, os.path.join(where.data, MARKER), target + MARKER, progress.moved("uploading"), tree=False)
+
+
+def _copy_all(spec: DatasetSpec, plan: Plan, where: DatasetPaths, access: s3.Access, source: str, report: s3.Report, *options: str) -> None:
+    """Copy all files of a folder or prefix to the destination on S3. Raises DataError.
+
+    `aws s3 sync` does not copy a file if the object has the same size and is newer, although the object may have other contents. It is used
+    only if this version alone has written the objects.
+    """
+    target = spec["destination"].rstrip("/") + "/"
+    if _mark_incomplete(spec, plan, where):
+        s3.copy(access, source, target, report, *options)
+    else:
+        s3.copy(access, source, target, report, *options, "--recursive", tree=False)
+
+
+def _mark_incomplete(spec: DatasetSpec, plan: Plan, where: DatasetPaths) -> bool:
+    """Replace the marker on S3 with one that says which version is being uploaded. Return whether no other version has written objects."""
+    access, target = s3.Access(spec["region"] or ""), spec["destination"].rstrip("/") + "/"
+    known = _read_marker(spec, plan.name)
+    if known.get("uploading") == plan.version:
+        return known.get("is_new") is True
+    is_new = not known and not listed(s3.list_objects(access, parse(target)), parse(target))[0]
+    path = os.path.join(where.partial, MARKER)
+    with _new_file(path) as file:
+        json.dump({"uploading": plan.version, "is_new": is_new}, file)
+    s3.copy(access, path, target + MARKER, lambda _done, _total: None, tree=False)
+    return is_new

@@ -81,6 +81,59 @@ def test_keys_with_tabs_and_line_breaks_are_listed():
 )
 def test_names_that_lists_of_files_cannot_contain(name, what):
     source.check_names([("é ü/a", 1)], source.parse("s3://b/set"))
-    with pytest.raises(source.DataError, match=rf"dataset_source: '.*' in s3://b/set has a name .*{what}.*\. Rename the file\.") as raised:
+    with pytest.raises(
+        source.DataError, match=rf"dataset_source: s3://b/set cannot be staged: '.*' has a name .*{what}.*\. Rename the objects"
+    ) as raised:
         source.check_names([("fine", 1), (name, 1)], source.parse("s3://b/set"))
     assert str(raised.value).isprintable()
+
+
+def listed(*objects, given="s3://b/set"):
+    lines = [json.dumps([size, "e", key]) + "\n" for key, size in objects]
+    found, is_single = source.listed(lines, source.parse(given))
+    return [(path, size) for path, size, _tag in found], is_single
+
+
+def test_an_empty_object_beside_objects_below_it_marks_a_folder():
+    assert listed(("set", 0), ("set/", 0), ("set/a", 1)) == ([("a", 1)], False)
+    assert listed(("set", 0)) == ([("set", 0)], True)
+    assert listed(("set", 1), ("set-2/a", 1)) == ([("set", 1)], True)
+    assert listed(("set/", 0), ("set/a", 1), given="s3://b/set/") == ([("a", 1)], False)
+    with pytest.raises(DataError, match=r"s3://b/set is an object, and a folder of other objects such as 'a'.*specify s3://b/set/\."):
+        listed(("set", 1), ("set/a", 1))
+    files = [("x", 0), ("x/y", 1), ("x/z", 0), ("x/z/a/b", 1), ("x/z/a", 0), ("empty", 0), ("w", 1), ("w/a", 1)]
+    assert source.split_markers(files) == ([("x/y", 1), ("x/z/a/b", 1), ("empty", 0), ("w", 1), ("w/a", 1)], ["x", "x/z", "x/z/a"])
+
+
+@pytest.mark.parametrize(
+    ("paths", "problem"),
+    [
+        (["a", "/b"], "'/b' has an empty part between slashes"),
+        (["a//b"], "'a//b' has an empty part between slashes"),
+        ([".."], "'..' has the part '..'"),
+        (["a/../b"], "'a/../b' has the part '..'"),
+        (["./a"], "'./a' has the part '.'"),
+        (["x", "x/y"], "'x' is a file, and also a folder of other files"),
+        (["x/"], "'x/' has data"),
+        (["a" * 256], "has a part of 256 bytes"),
+        (["é" * 128], "has a part of 256 bytes"),
+    ],
+)
+def test_names_that_are_no_paths_are_refused(paths, problem):
+    files = [(path, 1) for path in paths]
+    source.check_names(files, source.parse("s3://b/set"))
+    with pytest.raises(DataError) as refused:
+        source.check_names(files, source.parse("s3://b/set"), are_paths=True)
+    assert problem in str(refused.value)
+
+
+def test_other_names_are_paths():
+    files = [(path, 1) for path in ("a" * 255, "/".join(["b"] * 500), " c ", "...", ".d", "caf\u00e9", "cafe\u0301", "x/y", "x-y", "e*[?]")]
+    source.check_names(files, source.parse("s3://b/set"), are_paths=True)
+
+
+def test_all_conflicts_are_named_at_once():
+    with pytest.raises(DataError, match=r"'0//a' has .*, '4//a' has an empty part between slashes, and 2 more\. Rename the objects"):
+        source.check_names([(f"{number}//a", 1) for number in range(7)], source.parse("s3://b/set"), are_paths=True)
+    with pytest.raises(DataError, match=r"Rename the files\.$"):
+        source.check_names([("a\nb", 1)], source.parse("/data"))

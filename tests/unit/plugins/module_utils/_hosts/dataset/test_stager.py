@@ -385,7 +385,7 @@ def test_links_to_folders_are_not_followed(tmp_path, target):
 @pytest.mark.parametrize("target", [".", "/etc", "a\nb"])
 def test_names_of_links_are_shown_without_control_characters(tmp_path, target):
     (tmp_path / ("link" if "\n" in target else "a\nok: [host]")).symlink_to(target)
-    with pytest.raises(DataError, match=r"^dataset_source: '[ -~]*' in .* has a name with control characters"):
+    with pytest.raises(DataError, match=r"^dataset_source: [ -~]* cannot be staged: '[ -~]*' has a name with control characters"):
         stager.upload_facts(str(tmp_path))
 
 

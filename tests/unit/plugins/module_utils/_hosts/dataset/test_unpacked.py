@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 KEY = b"ssh-ed25519 AAAA attacker"
-PLAN = SimpleNamespace(name="set", source=SimpleNamespace(shown="s3://data/set"), version="0" * 12)
+PLAN = SimpleNamespace(name="set", source=SimpleNamespace(shown="s3://data/set", kind="url"), version="0" * 12)
 
 
 def entry(name, content=b"", **attributes):
@@ -216,7 +216,8 @@ def test_an_upload_follows_no_links_and_lacks_no_file(prepared, monkeypatch):
     prepared.tar("set.tar", entry("file", b"12"), link("same", "file"), link("loop", "."), link("nothing", "missing"))
     assert prepared.stage() == {"file": 2, "same": 2}
     assert not (prepared.data / "same").is_symlink()
-    stager._upload(prepared.spec, prepared.places, SimpleNamespace(moved=lambda _stage: None))
+    monkeypatch.setattr(stager, "_mark_incomplete", lambda *_arguments: True)
+    stager._upload(prepared.spec, PLAN, prepared.places, SimpleNamespace(moved=lambda _stage: None))
     assert "--no-follow-symlinks" in copied[0]
 
 
