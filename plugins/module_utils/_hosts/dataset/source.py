@@ -24,6 +24,11 @@ FOLDER = re.compile(rf"{NAME.pattern}(/{NAME.pattern}){{0,9}}")
 # The name prefix of the files that describe a data set. These files are in the top-level folder of the data set.
 DESCRIBING = ".dataset."
 ARCHIVE = re.compile(r"\.(tar|tgz|tbz2|txz|tzst|tar\.(gz|bz2|xz|zst)|zip)$", re.IGNORECASE)
+# The ends of the names of parts, as `split` and archivers write them.
+PART = re.compile(
+    r"\.(t(ar|gz|bz2|xz|zst)|tar\.\w+|zip|7z)\.(part-?)?(\d{1,4}|[a-c][a-y])$|\.z\d\d$|\.part\d+\.rar$",
+    re.IGNORECASE,
+)
 # Control characters, and all line breaks that `str.splitlines` recognizes.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # The end of the names of directory buckets, for which the nodes have no permissions.
@@ -197,6 +202,16 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
 def is_archive(path: str) -> bool:
     """Return whether a file's name has the suffix of an archive that can be unpacked."""
     return ARCHIVE.search(path) is not None
+
+
+def check_parts(paths: Iterable[str], shown: str) -> None:
+    """Raise DataError if a file is a part of a split archive. `shown` is the source in messages."""
+    part = next((path for path in paths if PART.search(path) and not is_archive(path)), "")
+    if part:
+        raise DataError(
+            f"dataset_unpack: {part[:SHOWN]!a} in {shown} is a part of a split archive. Join the parts first, for example with cat, or set "
+            "dataset_unpack: false."
+        )
 
 
 def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:

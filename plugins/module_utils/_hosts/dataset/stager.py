@@ -32,6 +32,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     all_sources,
     check_names,
     check_options,
+    check_parts,
     check_sources,
     fingerprint,
     human,
@@ -198,6 +199,8 @@ def _examine_source(spec: DatasetSpec) -> Plan:
         if not objects:
             raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
         files, markers = split_markers([(path, bytes_) for path, bytes_, _tag in objects])
+        if spec["unpack"]:
+            check_parts((path for path, _size in files), source.shown)
         check_names(files, source, are_paths=not _stays_on_s3(spec))
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
@@ -467,6 +470,8 @@ def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) 
     Continues where an earlier run was interrupted. Raises DataError.
     """
     left = walk(where.download) if os.path.isdir(where.download) else []
+    if spec["unpack"]:
+        check_parts((path for path, _size in left), spec["source"].partition("?")[0])
     archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
     if spec["unpack"] and not archives and not os.path.isdir(where.data):
         raise DataError(

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import threading
 import zipfile
@@ -36,6 +38,12 @@ RESERVE = 0.02
 RECORDS, RECORD = 1000, 10240
 CHECKPOINT = re.compile(r"tar: deeplearning checkpoint (\d+)\n")
 ENTRY = 512  # the size of an entry without content in a tar archive
+
+# Lines in which tar says that a previous error, such as one of gzip, has consequences.
+CONSEQUENCE = re.compile(r"[Ee]xiting|Child (returned|died)")
+# The flag of names in UTF-8, the systems that write an archive, and the folder of macOS for what other systems cannot store
+# (PKWARE's APPNOTE.TXT, sections 4.4.2 and 4.4.4). The maximum length of a link's target in bytes (PATH_MAX).
+ZIP_UTF8, ZIP_DOS, ZIP_UNIX, MAC_FOLDER, LINK_LIMIT = 0x800, 0, 3, "__MACOSX/", 4096
 
 ADVICE = "Check that the file is a complete archive, or set dataset_unpack: false."
 
@@ -171,7 +179,7 @@ def _unpack(archive: str, folder: str, shown: str) -> None:
                 size = sum(max(entry.file_size, ENTRY) for entry in file.infolist())
                 _check_size(size, archive, folder, shown)
                 _check_space(folder, f"dataset_unpack: {shown} cannot be unpacked", size, len(file.infolist()))
-                file.extractall(folder)
+                _unzip(file, folder)
         except DataError:
             raise
         except Exception as error:  # the errors of each compression method differ
@@ -186,7 +194,7 @@ def _unpack(archive: str, folder: str, shown: str) -> None:
                 checkpoint = CHECKPOINT.fullmatch(line)
                 if checkpoint:
                     _check_size(int(checkpoint[1]) * RECORD, archive, folder, shown)
-                elif "Exiting" not in line:
+                elif not CONSEQUENCE.search(line):
                     errors.append(line.strip())
         except BaseException:
             process.kill()
@@ -194,6 +202,41 @@ def _unpack(archive: str, folder: str, shown: str) -> None:
     if process.returncode:
         reason = errors[0] if errors else f"tar ended with exit status {process.returncode}"
         raise DataError(f"dataset_unpack: {shown} cannot be unpacked: {reason.rstrip('.')}. {ADVICE}")
+
+
+def _unzip(archive: zipfile.ZipFile, folder: str) -> None:
+    """Extract a zip archive with its links and permissions, which zipfile ignores. Raises OSError, ValueError and others."""
+    targets: dict[str, str] = {}
+    for entry in archive.infolist():
+        entry.filename = _name_in_zip(entry)
+        if entry.filename.startswith(MAC_FOLDER):
+            continue
+        path = archive.extract(entry, folder)
+        targets.pop(path, None)
+        mode = entry.external_attr >> 16 if entry.create_system == ZIP_UNIX else 0
+        if stat.S_ISLNK(mode):
+            if entry.file_size > LINK_LIMIT:
+                raise ValueError(f"the target of the link {entry.filename[: unpacked.SHOWN]!a} is longer than {LINK_LIMIT} bytes")
+            targets[path] = os.fsdecode(archive.read(entry))
+        elif stat.S_ISREG(mode):
+            os.chmod(path, stat.S_IMODE(mode))
+    # Only now, no entry of the archive can be extracted through a link.
+    for path, target in targets.items():
+        os.unlink(path)
+        os.symlink(target, path)
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """Return the name of an entry as the program that wrote the archive meant it.
+
+    Some programs for Windows separate folders with backslashes. Programs for macOS write UTF-8 without saying so, which zipfile reads as
+    the code page 437 of DOS.
+    """
+    name = entry.filename
+    if not entry.flag_bits & ZIP_UTF8:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    return name.replace("\\", "/") if entry.create_system == ZIP_DOS else name
 
 
 def _check_size(size: int, archive: str, folder: str, shown: str) -> None:

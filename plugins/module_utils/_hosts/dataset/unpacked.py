@@ -17,11 +17,14 @@ from collections.abc import Iterator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DESCRIBING, DataError, name_problem
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
+# The first bytes of AppleDouble files (RFC 1740).
+APPLE_DOUBLE = b"\x00\x05\x16\x07"
 SHOWN = 200  # maximum number of characters to show of a name in a message
 
 
 def check(folder: str, archive: str) -> int:
-    """Check the contents of an archive, make its folders accessible, and clear the setuid and setgid bits of its files.
+    """Check the contents of an archive, let all users read what its author could read, and clear the setuid and setgid bits of its files.
+    Delete the files in which macOS stores the attributes of other files.
 
     Return the total size of the files as readers see it: with the holes of sparse files, and with a copy of the file for each link.
 
@@ -29,7 +32,7 @@ def check(folder: str, archive: str) -> int:
     the archive. Raises DataError if a name is not valid, a link may lead out of the folder, or an entry is neither a file, a folder nor a
     link. Raises OSError if the folder cannot be read or changed.
     """
-    os.chmod(folder, stat.S_IMODE(os.lstat(folder).st_mode) | stat.S_IRWXU)
+    os.chmod(folder, _readable(os.lstat(folder).st_mode))
     for path in _entries(folder):
         name, mode = os.path.relpath(path, folder), os.lstat(path).st_mode
         problem = name_problem(name)
@@ -40,11 +43,23 @@ def check(folder: str, archive: str) -> int:
             problem = "is neither a file, a folder nor a link"
         if problem:
             raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove this entry from the archive, or set dataset_unpack: false.")
-        if stat.S_ISDIR(mode):
-            os.chmod(path, stat.S_IMODE(mode) | stat.S_IRWXU)  # an unreadable folder would otherwise hide its contents from this check
-        elif stat.S_ISREG(mode) and mode & SPECIAL:
-            os.chmod(path, stat.S_IMODE(mode) & ~SPECIAL)
+        if not stat.S_ISLNK(mode):
+            os.chmod(path, _readable(mode))  # an unreadable folder would otherwise hide its contents from this check
+        if stat.S_ISREG(mode) and os.path.basename(path).startswith("._") and _is_apple_double(path):
+            os.unlink(path)
     return sum(os.path.getsize(path) for path in _entries(folder) if os.path.isfile(path))
+
+
+def _readable(mode: int) -> int:
+    """Return the permissions of a file or folder. The jobs that read it run as other users than the one who unpacks it."""
+    kept = stat.S_IMODE(mode) & ~SPECIAL | (stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR)
+    shared = kept & (stat.S_IRUSR | stat.S_IXUSR)
+    return kept | shared >> 3 | shared >> 6
+
+
+def _is_apple_double(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(APPLE_DOUBLE)) == APPLE_DOUBLE
 
 
 def _entries(folder: str) -> Iterator[str]:
@@ -54,9 +69,9 @@ def _entries(folder: str) -> Iterator[str]:
         parent = folders.pop()
         for name in sorted(os.listdir(parent)):
             path = os.path.join(parent, name)
-            yield path
             if stat.S_ISDIR(os.lstat(path).st_mode):
                 folders.append(path)
+            yield path
 
 
 def stays_inside(name: str, target: str) -> bool:

@@ -337,3 +337,122 @@ def test_unpacking_leaves_free_space_to_others(tmp_path, monkeypatch, name, scar
     with pytest.raises(DataError, match=rf"^dataset_unpack: {name} cannot be unpacked: the file system of .* is almost full"):
         tools.unpack(str(tmp_path / name), str(tmp_path / "folder"), name)
     assert not (tmp_path / "folder").exists()
+
+
+class RawName(zipfile.ZipInfo):
+    """An entry of a zip archive whose name is UTF-8. Without `is_marked`, the archive does not say so."""
+
+    __slots__ = ("is_marked",)
+
+    def _encodeFilenameFlags(self):  # noqa: N802
+        return self.filename.encode(), 0x800 * self.is_marked
+
+
+def zip_entry(name, content=b"", mode=0, system=3, utf8=True):
+    """Return an entry of a zip archive and its content."""
+    info = RawName("x")
+    info.is_marked = utf8
+    info.create_system, info.external_attr = system, mode << 16
+    info.filename = info.orig_filename = name
+    return info, content
+
+
+def write_zip(prepared, *entries):
+    target = Path(prepared.places.download, "set.zip")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w") as archive:
+        for info, content in entries:
+            archive.writestr(info, content)
+
+
+def test_a_zip_keeps_links_and_permissions(prepared):
+    write_zip(
+        prepared,
+        zip_entry("a.bin", b"123456", 0o100644),
+        zip_entry("b.bin", b"a.bin", 0o120777),
+        zip_entry("run.sh", b"#!", 0o100755),
+        zip_entry("private", b"1", 0o100600),
+    )
+    assert prepared.stage() == {"a.bin": 6, "b.bin": 6, "private": 1, "run.sh": 2}
+    assert os.readlink(prepared.data / "b.bin") == "a.bin"
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in prepared.data.iterdir() if ".dataset" not in path.name}
+    assert modes == {"a.bin": 0o644, "b.bin": 0o644, "run.sh": 0o755, "private": 0o644}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("out", b"../home", 0o120777)],
+        [("out", b"/etc", 0o120777)],
+        [("out", b"../home", 0o120777), ("out/keys", b"theirs", 0o100644)],
+        [("out/keys", b"theirs", 0o100644), ("out", b"../home", 0o120777)],
+        [("out", b"../home/keys", 0o120777), ("out", b"theirs", 0o120777), ("out", b"../home", 0o120777)],
+        [("out", b"x" * 5000, 0o120777)],
+    ],
+)
+def test_links_in_a_zip_do_not_lead_out(prepared, entries):
+    write_zip(prepared, *(zip_entry(*each) for each in entries))
+    with pytest.raises(DataError, match=r"set\.zip"):
+        prepared.stage()
+    assert prepared.untouched()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_in_place_of_an_earlier_link_of_a_zip_is_a_file(prepared):
+    write_zip(prepared, zip_entry("a", b"b", 0o120777), zip_entry("a", b"content", 0o100644))
+    assert prepared.stage() == {"a": 7}
+    assert not (prepared.data / "a").is_symlink()
+
+
+def test_zips_of_windows_and_macos_are_read_like_there(prepared):
+    double = b"\x00\x05\x16\x07" + bytes(22)
+    write_zip(
+        prepared,
+        zip_entry("train\\cat\\1.jpg", b"1", system=0),
+        zip_entry("..\\..\\home\\keys", b"22", system=0),
+        zip_entry("café.txt", b"333", utf8=False),
+        zip_entry("back\\slash", b"4444", 0o100644),
+        zip_entry("__MACOSX/train/._1.jpg", double, 0o100644),
+        zip_entry("train/._2.jpg", double, 0o100644),
+        zip_entry("train/._mine", b"", 0o100644),
+    )
+    expected = {"train/cat/1.jpg": 1, "home/keys": 2, "café.txt": 3, "back\\slash": 4, "train/._mine": 0}
+    assert prepared.stage() == expected
+    assert prepared.untouched()
+
+
+def test_names_in_the_code_page_of_dos_stay(prepared):
+    write_zip(prepared, zip_entry("x", b"1", system=0, utf8=False))
+    archive = Path(prepared.places.download, "set.zip")
+    archive.write_bytes(archive.read_bytes().replace(b"x", b"\x82", 2))  # é in code page 437
+    assert prepared.stage() == {"é": 1}
+
+
+def test_files_of_one_user_become_readable_for_the_users_of_jobs(prepared):
+    prepared.tar("set.tar", entry("d", type=tarfile.DIRTYPE, mode=0o700), entry("d/a", b"1", mode=0o600), entry("d/run", b"1", mode=0o700))
+    prepared.tar("other.tar", entry("none", b"1", mode=0), entry("all", b"1", mode=0o666))
+    prepared.stage()
+    modes = {name: (prepared.data / name).stat().st_mode & 0o7777 for name in ("d", "d/a", "d/run", "none", "all")}
+    assert modes == {"d": 0o755, "d/a": 0o644, "d/run": 0o755, "none": 0o444, "all": 0o666}
+
+
+@pytest.mark.parametrize("part", ["x.tar.gz.aa", "x.tar.ab", "x.zip.001", "sub/x.tgz.part1", "x.z01", "x.TAR.GZ.AA"])
+def test_parts_of_split_archives_are_refused(prepared, part):
+    prepared.tar("y.tar", entry("a", b"1"))
+    prepared.file(part, b"half")
+    with pytest.raises(DataError, match=rf"^dataset_unpack: '{part}' in s3://data/set is a part of a split archive\. Join the parts"):
+        prepared.stage()
+
+
+def test_other_files_beside_archives_are_kept(prepared):
+    prepared.tar("y.tar", entry("a", b"1"))
+    for name in ("y.tar.md5", "y.tar.sha256", "notes.gz", "a.zip.txt", "data.001", "b.tar.json"):
+        prepared.file(name, b"1")
+    assert len(prepared.stage()) == 7
+
+
+def test_the_reason_for_an_error_of_tar_is_shown(prepared):
+    prepared.file("set.tar.gz", b"\x1f\x8b broken")
+    with pytest.raises(DataError, match=r"cannot be unpacked: gzip: stdin: .*\. Check that the file is a complete archive"):
+        prepared.stage()
