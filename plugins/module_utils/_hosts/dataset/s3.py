@@ -24,7 +24,7 @@ COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|
 # The error message from S3, without the path of the file, which may be the path of a temporary link.
 ANSWER = re.compile(r"An error occurred \(\w+\).*")
 # The JMESPath query that list_objects() uses. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
-OBJECTS = "Contents[].[to_string([Size,ETag,Key])]"
+OBJECTS = "Contents[].[to_string([Size,ETag,Key,StorageClass])]"
 OBJECT_LIMIT = 1 << 20  # characters of an object that is read into memory
 UNITS = {"Bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50}
 
@@ -67,6 +67,17 @@ def list_objects(access: Access, source: Source) -> Iterator[str]:
         raise failure(access, source, "".join(errors))
 
 
+def is_restored(access: Access, source: Source, key: str) -> bool:
+    """Return whether an archived object has been restored. Raises DataError."""
+    with start(
+        [*aws(access, "s3api", "head-object", "--bucket", source.bucket, "--key", key, "--query", "Restore"), "--output", "text"]
+    ) as process:
+        output, errors = process.communicate()
+    if process.returncode:
+        raise failure(access, source, errors)
+    return 'ongoing-request="false"' in output
+
+
 def read_object(access: Access, place: str) -> str | None:
     """Return the text of a small S3 object, or None if the object does not exist. Raises DataError if S3 reports any other error."""
     with start(aws(access, "s3", "cp", place, "-")) as process:
@@ -87,6 +98,9 @@ def read_object(access: Access, place: str) -> str | None:
 def copy(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
     """Copy files from `source` to `target` if they are missing there or differ. `source`, `target` or both are on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
+    if source.startswith("s3://"):
+        # The AWS CLI skips objects of archived storage classes, because lists of objects do not say whether they are restored.
+        command.append("--force-glacier-transfer")
     # The AWS CLI separates progress lines with carriage returns.
     with start(command) as process:
         errors: list[str] = []

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from typing import AbstractSet, Any, Collection, Iterable, Mapping, NamedTuple, Sequence, Tuple
+from typing import AbstractSet, Any, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 from urllib.parse import unquote, urlsplit
 
 S3, URL, PATH, SEVERAL = "s3", "url", "path", "several"
@@ -29,13 +29,15 @@ PART = re.compile(
     r"\.(t(ar|gz|bz2|xz|zst)|tar\.\w+|zip|7z)\.(part-?)?(\d{1,4}|[a-c][a-y])$|\.z\d\d$|\.part\d+\.rar$",
     re.IGNORECASE,
 )
+# The storage classes whose objects must be restored before they can be read.
+ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
 # Control characters, and all line breaks that `str.splitlines` recognizes.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # The end of the names of directory buckets, for which the nodes have no permissions.
 DIRECTORY_BUCKET = "--x-s3"
 HASHES = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 
-# The maximum number of bytes in the name of a file or folder: NAME_MAX of Linux file systems, NFS and Lustre.
+# The maximum number of bytes in the name of a file or folder (NAME_MAX).
 NAME_BYTES = 255
 # Maximum number of names in a message, and of characters of a name.
 NAMED, SHOWN = 5, 200
@@ -214,24 +216,26 @@ def check_parts(paths: Iterable[str], shown: str) -> None:
         )
 
 
-def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, str]], bool]:
+def listed(lines: Iterable[str], source: Source, archived: list[str]) -> tuple[list[tuple[str, int, str]], bool]:
     """Return a sorted list of (path, size, ETag) tuples for the objects of a source, and whether the source is a single object.
 
     `lines` is the text output of `aws s3api list-objects-v2` with the query `s3.OBJECTS`. It contains one JSON list for each object. If the
     source's own key is in the list, the source is that object. If the list does not contain the source's own key, the source is a folder.
     Keys outside the folder do not belong to the source, even if they begin with the source's key. Empty objects with the name of a folder
     are markers, which some programs create for folders. Raises DataError if the source is both an object with data and a folder.
+
+    The keys of objects that must be restored before they can be read are added to `archived`.
     """
     folder = source.key if not source.key or source.key.endswith("/") else source.key + "/"
     found, own = [], None
-    for line in lines:
-        if not line.startswith("["):  # the AWS CLI prints None for a page without objects
-            continue
-        size, tag, key = json.loads(line)
+    for size, tag, key, storage_class in _objects(lines):
         if key == source.key and not key.endswith("/"):
             own = (source.basename, size, tag)
-        elif key.startswith(folder) and (size or not key.endswith("/")) and not key.startswith(folder + DESCRIBING):
+        elif key.startswith(folder) and not key.startswith(folder + DESCRIBING):
             found.append((key[len(folder) :], size, tag))
+        else:
+            continue
+        archived += [key] * (storage_class in ARCHIVED)
     if own and not found:
         return [own], True
     if own and own[1]:
@@ -240,6 +244,15 @@ def listed(lines: Iterable[str], source: Source) -> tuple[list[tuple[str, int, s
             f" the folder, specify {source.shown}/. To stage only the object, rename it with aws s3 mv."
         )
     return sorted(found), False
+
+
+def _objects(lines: Iterable[str]) -> Iterator[tuple[int, str, str, str]]:
+    """Yield the size, ETag, key and storage class of each object in the text output of the AWS CLI, without empty objects like `folder/`."""
+    for line in lines:
+        if line.startswith("["):  # the AWS CLI prints None for a page without objects
+            size, tag, key, storage_class = json.loads(line)
+            if size or not key.endswith("/"):
+                yield size, tag, key, storage_class
 
 
 def split_markers(files: Sequence[DatasetFile]) -> tuple[list[DatasetFile], list[str]]:

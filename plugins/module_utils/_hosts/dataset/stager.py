@@ -25,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     DIRECT,
     PATH,
     S3,
+    SHOWN,
     URL,
     DataError,
     DatasetFile,
@@ -195,13 +196,9 @@ def _examine_source(spec: DatasetSpec) -> Plan:
     markers: list[str] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
     if source.kind == S3:
-        objects, single = listed(s3.list_objects(_access(spec), source), source)
-        if not objects:
-            raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
+        objects, single = _list(spec, source)
         files, markers = split_markers([(path, bytes_) for path, bytes_, _tag in objects])
-        if spec["unpack"]:
-            check_parts((path for path, _size in files), source.shown)
-        check_names(files, source, are_paths=not _stays_on_s3(spec))
+        _check_files(spec, source, files)
         size = sum(bytes_ for _path, bytes_ in files)
         facts += [source.text, *objects]
     elif source.kind == PATH:
@@ -216,6 +213,27 @@ def _examine_source(spec: DatasetSpec) -> Plan:
         raise DataError(f"dataset_checksum: a checksum applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
     return Plan(source, name, version, files, markers, size, single, current=False, parts=[])
+
+
+def _list(spec: DatasetSpec, source: Source) -> tuple[list[tuple[str, int, str]], bool]:
+    """Return the objects of a source on S3, and whether the source is a single object. Raises DataError if they cannot be read."""
+    archived: list[str] = []
+    objects, single = listed(s3.list_objects(_access(spec), source), source, archived)
+    if not objects:
+        raise DataError(f"dataset_source: {source.text} contains no objects. Check the bucket and the prefix.")
+    # A request for each object would take too long. If the first one is restored, S3 names the others during the download.
+    if archived and spec["destination"] != DIRECT and not s3.is_restored(_access(spec), source, archived[0]):
+        raise DataError(
+            f"dataset_source: {len(archived)} of {len(objects)} objects in {source.shown} are archived, for example "
+            f"{archived[0][:SHOWN]!a}. Restore them first: https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html"
+        )
+    return objects, single
+
+
+def _check_files(spec: DatasetSpec, source: Source, files: list[DatasetFile]) -> None:
+    if spec["unpack"]:
+        check_parts((path for path, _size in files), source.shown)
+    check_names(files, source, are_paths=not _stays_on_s3(spec))
 
 
 def places(spec: DatasetSpec, plan: Plan) -> DatasetPaths:
@@ -470,14 +488,7 @@ def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) 
     Continues where an earlier run was interrupted. Raises DataError.
     """
     left = walk(where.download) if os.path.isdir(where.download) else []
-    if spec["unpack"]:
-        check_parts((path for path, _size in left), spec["source"].partition("?")[0])
-    archives = [path for path, _size in left if spec["unpack"] and is_archive(path)]
-    if spec["unpack"] and not archives and not os.path.isdir(where.data):
-        raise DataError(
-            f"dataset_unpack: {spec['source'].partition('?')[0]} contains no archive. Use a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip file, "
-            "or set dataset_unpack: false."
-        )
+    archives = _archives(spec, where, [path for path, _size in left]) if spec["unpack"] else []
     for number, path in enumerate(archives):
         progress.stage("unpacking", number, len(archives))
         _unpack(spec, where, path)
@@ -490,6 +501,19 @@ def _prepare(spec: DatasetSpec, where: DatasetPaths, progress: StagingProgress) 
     if spec["destination"].startswith("s3://"):
         unpacked.check_no_links(where.data)
     return walk(where.data)
+
+
+def _archives(spec: DatasetSpec, where: DatasetPaths, paths: list[str]) -> list[str]:
+    """Return the archives among the files of a download. Raises DataError if none of them can be unpacked."""
+    shown = spec["source"].partition("?")[0]
+    check_parts(paths, shown)
+    archives = [path for path in paths if is_archive(path)]
+    if not archives and not os.path.isdir(where.data):
+        raise DataError(
+            f"dataset_unpack: {shown} contains no archive. Use a .tar, .tar.gz, .tar.bz2, .tar.xz or .zip file, or set "
+            "dataset_unpack: false."
+        )
+    return archives
 
 
 def _unpack(spec: DatasetSpec, where: DatasetPaths, path: str) -> None:
@@ -631,7 +655,7 @@ def _mark_incomplete(spec: DatasetSpec, plan: Plan, where: DatasetPaths) -> bool
     known = _read_marker(spec, plan.name)
     if known.get("uploading") == plan.version:
         return known.get("is_new") is True
-    is_new = not known and not listed(s3.list_objects(access, parse(target)), parse(target))[0]
+    is_new = not known and not listed(s3.list_objects(access, parse(target)), parse(target), [])[0]
     path = os.path.join(where.partial, MARKER)
     with _new_file(path) as file:
         json.dump({"uploading": plan.version, "is_new": is_new}, file)

@@ -318,7 +318,7 @@ class Exporter:
     def _objects(self) -> dict[str, int]:
         """Return the sizes of the objects at the destination. Raises DataError."""
         destination = parse(self.spec["destination"])
-        objects, _single = listed(s3.list_objects(self._access, destination), destination)
+        objects, _single = listed(s3.list_objects(self._access, destination), destination, [])
         return {key: size for key, size, _tag in objects}
 
     def _read_known(self) -> KnownFiles:

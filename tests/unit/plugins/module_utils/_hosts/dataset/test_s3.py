@@ -80,3 +80,19 @@ def test_an_endless_object_is_not_read_into_memory(tmp_path, monkeypatch):
     replace_aws(tmp_path, monkeypatch, "exec head -c 200000000 /dev/zero")
     with pytest.raises(source.DataError, match=r"^s3://data/set/.dataset.json: the object is larger than 1 MiB"):
         s3.read_object(s3.Access(), "s3://data/set/.dataset.json")
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("""echo 'ongoing-request="false", expiry-date="Fri, 21 Dec 2029 00:00:00 GMT"'""", True),
+        ("""echo 'ongoing-request="true"'""", False),
+        ("echo None", False),
+    ],
+)
+def test_an_object_is_restored_or_not(tmp_path, monkeypatch, script, expected):
+    replace_aws(tmp_path, monkeypatch, script)
+    assert s3.is_restored(s3.Access(), source.parse("s3://b/set"), "set/a") is expected
+    replace_aws(tmp_path, monkeypatch, "echo 'An error occurred (403) when calling the HeadObject operation: Forbidden' >&2; exit 254")
+    with pytest.raises(source.DeniedError):
+        s3.is_restored(s3.Access(), source.parse("s3://b/set"), "set/a")

@@ -64,15 +64,15 @@ def test_bad_checksums_are_refused(given):
 def test_listed_objects_are_those_below_the_prefix(given, found, single):
     objects = [(0, "train/"), (1, "train/a"), (2, "train/sub/b"), (3, "train2/c"), (9, "train/.dataset.json")]
     key = source.parse(given).key
-    lines = [json.dumps([size, "e", name]) + "\n" for size, name in objects if name.startswith(key)]
-    objects, is_single = source.listed([*lines, "None\n"], source.parse(given))
+    lines = [json.dumps([size, "e", name, "STANDARD"]) + "\n" for size, name in objects if name.startswith(key)]
+    objects, is_single = source.listed([*lines, "None\n"], source.parse(given), [])
     assert ([path for path, _size, _tag in objects], is_single) == (found, single)
 
 
 def test_keys_with_tabs_and_line_breaks_are_listed():
     keys = ["a\n1\te\tb", "a\rb", "a\u2028b"]
-    lines = "".join(json.dumps([1, '"tag"', f"set/{key}"]) + "\n" for key in keys)
-    objects, _single = source.listed(io.StringIO(lines), source.parse("s3://b/set"))
+    lines = "".join(json.dumps([1, '"tag"', f"set/{key}", "STANDARD"]) + "\n" for key in keys)
+    objects, _single = source.listed(io.StringIO(lines), source.parse("s3://b/set"), [])
     assert sorted(objects) == sorted((key, 1, '"tag"') for key in keys)
 
 
@@ -89,8 +89,8 @@ def test_names_that_lists_of_files_cannot_contain(name, what):
 
 
 def listed(*objects, given="s3://b/set"):
-    lines = [json.dumps([size, "e", key]) + "\n" for key, size in objects]
-    found, is_single = source.listed(lines, source.parse(given))
+    lines = [json.dumps([size, "e", key, "STANDARD"]) + "\n" for key, size in objects]
+    found, is_single = source.listed(lines, source.parse(given), [])
     return [(path, size) for path, size, _tag in found], is_single
 
 

@@ -416,3 +416,30 @@ def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
     link = tmp_path / "link"
     link.symlink_to(secret / "credentials")
     assert stager.upload_facts(str(link))["single"], "the source itself may be a link, because the operator has specified it"
+
+
+def objects(*keys):
+    return lambda _access, _source: [json.dumps([1, "e", key, storage_class]) + "\n" for key, storage_class in keys]
+
+
+ARCHIVED = objects(("set/a", "STANDARD"), ("set/b", "DEEP_ARCHIVE"), ("set/c", "GLACIER"), ("set/d", "GLACIER_IR"), ("set-2/e", "GLACIER"))
+
+
+def test_archived_objects_are_named_before_the_download(stage, monkeypatch):
+    monkeypatch.setattr(stager.s3, "list_objects", ARCHIVED)
+    monkeypatch.setattr(stager.s3, "is_restored", lambda _access, _source, key: key != "set/b")
+    assert stage("s3://b/set")["error"] == (
+        "dataset_source: 2 of 4 objects in s3://b/set are archived, for example 'set/b'. Restore them first: "
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html"
+    )
+    assert "result" in stage("s3://b/set", destination="direct"), "the objects can be restored later"
+
+
+def test_restored_objects_are_downloaded(stage, monkeypatch, tmp_path):
+    monkeypatch.setattr(stager.s3, "list_objects", ARCHIVED)
+    monkeypatch.setattr(stager.s3, "is_restored", lambda *_arguments: True)
+    (tmp_path / "aws").write_text('#!/bin/sh\necho "$@" >>"$0.calls"\nfor name in a b c d; do printf 1 >"$4/$name"; done\n')
+    (tmp_path / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert stage("s3://b/set")["result"]["changed"]
+    assert "--force-glacier-transfer" in (tmp_path / "aws.calls").read_text()

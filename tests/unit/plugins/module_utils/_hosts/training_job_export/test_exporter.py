@@ -30,7 +30,7 @@ class Bucket:
 
     def list(self, _access, source):
         assert source.text == DESTINATION
-        return [json.dumps([len(content), '"tag"', source.key + key]) + "\n" for key, content in self.objects.items()]
+        return [json.dumps([len(content), '"tag"', source.key + key, "STANDARD"]) + "\n" for key, content in self.objects.items()]
 
     def copy(self, _access, source, target, report, *options, tree):
         assert (target, options, tree) == (DESTINATION, ("--recursive",), False)
@@ -156,7 +156,7 @@ def test_another_destination_gets_everything(job, bucket, monkeypatch):
     job.write("job.json", "{}")
     job.run()
     other = "s3://results/other/digits/"
-    monkeypatch.setattr(exporter.s3, "list_objects", lambda _access, source: [json.dumps([2, "tag", f"{source.key}job.json"])])
+    monkeypatch.setattr(exporter.s3, "list_objects", lambda _access, source: [json.dumps([2, "tag", f"{source.key}job.json", "STANDARD"])])
     assert job.exporter(destination=other).plan()["keys"] == ["job.json"]
 
 
