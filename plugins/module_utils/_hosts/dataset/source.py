@@ -247,7 +247,7 @@ def listed(lines: Iterable[str], source: Source, archived: list[str]) -> tuple[l
 
 
 def _objects(lines: Iterable[str]) -> Iterator[tuple[int, str, str, str]]:
-    """Yield the size, ETag, key and storage class of each object in the text output of the AWS CLI, without empty objects like `folder/`."""
+    """Yield the size, ETag, key and storage class of each object in the output of the AWS CLI, without empty objects like `folder/`."""
     for line in lines:
         if line.startswith("["):  # the AWS CLI prints None for a page without objects
             size, tag, key, storage_class = json.loads(line)

@@ -137,8 +137,8 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
 
 def secrets(module: AnsibleModule) -> list[str]:
     """Return the values that must not be in messages and records: an installer may print the URLs that contain them."""
-    index = urlsplit(module.params["index_url"] or "")
-    return [*module.params["credentials"].values(), index.netloc.rpartition("@")[0], index.query]
+    urls = [urlsplit(url) for url in (module.params["index_url"] or "", *module.params["find_links"])]
+    return [*module.params["credentials"].values(), *(part for url in urls for part in (url.netloc.rpartition("@")[0], url.query))]
 
 
 def provide(module: AnsibleModule, place: BuildLocation, interpreter: Interpreter, sources: Sources, specification: str) -> bool:
