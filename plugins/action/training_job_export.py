@@ -28,7 +28,7 @@ class ActionModule(NodeAction, module="training_job_export"):
         if not answer.get("failed") and "files" in answer:
             line = f"{self._task.args['name']}: {summary(answer, check_mode=self._task.check_mode)}"
             show(line)
-            if answer.get("omitted_count"):
+            if answer.get("omitted"):
                 show(f"{self._task.args['name']}: {omitted(answer)}")
             if answer.get("changing"):
                 display.warning(f"{self._task.args['name']}: {changing(answer['changing'])}")
@@ -50,7 +50,7 @@ def summary(answer: Mapping[str, Any], *, check_mode: bool) -> str:
 
 def omitted(answer: Mapping[str, Any]) -> str:
     """Return a line that names what is not uploaded."""
-    more = answer["omitted_count"] - len(answer["omitted"])
+    more = answer.get("omitted_count", 0) - len(answer["omitted"])
     return f"not uploaded: {', '.join(answer['omitted'])}{f', and {more} more' if more > 0 else ''}"
 
 

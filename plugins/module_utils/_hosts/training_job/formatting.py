@@ -55,6 +55,8 @@ BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITI
 
 # Maximum number of slow hosts to name in the output.
 SLOW_SHOWN = 5
+# The number of entries to name that an export leaves out.
+OMITTED_SHOWN = 3
 
 # Patterns for the exception of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
 # or as a shell reports it (status 128 + 9) or a Python launcher (256 - 9), or with an exit status.
@@ -310,9 +312,11 @@ def checkpoints(found: JobStatus) -> str:
 
 def export(found: Export) -> str:
     """Return the destination of a job's export to S3, and the state of the export."""
-    counts = [", {} files".format(found["files"]) if "files" in found else ""]
-    counts.append(", without {} entries such as {}".format(found["omitted_count"], found["omitted"][0]) if found.get("omitted") else "")
-    text = "{} ({}{})".format(found["destination"], found["state"], "".join(counts))
+    parts = [found["state"], *(["{} files".format(found["files"])] if "files" in found else [])]
+    omitted = found.get("omitted", [])[:OMITTED_SHOWN]
+    if omitted:
+        parts.append("without {}{}".format(", ".join(omitted), " and others" if found.get("omitted_count", 0) > len(omitted) else ""))
+    text = "{} ({})".format(found["destination"], ", ".join(parts))
     return f"{text}: {found['error']}" if found.get("error") else text
 
 

@@ -27,6 +27,7 @@ def test_the_result():
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (4, ", and 3 more")])
 def test_what_is_left_out(count, more):
+    assert omitted({"omitted": ["checkpoints/.b/"]}) == "not uploaded: checkpoints/.b/"
     assert omitted({"omitted": ["checkpoints/.b/"], "omitted_count": count}) == f"not uploaded: checkpoints/.b/{more}"
 
 

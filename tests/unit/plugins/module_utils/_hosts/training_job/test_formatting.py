@@ -341,3 +341,18 @@ def test_slow_hosts_are_named():
         "  w4 is slow: 1 s per step, 2.0 times the median",
         "  and 1 more",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({}, ""),
+        ({"omitted": ["a.tmp"], "omitted_count": 1}, ", without a.tmp"),
+        ({"omitted": ["a", "b", "c", "d"], "omitted_count": 9}, ", without a, b, c and others"),
+        ({"omitted": ["a"]}, ", without a"),
+        ({"omitted_count": 9}, ""),
+    ],
+)
+def test_an_export_says_what_it_leaves_out(more, text):
+    found = {"destination": "s3://b/j/", "state": "succeeded", "files": 2, **more}
+    assert formatting.export(found) == f"s3://b/j/ (succeeded, 2 files{text})"
