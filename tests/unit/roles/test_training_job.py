@@ -75,12 +75,12 @@ def conditions(name):
         ({"deeplearning_instance_id": "i-2", "__training_job_former": {"msg": "AccessDenied"}}, True),
         # A host outside AWS
         ({"__training_job_former": {"instance_ids": ["i-2"]}}, True),
-        ({"deeplearning_instance_id": "i-1", "__training_job_failure": ""}, False),
+        ({"deeplearning_instance_id": "i-1", "__training_job_has_failed": False}, False),
         ({"deeplearning_instance_id": "i-1", "__training_job_result": {"out_of_reach": True}}, False),
     ],
 )
 def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(variables, is_asked):
-    default = {"__training_job_failure": "rank 1 failed", "__training_job_result": {}, "__training_job_former": {}}
+    default = {"__training_job_has_failed": True, "__training_job_result": {}, "__training_job_former": {}}
     asked = [condition(**{**default, **variables}) for condition in conditions("Stop the remaining processes of the job")]
     assert all(asked) == is_asked
 
