@@ -67,7 +67,7 @@ def test_a_host_from_the_image_of_a_node_forgets_the_node(project: Project) -> N
     old = "fs-0aaaaaaaaaaaaaaaa:/ /efs/ nfs4 nosuid,nodev,_netdev,nofail 0 0"
     host.ssh(
         f"sudo mkdir -p /etc/ssh/deeplearning /opt/deeplearning && sudo touch {former}"
-        " && sudo rm -f /var/lib/cloud/instance/sem/bootper.deeplearning-former-node*"
+        " && sudo rm -f /var/lib/cloud/instance/sem/bootper.deeplearning_former_node*"
         " && sudo cloud-init single --name bootcmd --frequency always"
     )
     assert host.ssh(f"ls -d {former}", check=False).stdout == ""

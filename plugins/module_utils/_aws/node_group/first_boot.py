@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 # Files of the node from which an image was made. Until the first run of `configure`, the new node would trust the former cluster.
 FORMER = (DAEMON_DROP_IN, CLIENT_DROP_IN, DIRECTORY, METADATA)
 # Before sshd starts, cloud-init runs this command once for each instance.
-FORGET = ["cloud-init-per", "instance", "deeplearning-former-node", "rm", "-rf", *FORMER]
+FORGET = ["cloud-init-per", "instance", "deeplearning_former_node", "rm", "-rf", *FORMER]
 
 # Regular expressions for the start of a package's name. The modules of EFA, NVIDIA and storage clients belong to one kernel, and NVIDIA's
 # libraries to the driver that is loaded. After an automatic upgrade, the next reboot would start a kernel without these modules, and
