@@ -103,14 +103,17 @@ def connection_test(user: str) -> list[str]:
     return ["-T", "-C", f"user={user},host=localhost,addr=127.0.0.1,laddr=127.0.0.1,lport=22"]
 
 
-def find(run: Run, sshd: str, user: str, host_key: str | None) -> list[str]:
-    """Return a sentence for each setting of others that contradicts the settings of the cluster. `host_key` is this host's public key."""
+def find(run: Run, sshd: str, ssh: str | None, user: str, host_key: str | None) -> list[str]:
+    """Return a sentence for each setting of others that contradicts the settings of the cluster.
+
+    `sshd` and `ssh` are the paths of these programs. A host may have no `ssh`. `host_key` is this host's public key.
+    """
     daemon = settings(DAEMON)
     return [
         *_overridden(daemon, user),
         *_certificates(daemon, host_key),
         *_lacking(run([sshd, *connection_test(user)]), DAEMON_LISTS, daemon, DAEMON),
-        *_lacking(run(["ssh", "-G", "deeplearning-worker1"]), CLIENT_LISTS, settings(CLIENT), CLIENT),
+        *(_lacking(run([ssh, "-G", "deeplearning-worker1"]), CLIENT_LISTS, settings(CLIENT), CLIENT) if ssh else ()),
     ]
 
 

@@ -48,7 +48,8 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
 
 def check_conflicts(module: AnsibleModule) -> None:
     """Fail if settings of others for SSH contradict those of the cluster."""
-    found = conflicts.find(module.run_command, find_sshd(module), module.params["user"], THIS.read(HOST_KEY + ".pub"))
+    ssh = module.get_bin_path("ssh")
+    found = conflicts.find(module.run_command, find_sshd(module), ssh, module.params["user"], THIS.read(HOST_KEY + ".pub"))
     if found:
         module.fail_json(msg="SSH is configured in a way that excludes the certificates of the cluster. " + " ".join(found))
 
@@ -82,7 +83,7 @@ def offer_problem(module: AnsibleModule) -> str | None:
     """
     expected = (THIS.read(HOST_CERTIFICATE) or "").split()[:2]
     end, offered = time.monotonic() + OFFER, ""
-    while expected:
+    while expected and module.get_bin_path("ssh-keyscan"):
         offered = _offered(module)
         if offered.split()[:2] == expected:
             return None

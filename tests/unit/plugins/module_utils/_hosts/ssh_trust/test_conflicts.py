@@ -33,7 +33,7 @@ def host(tmp_path, monkeypatch):
             assert command[1] in ("-T", "-G")
             return (status, lines, "") if command[0] == "sshd" else (0, "hostkeyalgorithms " + ALGORITHMS + "\n", "")
 
-        return [each.replace(str(tmp_path), "") for each in conflicts.find(run, "sshd", "ubuntu", PUBLIC)]
+        return [each.replace(str(tmp_path), "") for each in conflicts.find(run, "sshd", "ssh", "ubuntu", PUBLIC)]
 
     return find
 
@@ -99,6 +99,18 @@ def test_lists_without_what_the_certificates_need(host, name, value, lacks):
     assert host(f"Port 22\n{name} {value}\n", **{name: value}) == [f"/sshd_config:2: {name} does not contain {lacks}. Add it to the list."]
     assert host("Port 22\n", **{name: value})[0].startswith(f"/sshd_config: {name} does not contain ")
     assert host("Port 22\n", status=255, **{name: value}) == [], "another step reports that sshd fails"
+
+
+def test_a_host_without_a_client_has_only_the_settings_of_the_daemon(monkeypatch, tmp_path):
+    monkeypatch.setattr(conflicts, "DAEMON", str(tmp_path / "missing"))
+    calls = []
+
+    def run(command):
+        calls.append(command[0])
+        return 0, "", ""
+
+    assert conflicts.find(run, "sshd", None, "ubuntu", PUBLIC) == []
+    assert calls == ["sshd"]
 
 
 def test_a_usual_configuration_has_no_conflict(host):

@@ -51,8 +51,10 @@ class Offering(Module):
         super().__init__()
         self.offers, self.scanned = list(offers), []
 
+    has_client = True
+
     def get_bin_path(self, name, **_options):
-        return f"/usr/sbin/{name}"
+        return f"/usr/sbin/{name}" if self.has_client or name == "sshd" else None
 
     def run_command(self, command, check_rc=False):
         if command[0] != "ssh-keyscan":
@@ -82,3 +84,12 @@ def test_what_clients_are_offered_decides(monkeypatch, tmp_path, offers, problem
     assert module.scanned[0] == ["22", "::1"]
     if not any(offers):
         assert ["2222", "127.0.0.1"] in module.scanned
+
+
+def test_a_host_without_ssh_keyscan_says_that_the_certificate_was_not_verified(monkeypatch, tmp_path):
+    (tmp_path / "cert.pub").write_text(f"{OWN} root@host\n")
+    monkeypatch.setattr(sshd, "HOST_CERTIFICATE", str(tmp_path / "cert.pub"))
+    module = Offering(OWN)
+    module.has_client = False
+    assert sshd.offer_problem(module) is None
+    assert (module.scanned, len(module.warnings)) == ([], 1)
