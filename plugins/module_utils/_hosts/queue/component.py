@@ -66,7 +66,7 @@ def run(module: AnsibleModule, queue: str, steps: Steps) -> None:
 
 
 def check_controller(params: Mapping[str, Any]) -> None:
-    """Raise ValueError if there are no nodes, or if a group or a program does not exist on this host."""
+    """Raise ValueError if there are no nodes, or if a group does not exist on this host."""
     if not params["nodes"]:
         raise ValueError("nodes: the list is empty. Specify the master first, and then the other nodes.")
     for group in params["groups"]:
@@ -75,16 +75,14 @@ def check_controller(params: Mapping[str, Any]) -> None:
         except KeyError:
             raise ValueError(f"groups: group {group!r} does not exist on this host. Specify groups that all hosts have.") from None
 
-    check_programs(params["parameters"], params.get("files") or ())
 
-
-def check_programs(parameters: Mapping[str, Any], files: Collection[str]) -> None:
+def check_programs(parameters: Mapping[str, str], files: Collection[str] = ()) -> None:
     """Raise ValueError if a parameter names a program that this host lacks. `files` contains the names of the files that the module writes.
 
     In Grid Engine, the name of a user may precede the path. In Slurm, the path may be a pattern.
     """
     for name, value in parameters.items():
-        path = str(value).rpartition("@")[2].strip().split(" ")[0]
+        path = value.rpartition("@")[2].strip().split(" ")[0]
         if name.lower() in PROGRAMS and path.startswith("/") and os.path.basename(path) not in files and not glob.glob(path):
             raise ValueError(
                 f"parameters: {name}={value}: the file does not exist on this host. Create it on all hosts, for example with a set-up step."

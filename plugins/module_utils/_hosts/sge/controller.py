@@ -43,6 +43,7 @@ def ensure_present(module: AnsibleModule) -> None:
     up = commands.is_up(module) if shutil.which("qconf") and os.path.exists(hosts.unit_path(hosts.CONTROLLER)) else False
     nodes = members(module, params["nodes"], up)
     configuration.check(settings, nodes)
+    component.check_programs(settings.parameters)
     names = [node["name"] for node in params["nodes"]]
     diff = state_directory.difference(settings.state_directory, hosts.USER, params["user"], create=not module.check_mode)
     written = converge(module, [*hosts.files(settings.state_directory, master), hosts.unit(hosts.CONTROLLER, settings.state_directory)])

@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import state_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import (
     check_controller,
+    check_programs,
     check_queue_is_empty,
     warn_of_missing_hardware,
 )
@@ -67,6 +68,7 @@ def ensure_present(module: AnsibleModule) -> None:
     decision = decide(described, [node["name"] for node in params["nodes"]], states)
     nodes = desired + [described[name] for name in decision.keep]
     files = files_of(settings, nodes)
+    check_programs(settings.parameters, settings.files)
     former = [path for path in map(configuration.path_of, configuration.parse_files(before)) if path not in {file.path for file in files}]
     files += [HostFile(path, None) for path in former]
     diff = state_directory.difference(settings.state_directory, USER, params["user"], create=not module.check_mode)
