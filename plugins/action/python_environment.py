@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction, module="python_environment"):
@@ -18,6 +19,7 @@ class ActionModule(NodeAction, module="python_environment"):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
+        refuse_changed_text(arguments, {"build_variables": {"type": "dict"}, "python": {"type": "str"}})
         if arguments.get("requirements"):
             bases = [os.getcwd(), self._loader.get_basedir()]
             found = read_requirements(arguments["requirements"], bases, arguments.get("installer", "pip"))

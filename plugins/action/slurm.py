@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction, module="slurm"):
@@ -17,4 +18,5 @@ class ActionModule(NodeAction, module="slurm"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        refuse_changed_text(self._task.args, {"parameters": {"type": "dict"}})
         return {**result, **self._execute_module("deeplearning.cluster.slurm", task_vars=task_vars)}

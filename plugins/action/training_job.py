@@ -29,6 +29,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
+
+# The options whose values are environment variables.
+VARIABLES = ("environment", "environment_by_task", "secrets")
 
 
 class ActionModule(NodeAction, module="training_job"):
@@ -39,7 +43,7 @@ class ActionModule(NodeAction, module="training_job"):
         variables = task_vars or {}
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
-        refuse_strings(arguments)
+        refuse_changes(arguments)
         if state == "checked":
             check_names(variables)
             return {**result, **self._check(arguments)}
@@ -134,11 +138,15 @@ class ActionModule(NodeAction, module="training_job"):
         return remote
 
 
-def refuse_strings(arguments: Mapping[str, Any]) -> None:
-    """Raise AnsibleActionFail if a command line is a string. Ansible would split the string into a list at its commas."""
+def refuse_changes(arguments: Mapping[str, Any]) -> None:
+    """Raise AnsibleActionFail for a text that would not be passed to the job unchanged.
+
+    Ansible would split a command line that is a string into a list at its commas.
+    """
     for option in UNCHANGED:
         if is_one_string(arguments.get(option), unchanged=True):
             raise AnsibleActionFail(list_error(option, arguments[option]))
+    refuse_changed_text(arguments, {option: specification.SPECIFICATION["argument_spec"][option] for option in (*UNCHANGED, *VARIABLES)})
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

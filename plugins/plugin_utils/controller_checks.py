@@ -61,6 +61,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import text_errors
 
 JOB, DATASET, EXPORT, NAMES = "job", "dataset", "export", "names"
 PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
@@ -74,6 +75,8 @@ ROLES = {
 LEAST_INTERVAL = 60
 # The variables of jobs whose elements are passed to a process unchanged.
 ARGUMENTS = tuple(f"training_job_{option}" for option in UNCHANGED)
+# The dictionary whose values have the types that the launcher defines.
+OF_LAUNCHER = "training_job_launcher_options"
 # The maximum number of nodes that a message lists.
 SHOWN_NODES = 5
 # The value of `image_framework` for images with drivers, but without a framework.
@@ -144,7 +147,8 @@ def definition_errors(controller: NodeVariables) -> Iterator[str]:
     for name, spec in argument_spec("provision").items():
         value = controller.get(name)
         if value not in (None, "", UNKNOWN):
-            yield from value_errors(name, {key: part for key, part in spec.items() if key != "options"}, value, unchanged=False)
+            wrong = value_errors(name, {key: part for key, part in spec.items() if key != "options"}, value, unchanged=False)
+            yield from wrong or text_errors(name, spec, value)
 
 
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:
@@ -246,6 +250,7 @@ def known_values(roles: Iterable[str], nodes: NodeVariables) -> tuple[dict[str, 
             given[name] = value
         elif value is not None:
             errors = value_errors(name, spec, value, unchanged=name in ARGUMENTS)
+            errors = errors or ([] if name == OF_LAUNCHER else list(text_errors(name, spec, value)))
             checked = UNKNOWN if errors else ArgumentSpecValidator({name: spec}).validate({name: value}).validated_parameters[name]
             wrong += errors
             if checked or isinstance(checked, (bool, int)):
@@ -322,6 +327,9 @@ def _launcher_errors(prefix: str, options: Mapping[str, Any]) -> Iterator[str]:
     launcher = {"launcher": options.get("launcher", "torchrun"), "launcher_options": options.get("launcher_options", {})}
     wrong = refusal(prefix, lambda: find_launcher(launcher))
     yield from wrong
+    if not wrong:
+        spec = {"type": "dict", "options": find_launcher(launcher).options}
+        yield from text_errors(OF_LAUNCHER, spec, options.get("launcher_options", {}))
     if not wrong and are_known(options, "environment_by_task"):
         environments = options.get("environment_by_task", {})
         yield from refusal(prefix, lambda: check_tasks(environments, launcher, find_launcher(launcher)))

@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._text import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find, searched_places
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import as_written
 
 OPTION = "node_setup_steps"
 KINDS = ("packages", "script", "command", "repository")
@@ -168,7 +169,7 @@ def _text(value: Any, key: str, meant: str = "text") -> str:
     """Return text without NUL characters. Raises _WrongError for anything else. Messages do not contain the value, which may be a
     secret.
     """
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or as_written(value) not in (None, str(value)):
         raise _WrongError(f"{key}: the value is not {meant}. Write it in quotes.")
     text = str(value)
     if "\0" in text:

@@ -62,6 +62,20 @@ def printed(tmp_path, *, check_mode=False, **changes):
     return action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock()).run(task_vars={})
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("environment", {"HF_HUB_OFFLINE": True}, "environment: HF_HUB_OFFLINE: YAML reads the value as true"),
+        ("environment_by_task", {"ps": {"A": None}}, "environment_by_task: ps: A: YAML reads the value as null"),
+        ("secrets", {"TOKEN": False}, "secrets: TOKEN: YAML reads the value as something else"),
+        ("arguments", ["--fp16", True], "arguments: element 2: YAML reads the value as true"),
+    ],
+)
+def test_text_that_would_not_be_passed_unchanged_is_refused(tmp_path, option, value, message):
+    with pytest.raises(AnsibleActionFail, match=message):
+        printed(tmp_path, **{option: value})
+
+
 def test_printing_writes_the_scripts_without_a_host(tmp_path):
     assert printed(tmp_path, check_mode=True)["changed"]
     assert not (tmp_path / "s").exists()
