@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.process_environment import NEAR, PROXIES
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
@@ -96,12 +97,24 @@ def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
                 f'export {name}="${{{name}:?Set this secret before you run the script.}}"'
                 for name in filter(VARIABLE.fullmatch, params["secrets"])
             ),
+            *without_proxy(first["peers"]),
             f"export {HOSTFILE}=$(mktemp)",
             f"cat >${HOSTFILE} <<'END'\n{first['hostfile']}END",
             *(line for lines_of_process in commands for line in ("", *lines_of_process)),
             "",
         ]
     )
+
+
+def without_proxy(peers: Sequence[str]) -> list[str]:
+    """Return the lines of a script that keep the processes from reaching the job's hosts through a proxy server, as in a job."""
+    proxies = "".join(f"${name}${name.upper()}" for name in PROXIES)
+    return [
+        f'if [ -n "{proxies}" ] && [ "$no_proxy" != \'*\' ] && [ "$NO_PROXY" != \'*\' ]; then',
+        f'  export no_proxy="${{no_proxy:+$no_proxy,}}${{NO_PROXY:+$NO_PROXY,}}"{shlex.quote(",".join((*NEAR, *peers)))}',
+        '  export NO_PROXY="$no_proxy"',
+        "fi",
+    ]
 
 
 def environment(spec: ProcessSpec) -> dict[str, str]:

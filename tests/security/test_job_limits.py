@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     lifecycle,
     listing,
     local_code,
+    process_environment,
     supervisor,
     systemd,
     users,
@@ -122,13 +123,14 @@ def child_processes():
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(records, "TEMPORARY", str(tmp_path / "temporary"))
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
     return tmp_path
 
 
 def test_memory_files_and_processes_are_left_for_root(memory):
     commands = []
-    systemd._shared_memory(lambda command: (commands.append(command), (0, "", ""))[1], "digits", pwd.getpwuid(os.geteuid()))
+    systemd._private_directories(lambda command: (commands.append(command), (0, "", ""))[1], "digits", pwd.getpwuid(os.geteuid()))
     options = commands[0][commands[0].index("-o") + 1].split(",")
     assert {"size=90%", "nr_inodes=1048576"} < set(options)
     assert "TasksMax=65536" in systemd.PROPERTIES
@@ -147,12 +149,12 @@ def deep(memory):
 
 def test_a_deep_tree_in_shared_memory_is_in_nobodys_way(deep, memory):
     account = pwd.getpwuid(os.geteuid())
-    systemd._shared_memory(lambda _command: (0, "", ""), "digits", account)
-    assert os.listdir(memory / "shm") == ["digits"]
+    systemd._private_directories(lambda _command: (0, "", ""), "digits", account)
+    assert (os.listdir(memory / "shm"), os.listdir(memory / "temporary")) == (["digits"], ["digits"])
 
 
 def test_stop_removes_a_deep_tree(deep):
-    systemd.remove_shared_memory("greedy")
+    systemd.remove_private_directories("greedy")
     assert not deep.exists()
 
 
@@ -207,7 +209,7 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
         commands.append(command)
         return (1, "", "Unknown unit") if "set-property" in command else (0, "", "")
 
-    place = systemd.SupervisorAccount(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", None)
+    place = systemd.SupervisorAccount(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", systemd.Visible([], []), False)
     with pytest.raises(systemd.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
         systemd.start(run, "digits", place, [])
     assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]
@@ -220,10 +222,11 @@ def test_systemd_limits_the_time_of_units_too(time_limit, longest):
 
 
 @pytest.mark.parametrize("is_running", [True, False])
-def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_running):
+def test_a_stop_deletes_what_the_job_holds_in_memory_and_in_temporary_files(memory, monkeypatch, is_running):
     for job in ("digits", "digits-2"):
-        (memory / "shm" / job / "folder").mkdir(parents=True)
-        (memory / "shm" / job / "folder/file").write_text("x")
+        for place in (memory / "shm" / job, memory / "temporary" / job / "tmp"):
+            (place / "folder").mkdir(parents=True)
+            (place / "folder/file").write_text("x")
     (memory / "jobs/digits-2-rank0").mkdir(parents=True)
     for name, answer in {"active_units": ["x"] * is_running, "processes": [], "stop": None, "running_jobs": []}.items():
         monkeypatch.setattr(systemd, name, lambda *_arguments, answer=answer: answer)
@@ -237,7 +240,7 @@ def test_a_stop_deletes_what_the_job_holds_in_memory(memory, monkeypatch, is_run
     assert sorted(os.listdir(memory / "shm")) == ["digits", "digits-2"]
     Module.check_mode = False
     assert lifecycle.stop(Module)["changed"] is is_running
-    assert os.listdir(memory / "shm") == ["digits-2"]
+    assert (os.listdir(memory / "shm"), os.listdir(memory / "temporary")) == (["digits-2"], ["digits-2"])
     Module.params = {"name": "digits-2"}
     lifecycle.stop(Module)
     assert os.listdir(memory / "shm") == ["digits-2"], "its processes have not ended"
@@ -247,12 +250,12 @@ def test_no_job_finds_the_profile_that_another_has_written(tmp_path, monkeypatch
     (tmp_path / ".bash_profile").write_text("export FROM_HOME=1\n")
     (tmp_path / "profile").write_text("echo hello; export FROM_SYSTEM=1\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(supervisor, "PROFILE", str(tmp_path / "profile"), raising=False)
-    found = supervisor.login_environment(own_profile=False)
+    monkeypatch.setattr(process_environment, "PROFILE", str(tmp_path / "profile"))
+    found = process_environment.login_environment(own_profile=False).variables
     assert (found.get("FROM_HOME"), found.get("FROM_SYSTEM")) == (None, "1")
-    assert supervisor.login_environment(own_profile=True)["FROM_HOME"] == "1"
-    monkeypatch.setattr(supervisor, "PROFILE", str(tmp_path / "none"))
-    assert supervisor.login_environment(own_profile=False)["HOME"] == str(tmp_path)
+    assert process_environment.login_environment(own_profile=True).variables["FROM_HOME"] == "1"
+    monkeypatch.setattr(process_environment, "PROFILE", str(tmp_path / "none"))
+    assert process_environment.login_environment(own_profile=False).variables["HOME"] == str(tmp_path)
 
 
 def test_the_controller_accepts_the_status_whatever_a_script_has_written(tmp_path):

@@ -280,9 +280,9 @@ class JobSpec(TypedDict):
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
-    `own_profile` is true, supervisors read the user's own shell profile. `stop_timeout` is the time between SIGTERM and SIGKILL. A
-    `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. `metrics_directory` is the directory for the file with the job's
-    metrics, or empty. `cluster` is the cluster's name in this file.
+    `own_profile` is true, supervisors read the user's own shell profile. `peers` contains the names and addresses of the job's hosts.
+    `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
+    `metrics_directory` is the directory for the file with the job's metrics, or empty. `cluster` is the cluster's name in this file.
     """
 
     job: str
@@ -296,6 +296,7 @@ class JobSpec(TypedDict):
     key: str
     hostfile: str
     own_profile: bool
+    peers: list[str]
     time_limit: int
     stop_timeout: int
     heartbeat_timeout: int

@@ -69,6 +69,8 @@ HELD = "/var/lib/deeplearning-queue"
 # The directory in which each export has a directory while it runs on this host.
 EXPORTS = "/run/deeplearning/exports"
 SHARED_MEMORY = "/run/deeplearning/shm"
+# The directory in which each job has a directory for temporary files, on the host's disk. It is not in /tmp, which other programs clean up.
+TEMPORARY = "/var/lib/deeplearning-tmp"
 
 # Roles of processes: a job waits for its workers, does not wait for its services (parameter servers), and can lose spares (elastic jobs).
 # Standby processes do not run the job's program. They reserve units for the processes of later attempts (`training_job_spares`).
@@ -329,9 +331,10 @@ def runtime_directories(job: str) -> list[str]:
     return [path for path in found if os.path.basename(path).rpartition("-")[0] == job]
 
 
-def shared_memory(job: str) -> str:
-    """Return the directory that all processes of the job on this host see as /dev/shm."""
-    return os.path.join(SHARED_MEMORY, job)
+def private_directories(job: str) -> dict[str, str]:
+    """Return the directories that the job's processes on this host see in place of /dev/shm, /tmp and /var/tmp, keyed by these paths."""
+    temporary = os.path.join(TEMPORARY, job)
+    return {"/dev/shm": os.path.join(SHARED_MEMORY, job), "/tmp": temporary + "/tmp", "/var/tmp": temporary + "/var-tmp"}
 
 
 def delete(paths: Sequence[str]) -> None:

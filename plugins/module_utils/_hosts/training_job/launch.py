@@ -44,7 +44,7 @@ def start_processes(
             f"Processes of user {user.pw_name!r} can use NFS directly, because NFS could not be blocked: {hindrance}. Therefore, these "
             "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
-    place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user) if params["sandbox"] else None)
+    place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user), params["sandbox"])
     kept_jobs.delete_ended()
     if specs and specs[0]["parameters"].get("reboot"):
         save(params["name"], place, specs)
@@ -53,7 +53,13 @@ def start_processes(
 
 def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
     """Write how the job's processes were started on this host to a file in memory that only root can read, for rejoin.py."""
-    document = {"user": place.user.pw_name, "python": place.python, "visible": place.visible, "specs": specs}
+    document = {
+        "user": place.user.pw_name,
+        "python": place.python,
+        "visible": place.visible,
+        "is_sandboxed": place.is_sandboxed,
+        "specs": specs,
+    }
     kept_jobs.write(kept_jobs.STARTED, job, json.dumps(document).encode())
 
 
@@ -101,12 +107,12 @@ def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
 
 
 def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
-    """Return the paths that the processes may read or write even if the paths are inside home directories."""
+    """Return the paths that the processes may read or write even if the paths are inside home directories or in /tmp."""
     places = [params["sync_directory"], params["metrics_directory"]]
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
-        write=[user.pw_dir, local_code.storage_of_jobs(paths.directory), *filter(None, places)],
+        write=[user.pw_dir, local_code.storage_of_jobs(paths.directory), paths.directory, *filter(None, places)],
     )
 
 

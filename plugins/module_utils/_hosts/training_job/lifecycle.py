@@ -67,6 +67,6 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
         systemd.stop(module.run_command, name)  # stops processes that the queue may have started in the meantime
         records.delete([queued.directory])
     if not module.check_mode:
-        systemd.remove_shared_memory(name)
+        systemd.remove_private_directories(name)
         kept_jobs.delete_ended_unless_starting()
     return {"changed": running or bool(queued), "running": [job for job in systemd.running_jobs(module.run_command) if job != name]}

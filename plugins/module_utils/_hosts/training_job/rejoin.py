@@ -40,8 +40,8 @@ def start(job: str, document: dict[str, Any], end: float) -> None:
         if time.time() > end:
             raise OSError(f"{specs[0]['directory']} does not exist")
         time.sleep(INTERVAL)
-    visible = systemd.Visible(*document["visible"]) if document["visible"] else None
-    place = systemd.SupervisorAccount(pwd.getpwnam(document["user"]), document["python"], visible)
+    visible = systemd.Visible(*document["visible"])
+    place = systemd.SupervisorAccount(pwd.getpwnam(document["user"]), document["python"], visible, document["is_sandboxed"])
     systemd.make_devices(run, sum(len(spec["gpus"]) for spec in specs))
     hindrance = systemd.refuse_nfs(run, place.user)
     if hindrance:

@@ -95,6 +95,7 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         "key": params["key"] or "",
         "hostfile": hostfile(program, used),
         "own_profile": not params["sandbox"],
+        "peers": peers(hosts),
         "time_limit": params["time_limit"],
         "stop_timeout": params["stop_timeout"],
         "heartbeat_timeout": params["heartbeat_timeout"],
@@ -117,6 +118,11 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
             variables = environment(params, paths, process, fabric)
             found.append(make_spec(shared, process, slot, variables, gpus[host], params))
     return sorted(found, key=lambda spec: spec["rank"])
+
+
+def peers(hosts: Sequence[Host]) -> list[str]:
+    """Return the names and addresses under which the processes of the job reach each other."""
+    return [part for host in hosts for part in (host.name, host.address)]
 
 
 def make_program(params: Mapping[str, Any], code: str, attempt: int) -> Program:

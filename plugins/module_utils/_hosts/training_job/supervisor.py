@@ -33,6 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     host_health,
     logs,
     notices,
+    process_environment,
     progress,
     remote,
     stacks,
@@ -62,12 +63,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     job_state,
     outcome,
     participants,
+    private_directories,
     read_following,
     read_record,
     read_records,
     read_verdict,
     runtime_directories,
-    shared_memory,
     title,
     write_json,
     write_new_json,
@@ -95,8 +96,6 @@ RESTART_STOP_TIMEOUT = 5
 
 # The name of a file in a process's directory on its host. The file exists once the process's unit is ending.
 ENDED = "ended"
-
-PROFILE = "/etc/profile"
 
 # systemd-user-sessions.service creates this file when the service is stopped. Units of jobs are ordered so that they are stopped after this
 # service.
@@ -470,10 +469,14 @@ class Supervisor:
         for directory in (self.paths.logs, self.paths.stacks, self.paths.status):
             os.makedirs(directory, exist_ok=True)
         self.watch.write()
-        environment = self.environment()
+        environment, problem = process_environment.process_environment(self.spec)
         first = (environment.get(attempts.CHECKPOINTS, ""), self.paths.directory, self.paths.logs, self.spec["cwd"])
         self.storage.start(storage_watch.directories(first, environment))
         with open(self.paths.log(self.spec["name"]), "ab", buffering=0) as log:
+            if problem:
+                log.write(
+                    f"The variables of {process_environment.PROFILE} are missing, because the login shell failed: {problem}.\n".encode()
+                )
             try:
                 self.child = subprocess.Popen(
                     self.argv,
@@ -529,7 +532,7 @@ class Supervisor:
             sys.stderr.write(attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
                 return None
-            delete_old(shared_memory(self.spec["job"]), ready)
+            delete_old(self.spec["job"], ready)
             self.set_aside(following)
             return self.next_spec(following.get("hosts") or [])
         finally:
@@ -589,15 +592,6 @@ class Supervisor:
         """Write the spec of an attempt to the files that the unit's other programs read."""
         schema.replace_private(self.path, json.dumps(spec))
         schema.replace_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment of the process.
-
-        The directory of the process's Python interpreter comes first in PATH, as in an active virtual environment.
-        """
-        login = login_environment(self.spec["own_profile"])
-        path = self.spec["programs"] + os.pathsep + login.get("PATH", os.defpath)
-        return {**login, "PATH": path, **self.spec["environment"]}
 
     def receive(self, notice: Notice) -> None:
         """Store a notice that AWS will terminate this host. The watch's thread ends the attempt. The main thread calls heed_notice()."""
@@ -756,14 +750,16 @@ def _touch(path: str) -> None:
         pass
 
 
-def delete_old(directory: str, before: float) -> None:
-    """Delete the files in the job's shared memory on this host that were last changed before the given time (in seconds since 1970).
+def delete_old(job: str, before: float) -> None:
+    """Delete the files in the job's private directories on this host that last changed before the given time (in seconds since 1970).
 
-    Every process that may have written these files has ended. Processes of the next attempt may already have started.
+    Every process that may have written these files has ended. Processes of the next attempt may already have started, and may have set the
+    modification times of their files.
     """
-    with contextlib.suppress(OSError):
-        paths = [os.path.join(directory, name) for name in os.listdir(directory)]
-        delete([path for path in paths if os.lstat(path).st_mtime < before])
+    for directory in private_directories(job).values():
+        with contextlib.suppress(OSError):
+            paths = [os.path.join(directory, name) for name in os.listdir(directory)]
+            delete([path for path in paths if os.lstat(path).st_ctime < before])
 
 
 def heeds_health(spec: ProcessSpec) -> bool:
@@ -806,27 +802,6 @@ def end_for(verdict: Verdict, process: str = "") -> End:
     return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
 
-def login_environment(own_profile: bool) -> dict[str, str]:
-    """Return the environment of the user's login shell (/etc/profile and similar files), as if a user had started the script in a shell.
-
-    With `own_profile`, the shell also reads the user's own profile. Sandboxed jobs do not read a user's profile, because an earlier job
-    may have written it.
-    """
-    # The profile's own output precedes the first NUL.
-    show = "printf '\\0'; exec env -0"
-    command = ["/bin/bash", "--login", "-c", show]
-    if not own_profile:
-        command = ["/bin/bash", "--login", "--noprofile", "-c", f"[ ! -r {PROFILE} ] || . {PROFILE}; {show}"]
-    try:
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return dict(os.environ)
-    variables = dict(item.split("=", 1) for item in os.fsdecode(result.stdout).split("\0")[1:] if "=" in item)
-    return {name: value for name, value in variables.items() if name not in ("_", "SHLVL", "PWD", "OLDPWD")}
-
-
 def finish(spec: ProcessSpec, result: str, status: str) -> None:
     """Complete the record of a unit whose supervisor was killed. `result` and `status` are systemd's SERVICE_RESULT and EXIT_STATUS.
 
@@ -853,13 +828,14 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
         write_new_json(paths.verdict, verdict)
 
 
-def empty_shared_memory(spec: ProcessSpec, path: str) -> None:
-    """Empty the job's shared memory on this host if all units of the job on this host have ended."""
+def empty_private_directories(spec: ProcessSpec, path: str) -> None:
+    """Empty the job's private directories on this host if all units of the job on this host have ended."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
-        memory = shared_memory(spec["job"])
-        delete([os.path.join(memory, name) for name in os.listdir(memory)])
+        for directory in private_directories(spec["job"]).values():
+            with contextlib.suppress(FileNotFoundError):
+                delete([os.path.join(directory, name) for name in os.listdir(directory)])
 
 
 def main(arguments: list[str]) -> int:
@@ -876,9 +852,9 @@ def main(arguments: list[str]) -> int:
                 writer.write(spec, is_last=True)
         finally:
             try:
-                empty_shared_memory(spec, path)
+                empty_private_directories(spec, path)
             except OSError as error:
-                sys.stderr.write(f"cannot empty the job's shared memory: {error}. The next job on this host deletes this shared memory.\n")
+                sys.stderr.write(f"cannot delete the job's temporary files: {error}. The next job on this host deletes these files.\n")
         return 0
     return remote.main(action, spec, rest)
 

@@ -55,8 +55,8 @@ PROGRAM = (
         f"_hosts.training_job.{name}"
         for name in ("attempts", "checkpoint_damage", "checkpoint_files", "connections", "efa", "goodput", "host_health")
     ),
-    *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "progress", "progress_file", "remote", "specs")),
-    *(f"_hosts.training_job.{name}" for name in ("stacks", "status", "storage_watch", "supervisor")),
+    *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "process_environment", "progress", "progress_file")),
+    *(f"_hosts.training_job.{name}" for name in ("remote", "specs", "stacks", "status", "storage_watch", "supervisor")),
     *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),
     "_launchers.torchrun",
 )
@@ -131,6 +131,9 @@ add rule inet deeplearning output meta skuid @job_users tcp dport {{ 2049, 20049
 # The directories that the unit property ProtectHome hides.
 HOMES = ("/home", "/root", "/run/user")
 
+# The directories in place of which each job has its own, besides /dev/shm.
+TEMPORARY = ("/tmp", "/var/tmp")
+
 # The directory in which root describes the processes that it has started. The processes' other files belong to the job's user.
 STARTED = "/run/deeplearning/started"
 
@@ -139,21 +142,19 @@ PATIENCE = 120.0
 
 
 class Visible(NamedTuple):
-    """Directories that sandboxed processes can read or write, even inside home directories, which the sandbox otherwise hides."""
+    """Directories that processes can read or write, even inside /tmp and /var/tmp, and inside home directories, which the sandbox hides."""
 
     read: Sequence[str]
     write: Sequence[str]
 
 
 class SupervisorAccount(NamedTuple):
-    """The user who runs a job's processes, and the Python interpreter that runs the supervisors.
-
-    If `visible` is None, the processes are not sandboxed.
-    """
+    """The user who runs a job's processes, the Python interpreter that runs the supervisors, and what the processes can access."""
 
     user: pwd.struct_passwd
     python: str
-    visible: Visible | None
+    visible: Visible
+    is_sandboxed: bool
 
 
 @contextlib.contextmanager
@@ -177,9 +178,9 @@ def exclusive(path: str = "") -> Iterator[None]:
         yield
 
 
-def hidden(path: str) -> bool:
-    """Return whether the sandbox hides a path by default."""
-    return (os.path.normpath(path) + "/").startswith(tuple(home + "/" for home in HOMES))
+def hidden(path: str, places: Sequence[str] = HOMES) -> bool:
+    """Return whether a path is inside places that are hidden by default. The sandbox hides home directories."""
+    return (os.path.normpath(path) + "/").startswith(tuple(place + "/" for place in places))
 
 
 def sandbox(visible: Visible) -> list[str]:
@@ -188,13 +189,18 @@ def sandbox(visible: Visible) -> list[str]:
     Also creates MUNGE's directory, because only directories that exist can be hidden, and MUNGE may be started later.
     """
     os.makedirs(MUNGE_DIRECTORY, mode=0o755, exist_ok=True)
-    found = list(SANDBOX)
-    for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read)):
-        for path in sorted(set(paths)):
-            if hidden(path) and os.path.isdir(path):
-                # An unescaped space or colon would end the path.
-                found.append("{}={}".format(setting, re.sub(r"([\\:\s'\"])", r"\\\1", path)))
-    return found
+    return [*SANDBOX, *bindings(visible, HOMES)]
+
+
+def bindings(visible: Visible, places: Sequence[str]) -> list[str]:
+    """Return unit properties that show those visible paths that are inside hidden places."""
+    return [
+        # An unescaped space or colon would end the path.
+        "{}={}".format(setting, re.sub(r"([\\:\s'\"])", r"\\\1", path))
+        for setting, paths in (("BindPaths", visible.write), ("BindReadOnlyPaths", visible.read))
+        for path in sorted(set(paths))
+        if hidden(path, places) and path not in TEMPORARY and os.path.isdir(path)
+    ]
 
 
 def make_devices(run: RunCommand, gpu_count: int) -> None:
@@ -214,7 +220,7 @@ def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:
 
 def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec], action: str = "run") -> None:
     """Start the job's processes on this host as the specs describe. `action` is an action of the supervisor's program. Raises UnitError."""
-    memory = _shared_memory(run, job, place.user)
+    private = _private_directories(run, job, place.user)
     status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
     if status:
         raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
@@ -223,7 +229,7 @@ def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[P
         _install(runtime_directory(job, spec["name"]), place, spec)
     try:
         for spec in specs:
-            _start_unit(run, job, place, spec, memory, action)
+            _start_unit(run, job, place, spec, private, action)
     except UnitError:
         active = active_units(run, job)
         for spec in specs:
@@ -232,7 +238,7 @@ def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[P
         raise
 
 
-def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: ProcessSpec, memory: str, action: str) -> None:
+def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: ProcessSpec, private: Mapping[str, str], action: str) -> None:
     name = spec["name"]
     directory = runtime_directory(job, name)
     program = os.path.join(directory, "supervisor")
@@ -241,8 +247,9 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
     command += [f"--description=Training job {job}: {title(name)}"]
     for setting in (
         *PROPERTIES,
-        *(sandbox(place.visible) if place.visible else ()),
-        f"BindPaths={memory}:/dev/shm",
+        *(sandbox(place.visible) if place.is_sandboxed else ()),
+        *(f"BindPaths={directory}:{path}" for path, directory in private.items()),
+        *bindings(place.visible, TEMPORARY),
         "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
         "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
         f"RuntimeMaxSec={longest_runtime(spec)}",
@@ -261,25 +268,38 @@ def longest_runtime(spec: ProcessSpec) -> str:
     return str(spec["time_limit"] + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
 
 
-def _shared_memory(run: RunCommand, job: str, user: pwd.struct_passwd) -> str:
-    """Create the job's /dev/shm directory on this host and return its path. Delete the directories of jobs that have ended.
+def _private_directories(run: RunCommand, job: str, user: pwd.struct_passwd) -> dict[str, str]:
+    """Create the job's directories in place of /dev/shm, /tmp and /var/tmp on this host. Delete those of jobs that have ended.
 
     The host's own /dev/shm is not safe: when a user's last login session ends, logind deletes that user's files there (RemoveIPC), even
-    if data loaders and NCCL use the files. All processes of the job share one /dev/shm. With separate directories, NCCL would treat the
-    processes as if they ran on different machines, and they would communicate over the network. Raises UnitError.
+    if data loaders and NCCL use the files. In /tmp, a job would find the locks, sockets and addresses that a killed process has left.
+
+    All processes of the job share the directories. With separate directories, NCCL would treat the processes as if they ran on different
+    machines, and they would communicate over the network. Raises UnitError.
     """
     if not os.path.ismount(records.SHARED_MEMORY):
         os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
         status, _unused, error = run(["mount", "-t", "tmpfs", "-o", SHARED_MEMORY_OPTIONS, "tmpfs", records.SHARED_MEMORY])
         if status:
             raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
-    for other in os.listdir(records.SHARED_MEMORY):
-        if not records.runtime_directories(other):
-            _delete(records.shared_memory(other))
-    directory = records.shared_memory(job)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    os.chown(directory, user.pw_uid, user.pw_gid, follow_symlinks=False)
-    return directory
+    found = records.private_directories(job)
+    try:
+        os.makedirs(records.TEMPORARY, mode=0o755, exist_ok=True)
+        for other in {*os.listdir(records.SHARED_MEMORY), *os.listdir(records.TEMPORARY)}:
+            remove_private_directories(other)
+        # Only the job's user can reach the directories, and only root can replace them.
+        _make(os.path.join(records.TEMPORARY, job), 0o710, 0, user.pw_gid)
+        for path, directory in found.items():
+            _make(directory, 0o1777 if path in TEMPORARY else 0o700, user.pw_uid, user.pw_gid)
+    except OSError as error:
+        raise UnitError(f"cannot create the job's directory for temporary files: {error}") from error
+    return found
+
+
+def _make(directory: str, mode: int, uid: int, gid: int) -> None:
+    os.makedirs(directory, exist_ok=True)
+    os.chown(directory, uid, gid, follow_symlinks=False)
+    os.chmod(directory, mode)
 
 
 def _delete(directory: str) -> None:
@@ -398,12 +418,14 @@ def stop(run: RunCommand, job: str) -> None:
         raise UnitError(f"systemctl stop {slice_name(job)} failed: {error.strip()}")
 
 
-def remove_shared_memory(job: str) -> None:
-    """Delete the job's shared memory on this host. The job's units empty this directory but do not delete it, and killed units may leave
-    files in it.
+def remove_private_directories(job: str) -> None:
+    """Delete the private directories on this host of a job that has ended.
+
+    The job's units empty these directories but do not delete them, and killed units may leave files in them.
     """
     if not records.runtime_directories(job):
-        _delete(records.shared_memory(job))
+        _delete(os.path.join(records.SHARED_MEMORY, job))
+        _delete(os.path.join(records.TEMPORARY, job))
 
 
 def processes(job: str) -> list[int]:

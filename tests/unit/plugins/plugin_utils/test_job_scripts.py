@@ -86,6 +86,25 @@ def test_a_shell_starts_the_processes_with_their_arguments_and_environments(para
         assert hostfile == "demo-1 slots=2\ndemo-2 slots=2\n"
 
 
+@pytest.mark.parametrize(
+    ("of_shell", "expected"),
+    [
+        ({}, None),
+        ({"no_proxy": ".corp"}, ".corp"),
+        ({"https_proxy": "http://p"}, "localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,demo-1,10.0.0.1,demo-2,10.0.0.2"),
+        (
+            {"HTTP_PROXY": "http://p", "no_proxy": ".corp", "NO_PROXY": "a"},
+            ".corp,a,localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,demo-1,10.0.0.1,demo-2,10.0.0.2",
+        ),
+        ({"http_proxy": "http://p", "no_proxy": "*"}, "*"),
+    ],
+)
+def test_with_a_proxy_the_scripts_reach_the_jobs_hosts_directly(params, of_shell, expected):
+    assert run(scripts(params)["demo-2"], TOKEN="hunter2", **of_shell).returncode == 0
+    for path in Path(params["directory"], "bert/logs").iterdir():
+        assert json.loads(path.read_text())[1].get("no_proxy") == expected
+
+
 def test_secrets_are_not_written_and_have_to_be_set(params):
     texts = scripts(params)
     assert "hunter2" not in json.dumps([texts, *job_scripts.lines(job_scripts.specs_of_job(params))])

@@ -387,7 +387,11 @@ FILES = {
 
 def test_where_processes_are_on_their_host(monkeypatch, tmp_path):
     assert records.runtime_directory("digits", "rank0") == "/run/deeplearning/jobs/digits-rank0"
-    assert records.shared_memory("digits") == "/run/deeplearning/shm/digits"
+    assert records.private_directories("digits") == {
+        "/dev/shm": "/run/deeplearning/shm/digits",
+        "/tmp": "/var/lib/deeplearning-tmp/digits/tmp",
+        "/var/tmp": "/var/lib/deeplearning-tmp/digits/var-tmp",
+    }
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/{job}-{process}")
     for name in ("digits-rank0", "digits-ps1", "digits-2-rank0", "digit-rank0", "other"):
         (tmp_path / name).mkdir()

@@ -82,7 +82,7 @@ def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path,
     monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
     monkeypatch.setattr(systemd, "active_units", lambda _run, _name: ["deeplearning-digits-rank1.service"])
     monkeypatch.setattr(systemd, "stop", lambda _run, _name: None)
-    monkeypatch.setattr(systemd, "remove_shared_memory", lambda _name: None)
+    monkeypatch.setattr(systemd, "remove_private_directories", lambda _name: None)
     monkeypatch.setattr(systemd, "running_jobs", lambda _run: [])
     kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
     assert lifecycle.stop(module(check_mode=check_mode))["changed"]

@@ -50,20 +50,20 @@ def test_a_job_is_not_started_on_gpus_that_another_job_has_taken(folder, started
     other = {"job": "other", "gpus": [0], "cwd": "/efs/other"}
     monkeypatch.setattr(systemd, "other_jobs", lambda _job: [other])
     specs = [{"name": "rank0", "directory": str(folder), "gpus": [0, 1], "cwd": "/efs/digits", "host": "worker1"}]
-    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
     rejoin.main([])
     assert started == []
     assert "job digits is not started again on this host: job other uses GPU 0 of worker1" in capsys.readouterr().err
     assert kept_jobs.files(kept_jobs.STARTED) == []
     other["gpus"] = [2]
-    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
     rejoin.main([])
     assert len(started) == 1
 
 
 def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
     specs = [{"name": "rank0", "directory": str(folder), "gpus": [0], "cwd": "/efs/digits"}]
-    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE)
+    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, True)
     for job in ("digits", "runs"):
         keep(job, place, specs)
     assert rejoin.main([]) == 0
@@ -80,7 +80,7 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
 
 def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, started, capsys):
     specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
-    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", None)
+    place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False)
     for job in ("digits", "late", "lost"):
         keep(job, place, [{**specs[0], "directory": "/nowhere"}] if job == "lost" else specs)
     kept_jobs.write(kept_jobs.directory(), "damaged", b"{")
@@ -105,6 +105,7 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
     spec = {"name": "rank0", "parameters": {"reboot": reboot}}
     params = {"name": "digits", "sandbox": False, "metrics_directory": ""}
+    monkeypatch.setattr(launch, "visible_paths", lambda *_arguments: VISIBLE)
     monkeypatch.setattr(kept_jobs, "runtime_directories", lambda _job: [])
     kept_jobs.write(kept_jobs.STARTED, "digits", b"of an earlier job with the same name")
     launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
@@ -114,14 +115,14 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
 
 def test_an_unreadable_file_prevents_no_other_job(folder, started, capsys, monkeypatch):
     specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
-    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
     os.symlink("/nowhere", os.path.join(kept_jobs.directory(), "broken.json"))
     assert rejoin.main([]) == 0
     assert [job for job, *_rest in started] == ["digits"]
     assert "job broken is not started again on this host: " in capsys.readouterr().err
     assert os.listdir(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
 
-    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", None), specs)
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
     monkeypatch.setattr(kept_jobs, "job_of", lambda _path: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         rejoin.main([])

@@ -64,6 +64,7 @@ def make_spec(tmp_path):
             "time_limit": 0,
             "stop_timeout": 30,
             "own_profile": False,
+            "peers": ["deeplearning-worker2", "10.0.0.2"],
             "attempt": 1,
             "restarts": 0,
             "launcher": "torchrun",
@@ -381,26 +382,52 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     assert record(tmp_path)["reason"] == "was killed by the system: oom-kill (KILL)"
 
 
-def test_the_last_process_of_a_job_empties_its_shared_memory(make_spec, tmp_path, monkeypatch):
+@pytest.fixture
+def private(tmp_path, monkeypatch):
+    """Return a function that writes files to the private directories of a job, and a function that lists them."""
     monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(records, "TEMPORARY", str(tmp_path / "temporary"))
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+
+    def fill(job):
+        for place in map(Path, records.private_directories(job).values()):
+            (place / "folder").mkdir(parents=True, exist_ok=True)
+            (place / "folder/file").touch()
+            (place / "link").symlink_to(tmp_path / "shm")
+            (place / "psm_1234").touch()
+
+    def names(job):
+        return [sorted(os.listdir(place)) for place in records.private_directories(job).values()]
+
+    return fill, names
+
+
+def test_the_last_process_of_a_job_empties_its_private_directories(private, tmp_path):
+    fill, names = private
     for job in ("digits", "digits-2"):
-        (tmp_path / "shm" / job / "folder").mkdir(parents=True)
-        (tmp_path / "shm" / job / "folder/file").touch()
-        (tmp_path / "shm" / job / "link").symlink_to(tmp_path / "shm")
-        (tmp_path / "shm" / job / "psm_1234").touch()
+        fill(job)
     units_of = [tmp_path / "jobs" / name for name in ("digits-rank0", "digits-rank1", "digits-2-rank0")]
     for directory in units_of:
         directory.mkdir(parents=True)
+    full = [["folder", "link", "psm_1234"]] * 3
+    supervisor.empty_private_directories({"job": "digits"}, str(units_of[1] / "spec.json"))
+    assert names("digits") == full, "rank 0 may still use them"
+    supervisor.empty_private_directories({"job": "digits"}, str(units_of[0] / "spec.json"))
+    assert names("digits") == [[], [], []]
+    assert names("digits-2") == full
 
-    def left(job):
-        return sorted(os.listdir(tmp_path / "shm" / job))
 
-    supervisor.empty_shared_memory({"job": "digits"}, str(units_of[1] / "spec.json"))
-    assert left("digits") == ["folder", "link", "psm_1234"], "rank 0 may still use it"
-    supervisor.empty_shared_memory({"job": "digits"}, str(units_of[0] / "spec.json"))
-    assert left("digits") == []
-    assert left("digits-2") == ["folder", "link", "psm_1234"]
+def test_an_attempt_does_not_find_what_the_one_before_has_left(private):
+    """Files of the next attempt may already exist, also with an old modification time, for example from an archive."""
+    fill, names = private
+    fill("digits")
+    place = Path(records.private_directories("digits")["/tmp"])
+    ready = time.time() + 0.05
+    wait_until(lambda: time.time() > ready + 0.05)  # more than the resolution of the times of files
+    (place / "unpacked").touch()
+    os.utime(place / "unpacked", (0, 0))
+    supervisor.delete_old("digits", ready)
+    assert names("digits") == [[], ["unpacked"], []]
 
 
 def test_finish_leaves_the_record_of_another_host_alone(make_spec):
