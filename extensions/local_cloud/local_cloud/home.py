@@ -71,6 +71,8 @@ class Home:
         self.ssh = self.folder / "ssh"
         """SSH files that the inventories of this local cloud use."""
         self.hosts = self.folder / "hosts"
+        # The settings of pip on hosts.
+        self.pip_configuration = self.folder / "pip.conf"
         self.file_systems = self.folder / "file-systems"
         self._digest = hashlib.sha256(str(self.folder).encode()).digest()
 
@@ -107,7 +109,15 @@ class Home:
         check_owner(self.folder.stat(), self.folder)
         self.folder.chmod(0o700)
         secret_files = (self.administrator_file, self.token_file)
-        for file in (*secret_files, self.setup_file, self.state_file, self.log_file, self.lock_file, self.containers_conf):
+        for file in (
+            *secret_files,
+            self.setup_file,
+            self.state_file,
+            self.log_file,
+            self.lock_file,
+            self.containers_conf,
+            self.pip_configuration,
+        ):
             if file.exists():
                 check_owner(file.stat(), file)
                 file.chmod(0o600)

@@ -9,9 +9,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Protocol
 
 import boto3
@@ -23,7 +24,7 @@ from .hosts import fuse, user_namespace
 from .hosts.address_ranges import free_range, used_ranges
 from .hosts.podman import Podman
 from .hosts.podman_hosts import PodmanHosts
-from .image.builder import environment, node_image
+from .image.builder import environment, machine_settings, node_image
 from .private_files import CloudError, open_private
 
 KEY_NAME = "local-cloud"
@@ -257,14 +258,14 @@ def own_environment() -> dict[str, str]:
 
 def select_hosts(home: Home, setup: Setup) -> HostInterface:
     """Return the implementation of hosts that the setup selects."""
-    return podman_hosts(home, setup) if setup.hosts else NoHosts()
+    return podman_hosts(home, setup, machine_settings(home.pip_configuration)) if setup.hosts else NoHosts()
 
 
-def podman_hosts(home: Home, setup: Setup) -> PodmanHosts:
-    """Return the podman hosts of the local cloud."""
+def podman_hosts(home: Home, setup: Setup, files: Mapping[str, str] = MappingProxyType({})) -> PodmanHosts:
+    """Return the podman hosts of the local cloud. `files` maps files and folders of this machine to their paths on new hosts."""
     environments = {name: Path(folder) for name, folder in setup.environments.items()}
     name, folders = home.cloud_name(setup), (home.hosts, home.file_systems)
-    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace, setup.fuse)
+    return PodmanHosts(Podman(home.containers_conf), name, setup.image, *folders, environments, setup.user_namespace, setup.fuse, files)
 
 
 def _answers(endpoint: str) -> bool:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..host_interface import OPEN, HostSpec
@@ -54,7 +55,8 @@ class PodmanHosts:
     """The hosts of one local cloud. Hosts outlive this process, and a new process finds them by their labels.
 
     `cloud` is the label of the local cloud on this machine. `folder` contains the cloud-init seeds of hosts, and `file_systems` contains
-    the file systems. `environments` are the folders that hosts see as /opt/<name>.
+    the file systems. `environments` are the folders that hosts see as /opt/<name>. `files` maps other files and folders of this machine to
+    their paths on hosts.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class PodmanHosts:
         environments: Mapping[str, Path],
         in_user_namespace: bool,
         with_fuse: bool = False,
+        files: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._in_user_namespace = in_user_namespace
         self._with_fuse = with_fuse
@@ -76,6 +79,7 @@ class PodmanHosts:
         self._folder = folder
         self._file_systems = FileSystems(file_systems, user_namespace.ROOT if in_user_namespace else 0)
         self._environments = environments
+        self._files = files
         self._networks = threading.Lock()
         self._reading = threading.Lock()
         self._containers: dict[str, Container] = {}
@@ -254,6 +258,7 @@ class PodmanHosts:
         ]
         volumes += [f"{self._empty_file()}:/usr/local/sbin/{name}:ro" for name in spec.lacks]
         volumes += [f"{place}:/opt/{name}:ro" for name, place in self._environments.items()]
+        volumes += [f"{place}:{path}:ro" for place, path in self._files.items()]
         self._podman(
             *("create", "--tty", "--systemd=always", "--no-hosts", "--shm-size=1g"),
             *(f"--name={self._name(spec.instance_id)}", f"--hostname={spec.hostname}"),

@@ -11,10 +11,11 @@ import hashlib
 import os
 import platform
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -35,7 +36,13 @@ PUBLIC_SOURCES = [
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {SUITE}-updates main",
     f"deb [signed-by={KEYRING}] http://deb.debian.org/debian-security {SUITE}-security main",
 ]
+# The file in which programs on hosts find the certificate authorities.
+CERTIFICATE_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 BUILD_TIMEOUT = 1800.0
+# The settings of pip that hosts need to reach the machine's package indexes. Other settings are not copied.
+PIP_SETTINGS = frozenset(
+    ("cert", "extra-index-url", "find-links", "index-url", "no-index", "proxy", "retries", "timeout", "default-timeout", "trusted-host")
+)
 # Settings that apt needs to reach the machine's package mirrors. Other settings are not copied.
 APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
 
@@ -165,13 +172,33 @@ def _build_environment(podman: Podman, image: str, name: str, place: Path) -> No
     unfinished.rename(place)
 
 
-def pip_configuration(listed: str) -> tuple[str, list[str]]:
-    """Return a pip.conf with the settings of `pip config list`, and the local paths in it (for a file:// index, the parent folder)."""
+def machine_settings(own: Path, authorities: str | None = None) -> dict[str, str]:
+    """Return the files and folders of this machine with which hosts install packages as this machine does, and their places on hosts.
+
+    These are the certificate authorities (by default those of Python's ssl module), the settings for pip's indexes, which are written to
+    the file `own`, and the folders that these settings name.
+    """
+    configuration, paths = pip_configuration(_output(sys.executable, "-m", "pip", "config", "list"), PIP_SETTINGS)
+    own.write_text(configuration)
+    own.chmod(0o644)
+    # Debian's OpenSSL has no default file.
+    authorities = authorities or ssl.get_default_verify_paths().cafile or CERTIFICATE_AUTHORITIES
+    files = {authorities: CERTIFICATE_AUTHORITIES} if os.path.exists(authorities) else {}
+    return {**{path: path for path in paths if path != CERTIFICATE_AUTHORITIES}, str(own): "/etc/pip.conf", **files}
+
+
+def pip_configuration(listed: str, wanted: Collection[str] = ()) -> tuple[str, list[str]]:
+    """Return a pip.conf with the settings of `pip config list`, and the local paths in it (for a file:// index, the parent folder).
+
+    If `wanted` is not empty, other settings are left out.
+    """
     sections: dict[str, dict[str, str]] = {"global": {}}
     environment: dict[str, str] = {}
     for line in listed.splitlines():
         name, _, value = line.partition("=")
         section, _, option = name.rpartition(".")
+        if wanted and option not in wanted:
+            continue
         settings = environment if section == ":env:" else sections.setdefault(section, {})
         settings[option] = " ".join(str(ast.literal_eval(value)).split())
     environment.pop("config-file", None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from local_cloud.hosts.podman import Podman
-from local_cloud.image.builder import IMAGE_FILES, INPUTS_LABEL, digest, environment, node_image, pip_configuration
+from local_cloud.image.builder import IMAGE_FILES, INPUTS_LABEL, digest, environment, machine_settings, node_image, pip_configuration
 from local_cloud.testing import bare_hosts
 
 
@@ -75,3 +76,25 @@ def test_pip_settings_go_into_the_build_with_the_folders_they_name(tmp_path: Pat
         "[install]",
         "no-compile = true",
     ]
+
+
+def test_hosts_install_packages_as_this_machine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wheels").mkdir()
+    for name in ("ca.crt", "bundle.crt"):
+        (tmp_path / name).touch()
+    (tmp_path / "machine.conf").write_text(
+        f"[global]\nfind-links = {tmp_path}/wheels\ntarget = {tmp_path}\n[install]\ncert = {tmp_path}/ca.crt\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "machine.conf"))
+    monkeypatch.setenv("PIP_TIMEOUT", "7")
+    files = machine_settings(tmp_path / "pip.conf", str(tmp_path / "bundle.crt"))
+    assert files[str(tmp_path / "bundle.crt")] == "/etc/ssl/certs/ca-certificates.crt"
+    assert files[str(tmp_path / "pip.conf")] == "/etc/pip.conf"
+    assert files[str(tmp_path / "wheels")] == str(tmp_path / "wheels")
+    assert files[str(tmp_path / "ca.crt")] == str(tmp_path / "ca.crt")
+    settings = (tmp_path / "pip.conf").read_text()
+    assert f"find-links = {tmp_path}/wheels\n" in settings
+    assert "timeout = 7\n" in settings
+    assert "target" not in settings
