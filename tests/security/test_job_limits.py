@@ -124,6 +124,7 @@ def child_processes():
 def memory(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
     monkeypatch.setattr(records, "TEMPORARY", str(tmp_path / "temporary"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
     return tmp_path
 
@@ -161,7 +162,7 @@ def test_stop_removes_a_deep_tree(deep):
 def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, monkeypatch):
     unit = memory / "jobs/greedy-rank0"
     unit.mkdir(parents=True)
-    (unit / "spec.json").write_text('{"job": "greedy", "metrics_directory": ""}')
+    (unit / "spec.json").write_text('{"job": "greedy", "metrics_directory": "", "environment": {}}')
     left = []
     monkeypatch.setattr(supervisor, "finish", lambda *_: left.extend(os.listdir(deep)))
     assert supervisor.main(["finish", str(unit / "spec.json")]) == 0
@@ -172,7 +173,7 @@ def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, 
 def test_a_full_storage_keeps_no_shared_memory(deep, memory, monkeypatch):
     unit = memory / "jobs/greedy-rank0"
     unit.mkdir(parents=True)
-    (unit / "spec.json").write_text('{"job": "greedy"}')
+    (unit / "spec.json").write_text('{"job": "greedy", "environment": {}}')
 
     def finish(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -37,6 +37,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     progress,
     remote,
     stacks,
+    stale_locks,
     storage_watch,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
@@ -313,7 +314,7 @@ class Watch:
             why = self._activity.describe_hang(self._watched)
             if why:
                 self._hang_seen = self._watched
-                self.write(hang=why)
+                self.write(hang=why + stale_locks.describe(cache_environment(self._spec), self.record["started"]))
                 self._collect_stacks()
             self._hurry(bool(why) or self._activity.suspects_hang(self._watched))
             return None
@@ -532,7 +533,7 @@ class Supervisor:
             sys.stderr.write(attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
                 return None
-            delete_old(self.spec["job"], ready)
+            clean_up(self.spec, ready)
             self.set_aside(following)
             return self.next_spec(following.get("hosts") or [])
         finally:
@@ -750,16 +751,22 @@ def _touch(path: str) -> None:
         pass
 
 
-def delete_old(job: str, before: float) -> None:
-    """Delete the files in the job's private directories on this host that last changed before the given time (in seconds since 1970).
+def clean_up(spec: ProcessSpec, before: float) -> None:
+    """Delete what an attempt that ended before the given time (in seconds since 1970) has left on this host.
 
-    Every process that may have written these files has ended. Processes of the next attempt may already have started, and may have set the
-    modification times of their files.
+    This includes the files in the job's private directories, and the locks in the caches of its user. Every process that may have written
+    these files has ended. Processes of the next attempt may already have started, and may have set the modification times of their files.
     """
-    for directory in private_directories(job).values():
+    for directory in private_directories(spec["job"]).values():
         with contextlib.suppress(OSError):
             paths = [os.path.join(directory, name) for name in os.listdir(directory)]
             delete([path for path in paths if os.lstat(path).st_ctime < before])
+    stale_locks.delete(cache_environment(spec), before)
+
+
+def cache_environment(spec: ProcessSpec) -> dict[str, str]:
+    """Return the variables that determine the places of caches."""
+    return {**os.environ, **spec["environment"]}
 
 
 def heeds_health(spec: ProcessSpec) -> bool:
@@ -828,14 +835,15 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
         write_new_json(paths.verdict, verdict)
 
 
-def empty_private_directories(spec: ProcessSpec, path: str) -> None:
-    """Empty the job's private directories on this host if all units of the job on this host have ended."""
+def clean_up_last(spec: ProcessSpec, path: str) -> None:
+    """Delete what the job has left on this host if all units of the job on this host have ended."""
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
         for directory in private_directories(spec["job"]).values():
             with contextlib.suppress(FileNotFoundError):
                 delete([os.path.join(directory, name) for name in os.listdir(directory)])
+        stale_locks.delete(cache_environment(spec), time.time())
 
 
 def main(arguments: list[str]) -> int:
@@ -852,7 +860,7 @@ def main(arguments: list[str]) -> int:
                 writer.write(spec, is_last=True)
         finally:
             try:
-                empty_private_directories(spec, path)
+                clean_up_last(spec, path)
             except OSError as error:
                 sys.stderr.write(f"cannot delete the job's temporary files: {error}. The next job on this host deletes these files.\n")
         return 0

@@ -56,7 +56,7 @@ PROGRAM = (
         for name in ("attempts", "checkpoint_damage", "checkpoint_files", "connections", "efa", "goodput", "host_health")
     ),
     *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "process_environment", "progress", "progress_file")),
-    *(f"_hosts.training_job.{name}" for name in ("remote", "specs", "stacks", "status", "storage_watch", "supervisor")),
+    *(f"_hosts.training_job.{name}" for name in ("remote", "specs", "stacks", "stale_locks", "status", "storage_watch", "supervisor")),
     *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),
     "_launchers.torchrun",
 )

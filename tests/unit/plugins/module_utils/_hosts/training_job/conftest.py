@@ -13,6 +13,12 @@ def no_processes(monkeypatch):
     monkeypatch.setattr(systemd, "processes", lambda job: [])
 
 
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path_factory):
+    """Use an empty home directory, because supervisors delete old locks from caches."""
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
 @pytest.fixture
 def paths(tmp_path):
     return records.Paths(str(tmp_path / "jobs/digits"))

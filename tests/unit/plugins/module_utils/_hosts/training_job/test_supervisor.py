@@ -410,24 +410,28 @@ def test_the_last_process_of_a_job_empties_its_private_directories(private, tmp_
     for directory in units_of:
         directory.mkdir(parents=True)
     full = [["folder", "link", "psm_1234"]] * 3
-    supervisor.empty_private_directories({"job": "digits"}, str(units_of[1] / "spec.json"))
+    supervisor.clean_up_last({"job": "digits", "environment": {}}, str(units_of[1] / "spec.json"))
     assert names("digits") == full, "rank 0 may still use them"
-    supervisor.empty_private_directories({"job": "digits"}, str(units_of[0] / "spec.json"))
+    supervisor.clean_up_last({"job": "digits", "environment": {}}, str(units_of[0] / "spec.json"))
     assert names("digits") == [[], [], []]
     assert names("digits-2") == full
 
 
-def test_an_attempt_does_not_find_what_the_one_before_has_left(private):
+def test_an_attempt_does_not_find_what_the_one_before_has_left(private, tmp_path):
     """Files of the next attempt may already exist, also with an old modification time, for example from an archive."""
     fill, names = private
     fill("digits")
+    lock = tmp_path / ".cache/torch_extensions/x/lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
     place = Path(records.private_directories("digits")["/tmp"])
     ready = time.time() + 0.05
     wait_until(lambda: time.time() > ready + 0.05)  # more than the resolution of the times of files
     (place / "unpacked").touch()
     os.utime(place / "unpacked", (0, 0))
-    supervisor.delete_old("digits", ready)
+    supervisor.clean_up({"job": "digits", "environment": {"HOME": str(tmp_path)}}, ready)
     assert names("digits") == [[], ["unpacked"], []]
+    assert not lock.exists()
 
 
 def test_finish_leaves_the_record_of_another_host_alone(make_spec):
