@@ -83,6 +83,8 @@ SHOWN_NODES = 5
 WITHOUT_FRAMEWORK = "base"
 # The end of a host pattern that selects hosts by position, such as `workers[0:3]`.
 POSITIONS = re.compile(r"\[(?:-?\d+|\d+[:-]\d*)\]$")
+# What a shell would expand in the value of a variable.
+EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|\{\w+\})|^~(?=/|$)")
 # The words that messages use for the elements of lists.
 ELEMENTS = {"dict": "dictionaries", "int": "integers", "path": "paths", "str": "strings"}
 # The values of `training_job_then`, which say what happens to the nodes after a job.
@@ -121,6 +123,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         bases = [os.getcwd(), action._loader.get_basedir()]
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
         found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
+        found += [Finding(kind, Level.WARNING, message) for message in (variable_warnings(nodes) if kind == JOB else ())]
     if kind == JOB:
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
@@ -372,6 +375,18 @@ def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str])
         if not setup_steps.PACKAGE.fullmatch(str(package)):
             advice = "Use names of packages that apt-get or dnf can install."
             yield f"{prefix}system_packages: {package!r} is not a valid package name. {advice}"
+
+
+def variable_warnings(nodes: NodeVariables) -> Iterator[str]:
+    """Return warnings about environment variables of a job that probably do not have the effect that the user expects."""
+    name = "training_job_environment"
+    variables = nodes.get(name)
+    for variable, value in variables.items() if isinstance(variables, Mapping) else ():
+        expansion = EXPANSION.search(str(value))
+        if expansion:
+            yield f"{name}: {variable}: {expansion[0]!r} is passed to the job unchanged, because no shell expands it. Use the full value."
+        if variable == "CUDA_VISIBLE_DEVICES" and str(value):
+            yield f"{name}: {variable} replaces the GPUs that the launcher assigns to each process. To select GPUs, use training_job_gpus."
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:

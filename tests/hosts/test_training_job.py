@@ -220,18 +220,20 @@ def test_processes_of_a_job_share_memory_on_a_host_and_with_nobody_else(cluster)
 
 def test_temporary_files_belong_to_an_attempt_and_code_in_tmp_does_not(cluster):
     script = """
-        import os, pathlib, tempfile
+        import os, pathlib, time
         print([sorted(os.listdir(place)) for place in ("/tmp", "/var/tmp")], os.environ["PYTHONUSERBASE"], flush=True)
         for place in ("/tmp", "/var/tmp"):
             pathlib.Path(place, "left").mkdir()
             pathlib.Path(place, "left/file").touch()
         if os.environ["DEEPLEARNING_ATTEMPT"] == "1":
+            if os.environ["DEEPLEARNING_RANK"] != "0":
+                time.sleep(600)
             os._exit(3)
     """
     result = cluster.train("temporary", script, launcher="command", sync_directory="/tmp/code", restarts=1)
     assert result.returncode == 0, result.stdout + result.stderr
-    for attempt in ("", "attempt2/"):
-        assert cluster.read(f"/efs/jobs/temporary/logs/{attempt}rank0.log").splitlines()[0] == "[['code'], []] /tmp/python-user"
+    for log in ("rank0.log", *(f"attempt2/rank{rank}.log" for rank in range(3))):
+        assert cluster.read(f"/efs/jobs/temporary/logs/{log}").splitlines()[0] == "[['code'], []] /tmp/python-user"
     for host in cluster.hosts:
         assert host.ssh("ls /tmp/code").stdout.split() == ["temporary.py"]
         assert host.ssh("ls -d /tmp/left /var/tmp/left", check=False).stdout == ""

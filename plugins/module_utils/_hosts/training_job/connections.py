@@ -22,10 +22,10 @@ TABLE_LIMIT, FILES_LIMIT = 1 << 22, 1 << 16
 # A peer is silent if it has not answered this number of retransmissions or probes. One of them can follow the loss of a single packet.
 UNANSWERED = 2
 
-# The state of an established connection, the timer that retransmits data, and the timer that probes a peer to which no data can be sent:
-# either the peer does not read, and answers the probes, or the firewall of this host drops the data. Source: include/net/tcp_states.h and
-# get_tcp4_sock() in net/ipv4/tcp_ipv4.c of Linux.
-ESTABLISHED, RETRANSMITS, PROBES = "01", "01", "04"
+# The states of an established connection and of a socket that waits for connections, the timer that retransmits data, and the timer that
+# probes a peer to which no data can be sent: either the peer does not read, and answers the probes, or the firewall of this host drops the
+# data. Source: include/net/tcp_states.h and get_tcp4_sock() in net/ipv4/tcp_ipv4.c of Linux.
+ESTABLISHED, LISTENS, RETRANSMITS, PROBES = "01", "0A", "01", "04"
 
 
 class Connection(NamedTuple):
@@ -49,6 +49,24 @@ def open_to(pids: Iterable[int], addresses: Iterable[str], proc: str = "/proc") 
     numbers = {f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}": address for address in addresses}
     peers = {each.peer[-8:] for each in _of_processes(pids, proc)}
     return {address for number, address in numbers.items() if number in peers}
+
+
+def listener(port: int, proc: str = "/proc") -> str:
+    """Return a description of a process on this host that listens on a port, or an empty string if none does.
+
+    The processes of other users are unknown, so their user ID is returned.
+    """
+    sockets = {
+        fields[9]: fields[7]
+        for table in ("tcp", "tcp6")
+        for fields in map(str.split, _lines(os.path.join(proc, "net", table)))
+        if len(fields) >= 10 and fields[3] == LISTENS and int(fields[1].rpartition(":")[2], 16) == port
+    }
+    for pid in filter(str.isdigit, os.listdir(proc) if sockets else ()):
+        if sockets.keys() & _sockets(os.path.join(proc, pid, "fd")):
+            with contextlib.suppress(OSError), open(os.path.join(proc, pid, "comm"), encoding="utf-8", errors="replace") as file:
+                return f"process {pid} {file.read().strip()!r}"
+    return f"a process of the user with ID {min(sockets.values())}" if sockets else ""
 
 
 def _of_processes(pids: Iterable[int], proc: str) -> list[Connection]:

@@ -9,11 +9,14 @@ import fcntl
 import os
 import socket
 import struct
-from typing import Any
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host
+
+# The variables with which users select network interfaces.
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 # linux/sockios.h
 SIOCGIFADDR = 0x8915
@@ -66,6 +69,24 @@ def describe_host(metadata: dict[str, Any], gpus: list[int] | None, efa: bool) -
         "no network interface of this host has the address {} from metadata.json. Configure the cluster's hosts again "
         "(role worker_metadata).".format(worker["address"])
     )
+
+
+def check_interfaces(environment: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise RefusalError if a variable selects network interfaces that do not exist on this host, whose interfaces have these `names`.
+
+    In NCCL's variable, each word is the beginning of a name, or a whole name after `=`. After `^`, the words exclude interfaces. Words can
+    contain a port. Gloo's variable contains whole names.
+    """
+    for variable in INTERFACES:
+        value = str(environment.get(variable) or "")
+        words = [word.partition(":")[0] for word in value.lstrip("=").split(",")]
+        is_exact = value.startswith("=") or variable != INTERFACES[0]
+        found = any(name == word if is_exact else name.startswith(word) for name in names for word in words)
+        if value and not value.startswith("^") and not found:
+            raise RefusalError(
+                f"environment: {variable} selects {value!r}, but the network interfaces of this host are {', '.join(names)}. Remove the"
+                " variable, so that the launcher selects the interface of the cluster's network."
+            )
 
 
 def interface_address(interface: str) -> str:

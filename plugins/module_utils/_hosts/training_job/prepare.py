@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import socket
 import time
 from typing import Any, Sequence
 
@@ -28,6 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     users,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
+    check_interfaces,
     check_python,
     describe_host,
     read_metadata,
@@ -152,6 +154,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     params = module.params
     metadata = read_metadata(params["metadata_directory"], params["generation"])
     host = describe_host(metadata, params["gpus"], bool(params["efa"]))
+    check_interfaces(params["environment"], [name for _index, name in socket.if_nameindex()])
     if host.efa:
         missing = missing_for_efa(module.run_command)
         if missing:

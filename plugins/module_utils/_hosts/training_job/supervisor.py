@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple, cast
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
     checkpoint_files,
+    connections,
     host_health,
     logs,
     notices,
@@ -43,6 +45,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
+    CauseRecord,
     Following,
     Notice,
     Outcome,
@@ -97,6 +100,11 @@ RESTART_STOP_TIMEOUT = 5
 
 # The name of a file in a process's directory on its host. The file exists once the process's unit is ending.
 ENDED = "ended"
+
+# The message of a process that cannot listen on a port, such as that of torch: `port: 29500, ..., message: address already in use`.
+IN_USE, LISTEN_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use"), re.compile(r"(?:port:? ?|:)(\d{2,5})\b")
+# Number of characters to keep of a message to which a sentence is added.
+MESSAGE_LENGTH = 800
 
 # systemd-user-sessions.service creates this file when the service is stopped. Units of jobs are ordered so that they are stopped after this
 # service.
@@ -677,7 +685,7 @@ class Supervisor:
         if state == FAILED:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
             reason = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
-            how["cause"] = attempts.blame_storage(reason, self.storage.problems)
+            how["cause"] = attempts.blame_storage(name_listener(reason), self.storage.problems)
             if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
                 how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)
@@ -714,6 +722,14 @@ def metrics_writer(spec: ProcessSpec) -> ModuleType | None:
     )
 
     return host_metrics
+
+
+def name_listener(found: CauseRecord) -> CauseRecord:
+    """Return the cause of a failure. If the process could not listen on a port, the message says which process does."""
+    message = found.get("message", "")
+    port = LISTEN_PORT.search(message) if IN_USE.search(message) else None
+    listener = connections.listener(int(port[1])) if port else ""
+    return {**found, "message": f"{message[:MESSAGE_LENGTH]} ({listener} listens on port {port[1]})"} if port and listener else found
 
 
 def is_shutting_down(nologin: str = NOLOGIN) -> bool:

@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_ch
     permission_errors,
     spare_errors,
     then_errors,
+    variable_warnings,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
 
@@ -458,3 +459,41 @@ def test_lists_that_are_given_as_one_string(errors):
         """'{"training_job_arguments": ["--epochs", "3"]}'.""",
     ]
     assert errors(**job(arguments="", command="  ", exclude="*.ckpt,data", gpus="0,1")) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "messages"),
+    [
+        ({"LD_LIBRARY_PATH": "/opt/lib:$LD_LIBRARY_PATH"}, ["LD_LIBRARY_PATH: '$LD_LIBRARY_PATH' is passed to the job unchanged"]),
+        ({"A": "x${HOME}/y", "HF_HOME": "~/hf"}, ["A: '${HOME}' is passed to the job unchanged", "HF_HOME: '~' is passed"]),
+        ({"PRICE": "5$", "A": "$1", "B": "a~/b", "C": "~user", "N": 3, "CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-1111"}, ["CUDA_VISIBLE_DEVICES replaces the GPUs that the launcher assigns"]),
+        (UNKNOWN, []),
+    ],
+)
+def test_variables_that_may_not_have_the_expected_effect(variables, messages):
+    found = list(variable_warnings({"training_job_environment": variables}))
+    assert len(found) == len(messages)
+    for warning, message in zip(found, messages, strict=True):
+        assert warning.startswith("training_job_environment: " + message)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (job(environment={"A": True}), "training_job_environment: A: YAML reads the value as true"),
+        (
+            job(launcher="mpi", launcher_options={"arguments": ["-x", None]}),
+            "training_job_launcher_options: arguments: element 2: YAML reads",
+        ),
+        (job(version=False, repository="https://x/y"), "training_job_version: YAML reads the value as false"),
+        (built(build_variables={"A": None}), "python_environment_build_variables: A: YAML reads the value as null"),
+    ],
+)
+def test_text_that_yaml_reads_as_something_else_is_refused(errors, values, message):
+    assert any(error.startswith(message) for error in errors(**values))
+
+
+def test_tags_that_yaml_reads_as_something_else_are_refused():
+    (found,) = definition_errors({"deeplearning_tags": {"Team": True}})
+    assert found.startswith("deeplearning_tags: Team: YAML reads the value as true")

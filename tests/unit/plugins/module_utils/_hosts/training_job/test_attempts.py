@@ -188,6 +188,22 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
 
 
+def test_an_attempt_does_not_wait_for_the_lock_of_a_process_that_was_killed(job):
+    script = """
+        lock = pathlib.Path.home() / ".cache/torch_extensions/py310/x/lock"
+        if rank == 1:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+            if attempt == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            lock.unlink()
+        time.sleep(600 if attempt == 1 else 0)
+    """
+    running = job(trains(script))
+    assert running.wait() == [0, 0]
+    assert running.status()["attempt"] == 2
+
+
 def test_the_first_process_writes_the_metrics_of_the_job(job, tmp_path, program):
     script = """
         save(first)

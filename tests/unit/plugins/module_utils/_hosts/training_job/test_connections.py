@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import connections
@@ -101,3 +102,15 @@ def test_the_kernel_writes_the_table_in_this_format():
         assert inode in connections._sockets("/proc/self/fd")
         (own,) = (fields for fields in found if fields[9] == inode)
         assert (own[2], own[3], own[6]) == (f"0100007F:{server.getsockname()[1]:04X}", connections.ESTABLISHED, "00000000")
+
+
+def test_the_process_that_listens_on_a_port_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        name = Path("/proc/self/comm").read_text().strip()
+        assert connections.listener(port) == f"process {os.getpid()} {name!r}"
+        (tmp_path / "net").mkdir()
+        for table in ("tcp", "tcp6"):
+            (tmp_path / "net" / table).write_text(Path("/proc/net", table).read_text())
+        assert connections.listener(port, str(tmp_path)) == f"a process of the user with ID {os.geteuid()}"
+    assert connections.listener(port) == ""

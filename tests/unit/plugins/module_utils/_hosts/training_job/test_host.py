@@ -33,3 +33,25 @@ def test_the_metadata_is_read_where_the_role_has_written_it(tmp_path):
 def test_gpus_that_the_host_does_not_have(count, message):
     with pytest.raises(RefusalError, match=message):
         host.describe_host({"gpu_count": count}, [1], False)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "exists"),
+    [
+        ("NCCL_SOCKET_IFNAME", "eth0", False),
+        ("NCCL_SOCKET_IFNAME", "eth,ens", True),
+        ("NCCL_SOCKET_IFNAME", "=ens", False),
+        ("NCCL_SOCKET_IFNAME", "=ens5:4000", True),
+        ("NCCL_SOCKET_IFNAME", "^docker0,lo", True),
+        ("NCCL_SOCKET_IFNAME", "", True),
+        ("GLOO_SOCKET_IFNAME", "ens", False),
+        ("GLOO_SOCKET_IFNAME", "ens5", True),
+        ("NCCL_DEBUG", "eth0", True),
+    ],
+)
+def test_network_interfaces_that_the_host_does_not_have_are_refused(variable, value, exists):
+    if exists:
+        host.check_interfaces({variable: value}, ["lo", "ens5"])
+    else:
+        with pytest.raises(RefusalError, match=f"^environment: {variable} selects '{value}', but .* are lo, ens5. Remove"):
+            host.check_interfaces({variable: value}, ["lo", "ens5"])

@@ -152,7 +152,7 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     worker = {"number": 2, "name": "deeplearning-worker2", "address": "127.0.0.1"}
     monkeypatch.setattr(prepare, "read_metadata", lambda directory, generation: {"number": 2, "workers": [worker], "gpu_count": 8})
     monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
-    params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None}
+    params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None, "environment": {}}
     module = SimpleNamespace(params=params, run_command=None)
     with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
         prepare.examine(module, records.Paths(str(tmp_path)), None)

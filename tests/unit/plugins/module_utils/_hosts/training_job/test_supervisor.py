@@ -281,6 +281,24 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     assert record(tmp_path).get("reason") == reason
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The server socket has failed to listen on any local network address. port: {}, useIpv6: false, message: address already in use",
+        "[Errno 98] error while attempting to bind on address ('0.0.0.0', {}): address already in use (EADDRINUSE 0.0.0.0:{})",
+    ],
+)
+def test_the_process_that_listens_on_the_jobs_port_is_named(message):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = supervisor.name_listener({"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
+        assert found["message"].endswith(f" (process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r} listens on port {port})")
+        other = {"kind": recovery.SCRIPT_ERROR, "message": f"bad value: {port}"}
+        assert supervisor.name_listener(other) == other
+    gone = {"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))}
+    assert supervisor.name_listener(gone) == gone
+
+
 def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, tmp_path):
     spec, times = make_spec(""), []
     (tmp_path / "status").mkdir(exist_ok=True)
