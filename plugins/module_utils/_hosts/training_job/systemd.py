@@ -284,11 +284,11 @@ def _private_directories(run: RunCommand, job: str, user: pwd.struct_passwd) -> 
             raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
     found = records.private_directories(job)
     try:
-        os.makedirs(records.TEMPORARY, mode=0o755, exist_ok=True)
+        _make(records.TEMPORARY, 0o755, os.geteuid(), os.getegid())
         for other in {*os.listdir(records.SHARED_MEMORY), *os.listdir(records.TEMPORARY)}:
             remove_private_directories(other)
         # Only the job's user can reach the directories, and only root can replace them.
-        _make(os.path.join(records.TEMPORARY, job), 0o710, 0, user.pw_gid)
+        _make(os.path.join(records.TEMPORARY, job), 0o710, os.geteuid(), user.pw_gid)
         for path, directory in found.items():
             _make(directory, 0o1777 if path in TEMPORARY else 0o700, user.pw_uid, user.pw_gid)
     except OSError as error:

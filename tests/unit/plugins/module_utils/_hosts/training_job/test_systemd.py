@@ -45,11 +45,15 @@ def properties(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_sandboxed", [True, False])
 def test_temporary_files_are_the_jobs_own(properties, tmp_path, is_sandboxed):
-    found = properties(is_sandboxed=is_sandboxed)
+    before = os.umask(0o077)
+    try:
+        found = properties(is_sandboxed=is_sandboxed)
+    finally:
+        os.umask(before)
     own = {path: tmp_path / folder for path, folder in (("/tmp", "TEMPORARY/digits/tmp"), ("/var/tmp", "TEMPORARY/digits/var-tmp"))}
     assert {f"BindPaths={folder}:{path}" for path, folder in own.items()} < set(found)
     assert [oct(folder.stat().st_mode & 0o7777) for folder in own.values()] == ["0o1777", "0o1777"]
-    assert (tmp_path / "TEMPORARY/digits").stat().st_mode & 0o7777 == 0o710
+    assert [oct((tmp_path / name).stat().st_mode & 0o7777) for name in ("TEMPORARY", "TEMPORARY/digits")] == ["0o755", "0o710"]
     assert ("NoNewPrivileges=yes" in found) is is_sandboxed
 
 
