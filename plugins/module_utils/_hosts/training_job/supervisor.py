@@ -856,10 +856,17 @@ def clean_up_last(spec: ProcessSpec, path: str) -> None:
     with open(os.path.join(os.path.dirname(path), ENDED), "w", encoding="utf-8"):
         pass
     if all(os.path.exists(os.path.join(directory, ENDED)) for directory in runtime_directories(spec["job"])):
-        for directory in private_directories(spec["job"]).values():
-            with contextlib.suppress(FileNotFoundError):
-                delete([os.path.join(directory, name) for name in os.listdir(directory)])
         stale_locks.delete(cache_environment(spec), time.time())
+        errors = []
+        for directory in private_directories(spec["job"]).values():
+            try:
+                delete([os.path.join(directory, name) for name in os.listdir(directory)])
+            except FileNotFoundError:
+                pass
+            except OSError as error:  # for example because code in /tmp is still mounted
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 def main(arguments: list[str]) -> int:

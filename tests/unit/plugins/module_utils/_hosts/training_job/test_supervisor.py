@@ -435,6 +435,24 @@ def test_the_last_process_of_a_job_empties_its_private_directories(private, tmp_
     assert names("digits-2") == full
 
 
+def test_a_file_that_cannot_be_deleted_keeps_no_others(private, tmp_path, monkeypatch):
+    """A directory at which the job's code is mounted cannot be deleted until its unit has ended."""
+    fill, names = private
+    fill("digits")
+    (tmp_path / "jobs/digits-rank0").mkdir(parents=True)
+    delete = supervisor.delete
+
+    def fail_in_tmp(paths):
+        delete(paths)
+        if paths[0].startswith(records.private_directories("digits")["/tmp"]):
+            raise OSError("Device or resource busy")
+
+    monkeypatch.setattr(supervisor, "delete", fail_in_tmp)
+    with pytest.raises(OSError, match="busy"):
+        supervisor.clean_up_last({"job": "digits", "environment": {}}, str(tmp_path / "jobs/digits-rank0/spec.json"))
+    assert names("digits") == [[], [], []]
+
+
 def test_an_attempt_does_not_find_what_the_one_before_has_left(private, tmp_path):
     """Files of the next attempt may already exist, also with an old modification time, for example from an archive."""
     fill, names = private
