@@ -12,7 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.process_environment import NEAR, PROXIES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.process_environment import (
+    ACTIVATE,
+    ENCODING,
+    LOCALE,
+    NEAR,
+    PROXIES,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
@@ -89,6 +95,8 @@ def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
             f"{params['launcher']}.",
             f"# Run this script as user {params['user']}. The processes are not part of a job, so the stop playbook does not stop them.",
             "source /etc/profile",
+            f"set -- {shlex.quote(os.path.dirname(first['programs']))}",
+            ACTIVATE.rstrip(),
             f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
             f"cd {shlex.quote(first['cwd'])} || exit",
             f'export PATH={shlex.quote(first["programs"])}:"$PATH"',
@@ -98,6 +106,7 @@ def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
                 for name in filter(VARIABLE.fullmatch, params["secrets"])
             ),
             *without_proxy(first["peers"]),
+            f'[ -n "{"".join("$" + name for name in LOCALE)}" ] || export LANG={ENCODING}',
             f"export {HOSTFILE}=$(mktemp)",
             f"cat >${HOSTFILE} <<'END'\n{first['hostfile']}END",
             *(line for lines_of_process in commands for line in ("", *lines_of_process)),

@@ -20,8 +20,9 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 # What no process reaches through a proxy server, besides the job's hosts: the host itself and EC2's instance metadata service.
 NEAR = ("localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254")
 
-# The variables that determine the encoding of texts.
+# The variables that determine the encoding of texts, and the value of LANG if none of them is set.
 LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+ENCODING = "C.UTF-8"
 
 # The directory for `pip install --user` in a sandboxed job. In the home directory, packages would change all later jobs on the host.
 USER_BASE = "/tmp/python-user"  # the job's own directory
@@ -84,7 +85,7 @@ def login_environment(own_profile: bool, prefix: str = "") -> Login:
 def with_locale(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables, with UTF-8 as the encoding of texts if they name none. In the locale C, many programs know only ASCII."""
     named = any(environment.get(name) for name in LOCALE)
-    return dict(environment) if named else {**environment, "LANG": "C.UTF-8"}
+    return dict(environment) if named else {**environment, "LANG": ENCODING}
 
 
 def without_proxy(environment: Mapping[str, str], peers: Sequence[str]) -> dict[str, str]:

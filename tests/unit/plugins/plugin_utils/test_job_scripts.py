@@ -105,6 +105,21 @@ def test_with_a_proxy_the_scripts_reach_the_jobs_hosts_directly(params, of_shell
         assert json.loads(path.read_text())[1].get("no_proxy") == expected
 
 
+@pytest.mark.parametrize(("of_shell", "expected"), [({}, "C.UTF-8"), ({"LANG": "de_DE.UTF-8"}, "de_DE.UTF-8"), ({"LC_ALL": "C"}, None)])
+def test_scripts_have_a_locale_and_an_active_conda_environment(params, tmp_path, of_shell, expected):
+    scripts_of_conda = tmp_path / "conda/etc/conda/activate.d"
+    scripts_of_conda.mkdir(parents=True)
+    (scripts_of_conda / "p.sh").write_text('export PROJ_LIB="$CONDA_PREFIX/share/proj"\n')
+    for folder in ("bin", "conda-meta"):
+        (tmp_path / "conda" / folder).mkdir()
+    params["python"] = str(tmp_path / "conda/bin/python")
+    Path(params["python"]).symlink_to(sys.executable)
+    assert run(scripts(params)["demo-2"], TOKEN="hunter2", **of_shell).returncode == 0
+    for path in Path(params["directory"], "bert/logs").iterdir():
+        environment = json.loads(path.read_text())[1]
+        assert (environment.get("LANG"), environment["PROJ_LIB"]) == (expected, str(tmp_path / "conda/share/proj"))
+
+
 def test_secrets_are_not_written_and_have_to_be_set(params):
     texts = scripts(params)
     assert "hunter2" not in json.dumps([texts, *job_scripts.lines(job_scripts.specs_of_job(params))])
