@@ -14,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_run, result_of_run
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(ActionBase):
@@ -26,5 +27,6 @@ class ActionModule(ActionBase):
         refuse_injected_facts()
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
+        refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = execute_watched(self, task_vars, functools.partial(of_run, self._task))
         return {**result, **result_of_run(self._task, found)}

@@ -19,7 +19,7 @@ class ActionModule(NodeAction, module="python_environment"):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
-        refuse_changed_text(arguments, {"build_variables": {"type": "dict"}, "python": {"type": "str"}})
+        refuse_changed_text(self._task, {"build_variables": {"type": "dict"}, "python": {"type": "str"}})
         if arguments.get("requirements"):
             bases = [os.getcwd(), self._loader.get_basedir()]
             found = read_requirements(arguments["requirements"], bases, arguments.get("installer", "pip"))

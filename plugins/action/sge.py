@@ -18,5 +18,5 @@ class ActionModule(NodeAction, module="sge"):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        refuse_changed_text(self._task.args, {"parameters": {"type": "dict"}})
+        refuse_changed_text(self._task, {"parameters": {"type": "dict"}})
         return {**result, **self._execute_module("deeplearning.cluster.sge", task_vars=task_vars)}

@@ -43,7 +43,8 @@ class ActionModule(NodeAction, module="training_job"):
         variables = task_vars or {}
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
-        refuse_changes(arguments)
+        refuse_strings(arguments)
+        refuse_changed_text(self._task, {name: specification.SPECIFICATION["argument_spec"][name] for name in (*UNCHANGED, *VARIABLES)})
         if state == "checked":
             check_names(variables)
             return {**result, **self._check(arguments)}
@@ -138,15 +139,11 @@ class ActionModule(NodeAction, module="training_job"):
         return remote
 
 
-def refuse_changes(arguments: Mapping[str, Any]) -> None:
-    """Raise AnsibleActionFail for a text that would not be passed to the job unchanged.
-
-    Ansible would split a command line that is a string into a list at its commas.
-    """
+def refuse_strings(arguments: Mapping[str, Any]) -> None:
+    """Raise AnsibleActionFail if a command line is a string. Ansible would split the string into a list at its commas."""
     for option in UNCHANGED:
         if is_one_string(arguments.get(option), unchanged=True):
             raise AnsibleActionFail(list_error(option, arguments[option]))
-    refuse_changed_text(arguments, {option: specification.SPECIFICATION["argument_spec"][option] for option in (*UNCHANGED, *VARIABLES)})
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
 
 try:
     # Ansible tags each value with its place in a file, but has no public interface for these tags.
@@ -24,11 +25,14 @@ WORD = re.compile(r"[\w.+:-]+( [\w.+:]+)*")
 LITERALS = {True: "true", False: "false", None: "null"}
 
 
-def refuse_changed_text(arguments: Mapping[str, Any], specs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise AnsibleActionFail if YAML reads a text in one of these options of a task as something else."""
-    errors = [error for name, spec in specs.items() for error in text_errors(name, spec, arguments.get(name, ""))]
+def refuse_changed_text(task: Any, specs: Mapping[str, Mapping[str, Any]], named: Callable[[Any, str], str] = of_host_role) -> None:
+    """Raise AnsibleActionFail if YAML reads a text in one of these options of a task as something else.
+
+    `named` returns a message about an option of the task in which the option has the name of its variable.
+    """
+    errors = [error for name, spec in specs.items() for error in text_errors(name, spec, task.args.get(name, ""))]
     if errors:
-        raise AnsibleActionFail("\n".join(errors))
+        raise AnsibleActionFail("\n".join(named(task, error) for error in errors))
 
 
 def text_errors(name: str, spec: Mapping[str, Any], value: Any) -> Iterator[str]:

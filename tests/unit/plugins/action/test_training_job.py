@@ -58,7 +58,7 @@ def printed(tmp_path, *, check_mode=False, **changes):
         "hosts": [host],
         "dest": str(tmp_path / "s"),
     }
-    task = SimpleNamespace(args={**arguments, **changes}, async_val=0, check_mode=check_mode)
+    task = SimpleNamespace(args={**arguments, **changes}, async_val=0, check_mode=check_mode, _role=None)
     return action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock()).run(task_vars={})
 
 
