@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.process_environment import (
-    ACTIVATE,
     ENCODING,
     LOCALE,
     NEAR,
     PROXIES,
+    activation,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
@@ -95,8 +95,7 @@ def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
             f"{params['launcher']}.",
             f"# Run this script as user {params['user']}. The processes are not part of a job, so the stop playbook does not stop them.",
             "source /etc/profile",
-            f"set -- {shlex.quote(os.path.dirname(first['programs']))}",
-            ACTIVATE.rstrip(),
+            activation(first["programs"]).rstrip(),
             f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
             f"cd {shlex.quote(first['cwd'])} || exit",
             f'export PATH={shlex.quote(first["programs"])}:"$PATH"',

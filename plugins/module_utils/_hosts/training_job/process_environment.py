@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from typing import Mapping, NamedTuple, Sequence
 
@@ -27,11 +28,12 @@ ENCODING = "C.UTF-8"
 # The directory for `pip install --user` in a sandboxed job. In the home directory, packages would change all later jobs on the host.
 USER_BASE = "/tmp/python-user"  # the job's own directory
 
-# Runs the scripts with which conda's packages set variables when a user activates the environment $1.
+# Runs the scripts with which conda's packages set variables when a user activates an environment. The shell has no arguments, because the
+# scripts would see them.
 ACTIVATE = """\
-if [ -d "$1/conda-meta" ]; then
-  export CONDA_PREFIX="$1"
-  for script in "$1"/etc/conda/activate.d/*.sh; do [ ! -r "$script" ] || . "$script"; done
+if [ -d {prefix}/conda-meta ]; then
+  export CONDA_PREFIX={prefix}
+  for script in {prefix}/etc/conda/activate.d/*.sh; do [ ! -r "$script" ] || . "$script"; done
 fi
 """
 # The output of the scripts precedes the first NUL.
@@ -50,23 +52,28 @@ def process_environment(spec: ProcessSpec) -> Login:
 
     The directory of the process's Python interpreter comes first in PATH, as in an active virtual environment.
     """
-    login = login_environment(spec["own_profile"], os.path.dirname(spec["programs"]))
+    login = login_environment(spec["own_profile"], activation(spec["programs"]))
     path = spec["programs"] + os.pathsep + login.variables.get("PATH", os.defpath)
     base = {} if spec["own_profile"] else {"PYTHONUSERBASE": USER_BASE}
     merged = with_locale({**base, **login.variables, "PATH": path, **spec["environment"]})
     return Login(without_proxy(merged, spec["peers"]), login.problem)
 
 
-def login_environment(own_profile: bool, prefix: str = "") -> Login:
+def activation(programs: str) -> str:
+    """Return the lines of a shell script that activate the conda environment, if any, whose programs are in this directory."""
+    return ACTIVATE.format(prefix=shlex.quote(os.path.dirname(programs)))
+
+
+def login_environment(own_profile: bool, more: str = "") -> Login:
     """Return the environment of the user's login shell (/etc/profile and similar files), as if a user had started the script in a shell.
 
     With `own_profile`, the shell also reads the user's own profile. Sandboxed jobs do not read a user's profile, because an earlier job
-    may have written it. If `prefix` is a conda environment, the environment is active.
+    may have written it. Afterwards, the shell runs the lines in `more`.
     """
-    command = ["/bin/bash", "--login", "-c", ACTIVATE + SHOW, "bash", prefix]
+    command = ["/bin/bash", "--login", "-c", more + SHOW]
     if not own_profile:
         read = f"[ ! -r {PROFILE} ] || . {PROFILE}\n"
-        command = ["/bin/bash", "--login", "--noprofile", "-c", read + ACTIVATE + SHOW, "bash", prefix]
+        command = ["/bin/bash", "--login", "--noprofile", "-c", read + more + SHOW]
     try:
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=False

@@ -67,15 +67,15 @@ def test_packages_of_an_earlier_jobs_user_are_not_found(find):
 
 
 def test_a_conda_environment_is_active(find, tmp_path):
-    scripts = tmp_path / "conda/etc/conda/activate.d"
+    scripts = tmp_path / "my conda/etc/conda/activate.d"
     scripts.mkdir(parents=True)
-    (scripts / "p.sh").write_text('export PROJ_LIB="$CONDA_PREFIX/share/proj"\n')
-    programs = str(tmp_path / "conda/bin")
+    (scripts / "p.sh").write_text('export PROJ_LIB="$CONDA_PREFIX/share/proj" ARGUMENTS="$*"\n')
+    programs = str(tmp_path / "my conda/bin")
     assert "PROJ_LIB" not in find(programs=programs).variables, "not a conda environment"
-    (tmp_path / "conda/conda-meta").mkdir()
+    (tmp_path / "my conda/conda-meta").mkdir()
     found = find("echo hello", programs=programs).variables
-    assert (found["CONDA_PREFIX"], found["PROJ_LIB"]) == (str(tmp_path / "conda"), str(tmp_path / "conda/share/proj"))
-    assert found["PATH"].startswith(programs + ":")
+    assert (found["CONDA_PREFIX"], found["PROJ_LIB"]) == (str(tmp_path / "my conda"), str(tmp_path / "my conda/share/proj"))
+    assert (found["PATH"].split(":")[0], found["ARGUMENTS"]) == (programs, "")
 
 
 @pytest.mark.parametrize(
