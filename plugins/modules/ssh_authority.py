@@ -27,7 +27,7 @@ options:
   state:
     description:
       - V(present) creates the key pair if it does not exist. V(absent) deletes it.
-      - V(absent) keeps the key pair and shows a warning if nodes with this cluster name run in a service other than O(node_service).
+      - V(absent) keeps the key pair and shows a warning while nodes with this cluster name run, whichever service launched them.
       - V(absent) also schedules the deletion of a KMS key that O(create_kms_key) created. You can cancel the deletion within 7 days.
     type: str
     choices: [present, absent]
@@ -35,6 +35,7 @@ options:
   node_service:
     description:
       - The service that launches the nodes of the cluster. An EC2 cluster and an EMR cluster with the same name use the same key pair.
+      - With O(state=absent), check mode predicts the deletion as if the nodes of this service were already terminated.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling

@@ -45,8 +45,43 @@ def test_the_authority_of_an_emr_cluster_survives_the_ec2_cluster_with_the_same_
     run("ssh_authority", cluster=name)
     kept = run("ssh_authority", cluster=name, state="absent")
     assert not kept["changed"]
-    assert "the SSH certificate authority is kept, because other nodes of this cluster use it: i-" in str(kept["warnings"])
+    assert "the SSH certificate authority is kept, because nodes of this cluster use it: i-" in str(kept["warnings"])
     run("emr_cluster", cluster=name, state="absent")
+    assert run("ssh_authority", cluster=name, node_service="emr", state="absent")["changed"]
+
+
+TAG_CHANGES = {
+    "other cluster": ("deeplearning:cluster", "other"),
+    "other component": ("deeplearning:component", "nodes"),
+    "no tag": ("deeplearning:cluster", None),
+}
+
+
+@pytest.mark.parametrize("change", TAG_CHANGES)
+def test_a_recorded_cluster_with_changed_tags_is_an_error(cloud, run, emr, name, inventory, change):
+    """Anyone who may tag EMR clusters can change the tags, but the parameter still records the cluster, which runs and costs money."""
+    own = run("emr_cluster", **emr)["resources"]["emr_cluster"]["main"]
+    run("ssh_authority", cluster=name)
+    key, value = TAG_CHANGES[change]
+    client = cloud.client("emr")
+    client.remove_tags(ResourceId=own, TagKeys=[key])
+    if value:
+        client.add_tags(ResourceId=own, Tags=[{"Key": key, "Value": value}])
+    message = f"EMR cluster {own}: the tag {key} is {value!r}" if value else f"EMR cluster {own}: the tag {key} is missing"
+    for options in (emr, {"cluster": name, "state": "absent"}):
+        for check in (True, False):
+            with pytest.raises(ModuleFailed, match=f"{message}.*Find out who changed the tag"):
+                run("emr_cluster", **options, check=check)
+    with pytest.raises(ModuleFailed, match=message):
+        run("cluster_info", cluster=name, node_service="emr")
+    assert message in inventory()
+    kept = run("ssh_authority", cluster=name, node_service="emr", state="absent")
+    assert not kept["changed"]
+    assert "is kept" in str(kept["warnings"])
+    (command,) = re.findall(r"aws emr remove-tags .* && aws emr add-tags .*?(?=\.(?: |$))", inventory())
+    subprocess.run(["bash", "-euc", command], env=cloud.environment, check=True, capture_output=True)
+    assert len(inventory()) == 3
+    assert run("emr_cluster", cluster=name, state="absent")["changed"]
     assert run("ssh_authority", cluster=name, node_service="emr", state="absent")["changed"]
 
 

@@ -38,18 +38,21 @@ InstanceDescription = Mapping[str, Any]
 
 
 def own_cluster(reader: Reader) -> dict[str, Any] | None:
-    """Return the description of the recorded EMR cluster, or None if it is terminating or does not have this cluster's name and tags.
+    """Return the description of the recorded EMR cluster, or None if it is terminating.
 
     While a run is creating the EMR cluster, or if that run was interrupted, the record contains a token instead of an ID. If the record
-    contains a token, return the description of the EMR cluster with this token. Raises ClusterError if several EMR clusters have this
-    token.
+    contains a token, return the description of the EMR cluster with this name, these tags and this token. Raises ClusterError if several
+    EMR clusters have this token, or if the recorded cluster does not have the tags.
     """
     recorded = record.read(reader)
     if recorded is None:
         return None
     if recorded.cluster_id:
         described = _described(reader, recorded.cluster_id)
-        return described if described and _is_own(reader, described) and described["Status"]["State"] in LIVE else None
+        if described is None or described["Status"]["State"] not in LIVE:
+            return None
+        _refuse_changed_tags(reader, described)
+        return described
     own = [item for item in _own_clusters(reader, LIVE) if tag_dict(item["Tags"]).get(record.CREATION_TAG) == recorded.token]
     if len(own) > 1:
         ids = " and ".join(item["Id"] for item in own)
@@ -57,6 +60,21 @@ def own_cluster(reader: Reader) -> dict[str, Any] | None:
             f"{ids} have the same tag {record.CREATION_TAG}. Find out who created these clusters, and terminate all but your own."
         )
     return own[0] if own and recorded.token else None
+
+
+def _refuse_changed_tags(reader: Reader, described: InstanceDescription) -> None:
+    """Raise ClusterError if the tags of the recorded cluster differ, because fewer users may change the record than the tags."""
+    tags = tag_dict(described.get("Tags", []))
+    for name, value in _own_tags(reader).items():
+        if tags.get(name) != value:
+            cluster_id = described["Id"]
+            restored = " ".join(f"{each}={own}" for each, own in _own_tags(reader).items())
+            raise ClusterError(
+                f"EMR cluster {cluster_id}: the tag {name} is {repr(tags[name]) if name in tags else 'missing'}, but the parameter "
+                f"{record.parameter_name(reader.cluster)} records this cluster. Find out who changed the tag, then run "
+                f"aws emr remove-tags --resource-id {cluster_id} --tag-keys {' '.join(_own_tags(reader))} && "
+                f"aws emr add-tags --resource-id {cluster_id} --tags {restored}."
+            )
 
 
 def unrecorded_clusters(reader: Reader) -> list[str]:
@@ -92,8 +110,11 @@ def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
 
 
 def _is_own(reader: Reader, described: InstanceDescription) -> bool:
-    tags = tag_dict(described.get("Tags", []))
-    return tags.get(CLUSTER_TAG) == reader.cluster and tags.get(COMPONENT_TAG) == EMR_COMPONENT
+    return _own_tags(reader).items() <= tag_dict(described.get("Tags", [])).items()
+
+
+def _own_tags(reader: Reader) -> dict[str, str]:
+    return {CLUSTER_TAG: reader.cluster, COMPONENT_TAG: EMR_COMPONENT}
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:

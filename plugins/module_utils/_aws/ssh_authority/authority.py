@@ -224,12 +224,14 @@ def _warn_of_history(module: AnsibleAWSModule, cloud: AwsClient, key: str) -> No
 
 
 def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
-    """Delete the private key unless it is used by nodes that a different service launched. Exit the module."""
-    nodes = nodes_of_others(cloud, module.params["node_service"])
+    """Delete the private key unless nodes use it. Exit the module.
+
+    In check mode, nodes of `node_service` do not count, because a run terminates them first.
+    """
+    nodes = live_nodes(cloud, leaving=module.params["node_service"] if module.check_mode else None)
     if nodes:
         module.warn(
-            f"Cluster {cloud.cluster}: the SSH certificate authority is kept, because other nodes of this cluster use it: "
-            f"{', '.join(nodes[:5])}."
+            f"Cluster {cloud.cluster}: the SSH certificate authority is kept, because nodes of this cluster use it: {', '.join(nodes[:5])}."
         )
         module.exit_json(changed=False)
     key = own_key(module, cloud)
@@ -240,17 +242,17 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
     raise AssertionError("exit_json returned")
 
 
-def nodes_of_others(cloud: AwsClient, node_service: str) -> list[str]:
-    """Return the IDs of the cluster's live instances that other services launched.
+def live_nodes(cloud: AwsClient, leaving: str | None) -> list[str]:
+    """Return the IDs of the cluster's live instances, except those that the service `leaving` launched.
 
     Only AWS can set the tags that identify these instances. An EC2 cluster and an EMR cluster with the same name use the same authority.
     """
     states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
-    recorded = record.read(cloud) if node_service != "emr" else None
+    recorded = record.read(cloud) if leaving != "emr" else None
     of_emr = [{"Name": f"tag:{JOB_FLOW_TAG}", "Values": [recorded.cluster_id]}] if recorded and recorded.cluster_id else None
     services = {DEFAULT: membership.filters(cloud.cluster), "emr": of_emr}
-    others = [filters for service, filters in services.items() if filters and service != node_service]
-    found = [cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=[*filters, states]) for filters in others]
+    staying = [filters for service, filters in services.items() if filters and service != leaving]
+    found = [cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=[*filters, states]) for filters in staying]
     return sorted(instance["InstanceId"] for reservations in found for each in reservations for instance in each["Instances"])
 
 
