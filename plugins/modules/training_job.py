@@ -78,6 +78,8 @@ options:
   version:
     description:
       - Branch, tag or commit of O(repository). The default is the repository's default branch.
+      - 40 or 64 hexadecimal digits are always the ID of a commit. If a branch and a tag have the same name, specify C(refs/heads/NAME) or
+        C(refs/tags/NAME).
     type: str
   exclude:
     description:

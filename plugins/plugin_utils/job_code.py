@@ -31,7 +31,10 @@ LEFT_OUT = (".git", "__pycache__", ".venv", "/venv", ".ipynb_checkpoints", ".myp
 # Patterns for git's error output: the labels of lines, lines that contain no cause, and the error about a version that does not exist.
 LABEL = re.compile(r"^(?:fatal|error|remote): ", re.IGNORECASE)
 ADVICE = re.compile(r"(?:fatal: Could not read from remote|Please make sure you have|and the repository exists|warning: )", re.IGNORECASE)
-NO_REF = "couldn't find remote ref"
+NO_REF = re.compile("couldn't find remote ref|not our ref")
+
+# The full ID of a commit, with SHA-1 or SHA-256.
+COMMIT_ID = re.compile(r"(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})")
 
 # The protocols that git may use to access a repository. Submodules are untrusted and must not refer to files on the controller.
 TRANSPORTS, SUBMODULE_TRANSPORTS = "file:git:http:https:ssh", "git:http:https:ssh"
@@ -91,6 +94,10 @@ class VersionError(GitError):
     """The repository has no such branch, tag or commit."""
 
 
+class AmbiguousVersionError(GitError):
+    """The repository has a branch and a tag with this name."""
+
+
 @contextlib.contextmanager
 def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[SelectedCode]:
     """Yield the code that the arguments of training_job specify. Raises AnsibleActionFail if the code is not available."""
@@ -109,6 +116,11 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Sel
         except VersionError:
             raise AnsibleActionFail(
                 f"version: {version!r} is not a branch, tag or commit of repository {shown!r}. Correct the version, or push it."
+            ) from None
+        except AmbiguousVersionError:
+            raise AnsibleActionFail(
+                f"version: {version!r} is a branch and a tag of repository {shown!r}. "
+                f"Specify refs/heads/{version} or refs/tags/{version}."
             ) from None
         except (GitError, OSError) as error:
             told = clean_line(str(error)).replace(repository, shown).rstrip(".")
@@ -292,15 +304,41 @@ def check_out(repository: str, version: str, directory: str) -> str:
 
 
 def find_commit(directory: str, version: str, environment: Mapping[str, str]) -> str:
-    """Return the commit of a version in a clone. Raises GitError."""
-    for name in (f"refs/remotes/origin/{version}", f"refs/tags/{version}", version) if version else ("HEAD",):
+    """Return the commit of a version in a clone. Raises GitError.
+
+    40 or 64 hexadecimal digits are always the ID of a commit, because whoever may push can create a branch or tag with any name.
+    """
+    commit = _cloned_commit(directory, version, environment) or _fetched_commit(directory, version, environment)
+    if COMMIT_ID.fullmatch(version) and commit != version.lower():
+        raise VersionError(version)
+    return commit
+
+
+def _cloned_commit(directory: str, version: str, environment: Mapping[str, str]) -> str:
+    """Return the commit of a version, or an empty string if the clone does not contain it. Raises AmbiguousVersionError."""
+
+    def commit_of(name: str) -> str:
         with contextlib.suppress(GitError):
             return git(directory, "rev-parse", "--quiet", "--verify", name + "^{commit}", environment=environment)
-    try:  # a commit that is on no branch, or a ref that a clone does not fetch, such as that of a merge request
+        return ""
+
+    if not version or COMMIT_ID.fullmatch(version):
+        return commit_of(version or "HEAD")
+    if version.startswith("refs/"):
+        return ""  # the clone has other names for the refs of the repository
+    branch, tag = commit_of(f"refs/remotes/origin/{version}"), commit_of(f"refs/tags/{version}")
+    if branch and tag and branch != tag:
+        raise AmbiguousVersionError(version)
+    return branch or tag or commit_of(version)
+
+
+def _fetched_commit(directory: str, version: str, environment: Mapping[str, str]) -> str:
+    """Fetch a commit that is on no branch, or a ref that a clone does not fetch, such as that of a merge request. Raises GitError."""
+    try:
         git(directory, "fetch", "--quiet", "origin", version or "HEAD", environment=environment)
         return git(directory, "rev-parse", "--verify", "FETCH_HEAD^{commit}", environment=environment)
     except GitError as error:
-        if NO_REF in str(error):
+        if NO_REF.search(str(error)):
             raise VersionError(version) from None
         raise
 

@@ -51,7 +51,8 @@ APT = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=-1", "-o", "Acquire::Re
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
 
 # Arguments: the URL of a repository, a version and the path of the clone. The script can be run again after an interruption. A version can
-# be a branch, a tag, a commit, or any other ref that can be fetched.
+# be a branch, a tag, a commit, or any other ref that can be fetched. 40 or 64 hexadecimal digits are always the ID of a commit, because
+# whoever may push can create a branch or tag with any name.
 CHECK_OUT = r"""
 set -eu
 url=$1 version=$2 path=$3
@@ -64,18 +65,27 @@ fi
 origin=$(git remote get-url origin 2>/dev/null) || { git remote add origin "$url"; origin=$url; }
 [ "$origin" = "$url" ] || { echo "$path is a clone of $origin. Remove it, or choose another path."; exit 1; }
 git fetch --quiet --force --tags origin "+refs/heads/*:refs/remotes/origin/*"
-commit=
+commit_of() { git rev-parse --quiet --verify "$1^{commit}" || :; }
+commit= id=
 if [ -z "$version" ]; then
   git remote set-head origin --auto >/dev/null
-  version=HEAD
+  commit=$(commit_of refs/remotes/origin/HEAD)
+elif [[ $version =~ ^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$ ]]; then
+  id=${version,,}
+  commit=$(commit_of "$id")
+elif [[ $version != refs/* ]]; then
+  branch=$(commit_of "refs/remotes/origin/$version") tag=$(commit_of "refs/tags/$version")
+  if [ -n "$branch" ] && [ -n "$tag" ] && [ "$branch" != "$tag" ]; then
+    echo "$version is a branch and a tag. Specify refs/heads/$version or refs/tags/$version as the version."
+    exit 1
+  fi
+  commit=${branch:-${tag:-$(commit_of "$version")}}
 fi
-for name in "refs/remotes/origin/$version" "refs/tags/$version" "$version"; do
-  commit=$(git rev-parse --quiet --verify "$name^{commit}") && break
-done
 if [ -z "$commit" ]; then
   git fetch --quiet origin "$version"
   commit=$(git rev-parse --verify "FETCH_HEAD^{commit}")
 fi
+[ "${id:-$commit}" = "$commit" ] || { echo "$version is not the ID of a commit."; exit 1; }
 git checkout --quiet --detach "$commit"
 if [ -e .gitmodules ]; then
   GIT_ALLOW_PROTOCOL=git:http:https:ssh git submodule --quiet update --init --recursive

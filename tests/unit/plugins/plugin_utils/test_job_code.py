@@ -70,6 +70,54 @@ def test_a_commit_is_a_version_also_when_abbreviated(git):
             assert code.origin["commit"] == commit
 
 
+@pytest.mark.parametrize("kind", ["heads", "tags", "both"])
+def test_a_ref_with_the_name_of_a_commit_does_not_replace_the_commit(git, kind):
+    """Whoever may push to the repository could otherwise change what a pinned commit means."""
+    commit, other = git("rev-parse", "work"), git("rev-parse", "main")
+    for each in ("heads", "tags") if kind == "both" else (kind,):
+        git("update-ref", f"refs/{each}/{commit}", other)
+    with job_code.job_code({"repository": git.folder, "version": commit}, ["/"]) as code:
+        assert code.origin["commit"] == commit
+    missing = "0123456789" * 4
+    git("update-ref", f"refs/heads/{missing}", other)
+    with (
+        pytest.raises(AnsibleActionFail, match=f"version: '{missing}' is not a branch, tag or commit"),
+        job_code.job_code({"repository": git.folder, "version": missing}, ["/"]),
+    ):
+        pass
+    annotated = git("rev-parse", "refs/tags/v1")
+    assert annotated != git("rev-parse", "v1^{commit}")
+    with (
+        pytest.raises(AnsibleActionFail, match="is not a branch, tag or commit"),
+        job_code.job_code({"repository": git.folder, "version": annotated}, ["/"]),
+    ):
+        pass
+
+
+def test_a_pinned_commit_that_is_on_no_branch_is_fetched(git):
+    commit = git("commit-tree", "-m", "other", "work^{tree}")
+    git("update-ref", "refs/other/one", commit)
+    git("config", "uploadpack.allowAnySHA1InWant", "true")
+    with job_code.job_code({"repository": f"file://{git.folder}", "version": commit}, ["/"]) as code:
+        assert code.origin["commit"] == commit
+
+
+def test_a_version_that_is_a_branch_and_a_tag_is_refused(git):
+    git("tag", "work", "main")
+    with (
+        pytest.raises(AnsibleActionFail, match=r"version: 'work' is a branch and a tag .*Specify refs/heads/work or refs/tags/work"),
+        job_code.job_code({"repository": git.folder, "version": "work"}, ["/"]),
+    ):
+        pass
+    for version, means in (("refs/heads/work", "refs/heads/work"), ("refs/tags/work", "main")):
+        with job_code.job_code({"repository": git.folder, "version": version}, ["/"]) as code:
+            assert code.origin["commit"] == git("rev-parse", means)
+    git("tag", "same", "main")
+    git("branch", "same", "main")
+    with job_code.job_code({"repository": git.folder, "version": "same"}, ["/"]) as code:
+        assert code.origin["commit"] == git("rev-parse", "main"), "both names mean one commit"
+
+
 def test_submodules_of_a_repository_are_sent_too(git, tmp_path, monkeypatch):
     inner = tmp_path / "models"
     write(inner, **{"cifar10.py": ""})

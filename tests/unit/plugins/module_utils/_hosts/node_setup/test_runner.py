@@ -297,6 +297,35 @@ def test_versions_of_a_repository_are_checked_out_one_after_another(host, origin
     assert clone.file.read_text() == "moved\n"
 
 
+@pytest.mark.parametrize("kind", ["heads", "tags"])
+def test_a_ref_with_the_name_of_a_commit_does_not_replace_the_commit(host, origin, clone, kind):
+    commit = git(origin, "rev-parse", "work")
+    git(origin, "update-ref", f"refs/{kind}/{commit}", "main")
+    assert clone(commit) == 0, host.log()
+    assert clone.file.read_text() == "work\n"
+    missing = "0123456789" * 4
+    git(origin, "update-ref", f"refs/{kind}/{missing}", "main")
+    assert clone(missing) == 1
+    assert clone.file.read_text() == "work\n"
+
+
+def test_a_pinned_commit_that_is_on_no_branch_is_fetched(host, origin, clone):
+    commit = git(origin, "commit-tree", "-m", "other", "work^{tree}")
+    git(origin, "update-ref", "refs/other/one", commit)
+    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    assert clone(commit) == 0, host.log()
+    assert clone.file.read_text() == "work\n"
+
+
+def test_a_version_that_is_a_branch_and_a_tag_is_refused(host, origin, clone):
+    git(origin, "tag", "work", "main")
+    assert clone("work") == 1
+    assert host.record()["tail"] == ["work is a branch and a tag. Specify refs/heads/work or refs/tags/work as the version."]
+    for version, content in (("refs/heads/work", "work"), ("refs/tags/work", "main")):
+        assert clone(version) == 0, host.log()
+        assert clone.file.read_text() == f"{content}\n"
+
+
 def test_an_interrupted_clone_goes_on(host, clone):
     clone.file.parent.mkdir(parents=True)
     git(clone.file.parent, "init", "--quiet")
