@@ -48,11 +48,21 @@ READING = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit")
+READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR")
 
-# git runs this command to get the password from the environment. Other users can see command lines, but not environment variables.
-CREDENTIAL_HELPER = """!printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD" #"""
+# The paths of a repository and of its Git LFS server. Servers redirect a repository's URL without .git to the URL with .git.
+_PATHS = "|".join(f'"path=$DEEPLEARNING_GIT_PATH{end}"' for end in ("", ".git", "/info/lfs", ".git/info/lfs"))
+
+# git runs this command to get the password from the environment, and writes the server and the path for which it needs the password to the
+# command's standard input. Other users can see command lines, but not environment variables.
+CREDENTIAL_HELPER = (
+    f"!while IFS= read -r line; do case $line in {_PATHS}) "
+    """printf 'username=%s\\npassword=%s\\n' "$DEEPLEARNING_GIT_USER" "$DEEPLEARNING_GIT_PASSWORD";; esac; done #"""
+)
+
+# git runs no hooks: with a relative core.hooksPath in the user's configuration, files of a repository would be hooks.
+NO_HOOKS = ("-c", "core.hooksPath=" + os.devnull)
 
 WEB = ("http", "https")
 
@@ -119,8 +129,7 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Sel
             ) from None
         except AmbiguousVersionError:
             raise AnsibleActionFail(
-                f"version: {version!r} is a branch and a tag of repository {shown!r}. "
-                f"Specify refs/heads/{version} or refs/tags/{version}."
+                f"version: {version!r} is a branch and a tag of repository {shown!r}. Specify refs/heads/{version} or refs/tags/{version}."
             ) from None
         except (GitError, OSError) as error:
             told = clean_line(str(error)).replace(repository, shown).rstrip(".")
@@ -459,14 +468,19 @@ def credentials_environment(address: str, userinfo: str, settings: int) -> dict[
     user, _colon, password = (unquote(part) for part in userinfo.partition(":"))
     if clean_line(user + password) != user + password:
         raise GitError("the user name or the password contains control characters. Remove them.")
-    server, repository = urlunsplit(urlsplit(address)._replace(path="")), address.rstrip("/").removesuffix(".git")
+    parts = urlsplit(address)
+    server = urlunsplit(parts._replace(path=""))
     values = [
         (f"{server}.helper", ""),  # disables the user's own helpers
         (f"{server}.useHttpPath", "true"),
-        # Servers redirect a repository's URL without .git to the URL with .git.
-        *((f"{each}.helper", CREDENTIAL_HELPER) for each in (repository, f"{repository}.git")),
+        (f"{server}.helper", CREDENTIAL_HELPER),
     ]
-    environment = {"DEEPLEARNING_GIT_USER": user, "DEEPLEARNING_GIT_PASSWORD": password, "GIT_CONFIG_COUNT": str(settings + len(values))}
+    environment = {
+        "DEEPLEARNING_GIT_USER": user,
+        "DEEPLEARNING_GIT_PASSWORD": password,
+        "DEEPLEARNING_GIT_PATH": unquote(parts.path, errors="surrogateescape").strip("/").removesuffix(".git"),
+        "GIT_CONFIG_COUNT": str(settings + len(values)),
+    }
     for index, (name, value) in enumerate(values, settings):
         environment.update({f"GIT_CONFIG_KEY_{index}": f"credential.{name}", f"GIT_CONFIG_VALUE_{index}": value})
     return environment
@@ -475,14 +489,14 @@ def credentials_environment(address: str, userinfo: str, settings: int) -> dict[
 def read_git(directory: str, *arguments: str) -> str:
     """Return the output of git in a working tree that may belong to another user. Raises GitError or OSError."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return _run(directory, [*READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
+    return _run(directory, [*NO_HOOKS, *READING_OPTIONS, "--literal-pathspecs", *arguments], {**inherited, **READING})
 
 
 def git(directory: str, *arguments: str, environment: Mapping[str, str]) -> str:
     """Return the output of git in a clone that this process has made. Raises GitError, and OSError if git is not installed."""
     # git must not prompt, because nobody would see the prompt.
     shared = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": TRANSPORTS}
-    return _run(directory, arguments, {**shared, **environment}).strip()
+    return _run(directory, [*NO_HOOKS, *arguments], {**shared, **environment}).strip()
 
 
 def _run(directory: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -232,18 +232,60 @@ def test_a_repository_is_read_with_its_credentials(repositories, name):
         assert "train.py" in code.names
 
 
-@pytest.mark.parametrize("url", ["http://{}/private.git", "../private.git", "http://{}/tool.git/%2e%2e/private.git"])
+@pytest.mark.parametrize(
+    "url", ["http://{}/private.git", "../private.git", "http://{}/tool.git/%2e%2e/private.git", "http://{}/tool.git/private.git"]
+)
 def test_submodules_get_no_credentials(git, repositories, url):
     (git.folder / ".gitmodules").write_text(f'[submodule "data"]\npath = private\nurl = {url.format(repositories.url)}\n')
     git("add", ".gitmodules")
     git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'HEAD')},private")
     git("commit", "--quiet", "--message", "submodule")
     repositories.publish("tool.git")
+    repositories.publish("tool.git/private.git")
     repository = f"http://me:token@{repositories.url}/tool.git"
     with pytest.raises(AnsibleActionFail, match="could not read Username"), job_code.job_code({"repository": repository}, ["/"]):
         pass
     assert repositories.paths
     assert not [path for path in repositories.paths if "private" in path]
+
+
+@pytest.mark.parametrize("name", ["tool", "tool.git", "a b/to%20ol*.git"])
+def test_the_password_belongs_to_exactly_one_repository(name, tmp_path):
+    """The helper itself compares the path, because git also uses it for repositories below that path."""
+    address, environment = job_code.address_and_credentials(f"https://me:token@host.example/{name}")
+    assert address == f"https://host.example/{name}"
+
+    def password(url):
+        own = {**os.environ, **environment, "GIT_TERMINAL_PROMPT": "0", "HOME": str(tmp_path)}
+        done = subprocess.run(["git", "credential", "fill"], input=f"url={url}\n\n", env=own, capture_output=True, text=True, check=False)
+        return "password=token" in done.stdout
+
+    base = address.removesuffix(".git")
+    for url in (base, f"{base}.git", f"{base}.git/", f"{base}/info/lfs", f"{base}.git/info/lfs"):
+        assert password(url), url
+    for url in (
+        f"{base}/other",
+        f"{base}.git/other",
+        f"{base}.git/info/lfs/x",
+        f"{base}x",
+        "https://host.example/",
+        "https://x.example/tool",
+    ):
+        assert not password(url), url
+
+
+def test_no_hook_of_the_repository_runs(git, tmp_path):
+    """With a relative path, the user's configuration lets the files of each repository be hooks."""
+    proof = tmp_path / "proof"
+    subprocess.run(["git", "config", "--global", "core.hooksPath", "hooks"], check=True)
+    (git.folder / "hooks").mkdir()
+    (git.folder / "hooks/post-checkout").write_text(f"#!/bin/sh\ntouch {proof}\n")
+    (git.folder / "hooks/post-checkout").chmod(0o755)
+    git("add", ".")
+    git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "--message", "hook")
+    with job_code.job_code({"repository": str(git.folder)}, ["/"]) as code:
+        assert "hooks" in code.names
+    assert not proof.exists()
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "
 CHECK_OUT = r"""
 set -eu
 url=$1 version=$2 path=$3
+# With a relative core.hooksPath in the configuration of the host, files of a repository would be hooks.
+git() { command git -c core.hooksPath=/dev/null "$@"; }
 mkdir -p -- "$path"
 cd -- "$path"
 if ! [ -e .git ]; then

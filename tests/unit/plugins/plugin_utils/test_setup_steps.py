@@ -98,7 +98,7 @@ def test_the_password_of_a_repository_is_a_secret_and_no_content(read, userinfo,
     assert step["repository"] == "https://example.com/tools.git"
     assert list(step["secrets"].values()) == [secret]
     assert secret not in str(step["environment"])
-    assert step["environment"]["GIT_CONFIG_COUNT"] == "4"
+    assert step["environment"]["GIT_CONFIG_COUNT"] == "3"
     assert step["digest"] == without["digest"]
 
 

@@ -277,8 +277,8 @@ def origin(tmp_path):
 def clone(host, origin, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "changeable", lambda _path: "")
 
-    def run(version, url=f"file://{origin}", path=tmp_path / "clones" / "tools"):
-        return host.run({"kind": "repository", "repository": url, "version": version, "path": str(path)})
+    def run(version, url=f"file://{origin}", path=tmp_path / "clones" / "tools", **step):
+        return host.run({"kind": "repository", "repository": url, "version": version, "path": str(path), **step})
 
     run.file = tmp_path / "clones" / "tools" / "file"
     return run
@@ -324,6 +324,19 @@ def test_a_version_that_is_a_branch_and_a_tag_is_refused(host, origin, clone):
     for version, content in (("refs/heads/work", "work"), ("refs/tags/work", "main")):
         assert clone(version) == 0, host.log()
         assert clone.file.read_text() == f"{content}\n"
+
+
+def test_no_hook_of_the_repository_runs(host, origin, clone, tmp_path):
+    """With a relative path, the configuration of the host lets the files of each repository be hooks."""
+    (tmp_path / "gitconfig").write_text("[core]\nhooksPath = hooks\n")
+    hook = origin / "hooks" / "post-checkout"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/proof\n")
+    hook.chmod(0o755)
+    git(origin, "add", "hooks")
+    git(origin, "-c", "core.hooksPath=/dev/null", "commit", "--quiet", "--message", "hook")
+    assert clone("main", environment={"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig")}) == 0, host.log()
+    assert not (tmp_path / "proof").exists()
 
 
 def test_an_interrupted_clone_goes_on(host, clone):
