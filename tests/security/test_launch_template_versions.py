@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from integration.clusters import steps
-from integration.conftest import FAST
+from integration.conftest import FAST, ModuleFailed
 from permissions import operators
 
 __all__ = ["operators"]
@@ -63,6 +65,33 @@ def test_groups_launch_one_version(cloud, run, definition, name):
         assert steps(run("cluster", **wider)) == {("update", "auto_scaling_group workers")}
         assert _group(cloud, name)["LaunchTemplate"]["Version"] == "2"
         assert not run("cluster", **wider)["changed"]
+
+
+def test_a_launch_template_of_others_with_the_tags_of_the_cluster(cloud, run, definition, name):
+    """Anyone who may tag launch templates can give theirs the tags of any cluster."""
+    run("cluster", **definition)
+    tags = {"deeplearning:cluster": name, "deeplearning:component": "nodes"}
+    theirs = cloud.client("ec2").create_launch_template(
+        LaunchTemplateName=f"{name}-theirs",
+        LaunchTemplateData={"UserData": base64.b64encode(gzip.compress(b"#!/bin/sh")).decode(), "NetworkInterfaces": [{"DeviceIndex": 0}]},
+        TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+    )["LaunchTemplate"]["LaunchTemplateId"]
+    group = cloud.client("ec2").create_placement_group(
+        GroupName=f"{name}-theirs",
+        Strategy="cluster",
+        TagSpecifications=[{"ResourceType": "placement-group", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}],
+    )["PlacementGroup"]
+    assert not run("cluster", **definition)["changed"], "resources without a key are not those of the cluster"
+    cloud.client("ec2").create_tags(Resources=[theirs], Tags=[{"Key": "deeplearning:key", "Value": "theirs"}])
+    absent = {"cluster": name, "state": "absent"}
+    for options in (definition, absent):
+        with pytest.raises(ModuleFailed, match=f"{theirs}: the tags assign this resource to {name}, .*remove its tag deeplearning:cluster"):
+            run("cluster", **options)
+    cloud.client("ec2").delete_tags(Resources=[theirs], Tags=[{"Key": "deeplearning:cluster"}])
+    assert run("cluster", **absent)["changed"]
+    left = cloud.client("ec2").describe_launch_templates(LaunchTemplateIds=[theirs])["LaunchTemplates"]
+    assert [item["LaunchTemplateId"] for item in left] == [theirs]
+    assert cloud.client("ec2").describe_placement_groups(GroupNames=[group["GroupName"]])["PlacementGroups"]
 
 
 def test_operators_cannot_launch_with_the_role_of_others(cloud, run, definition, name, operators):

@@ -6,25 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, address in described(cloud, "describe_addresses", "Addresses"):
-        yield Found(
-            Address("elastic_ip", key),
-            address["AllocationId"],
-            {"tags": cloud.comparable_tags(address["Tags"])},
-            {"address": address["PublicIp"]},
-        )
+    return read_tagged(cloud, _found, "describe_addresses", ("Addresses", "PublicIp"))
+
+
+def _found(cloud: AwsClient, key: str, address: Mapping[str, Any]) -> Found:
+    return Found(
+        Address("elastic_ip", key),
+        address["AllocationId"],
+        {"tags": cloud.comparable_tags(address["Tags"])},
+        {"address": address["PublicIp"]},
+    )
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -19,11 +20,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, gateway in described(cloud, "describe_internet_gateways", "InternetGateways"):
-        vpc = next((item["VpcId"] for item in gateway.get("Attachments", [])), None)
-        yield Found(
-            Address("internet_gateway", key), gateway["InternetGatewayId"], {"vpc": vpc, "tags": cloud.comparable_tags(gateway["Tags"])}
-        )
+    return read_tagged(cloud, _found, "describe_internet_gateways", ("InternetGateways", "InternetGatewayId"))
+
+
+def _found(cloud: AwsClient, key: str, gateway: Mapping[str, Any]) -> Found:
+    vpc = next((item["VpcId"] for item in gateway.get("Attachments", [])), None)
+    return Found(
+        Address("internet_gateway", key), gateway["InternetGatewayId"], {"vpc": vpc, "tags": cloud.comparable_tags(gateway["Tags"])}
+    )
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

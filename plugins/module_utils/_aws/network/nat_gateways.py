@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Mapping
 from uuid import uuid4
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -21,18 +22,21 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 def read(cloud: AwsClient) -> Iterator[Found]:
     alive = {"Name": "state", "Values": ["pending", "available"]}
-    for key, gateway in described(cloud, "describe_nat_gateways", "NatGateways", alive, filter_argument="Filter"):
-        allocation = next((item.get("AllocationId") for item in gateway.get("NatGatewayAddresses", [])), None)
-        yield Found(
-            Address("nat_gateway", key),
-            gateway["NatGatewayId"],
-            {
-                "subnet": gateway["SubnetId"],
-                "elastic_ip": allocation,
-                "state": gateway["State"],
-                "tags": cloud.comparable_tags(gateway["Tags"]),
-            },
-        )
+    return read_tagged(cloud, _found, "describe_nat_gateways", ("NatGateways", "NatGatewayId"), alive, filter_argument="Filter")
+
+
+def _found(cloud: AwsClient, key: str, gateway: Mapping[str, Any]) -> Found:
+    allocation = next((item.get("AllocationId") for item in gateway.get("NatGatewayAddresses", [])), None)
+    return Found(
+        Address("nat_gateway", key),
+        gateway["NatGatewayId"],
+        {
+            "subnet": gateway["SubnetId"],
+            "elastic_ip": allocation,
+            "state": gateway["State"],
+            "tags": cloud.comparable_tags(gateway["Tags"]),
+        },
+    )
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

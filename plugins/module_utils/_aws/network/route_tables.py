@@ -12,8 +12,8 @@ from uuid import uuid4
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -21,19 +21,22 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, table in described(cloud, "describe_route_tables", "RouteTables"):
-        associations = {item["SubnetId"]: item["RouteTableAssociationId"] for item in table["Associations"] if "SubnetId" in item}
-        yield Found(
-            Address("route_table", key),
-            table["RouteTableId"],
-            {
-                "vpc": table["VpcId"],
-                "routes": frozenset(_comparable_routes(table["Routes"])),
-                "subnets": frozenset(associations),
-                "tags": cloud.comparable_tags(table["Tags"]),
-            },
-            {"associations": associations},
-        )
+    return read_tagged(cloud, _found, "describe_route_tables", ("RouteTables", "RouteTableId"))
+
+
+def _found(cloud: AwsClient, key: str, table: Mapping[str, Any]) -> Found:
+    associations = {item["SubnetId"]: item["RouteTableAssociationId"] for item in table["Associations"] if "SubnetId" in item}
+    return Found(
+        Address("route_table", key),
+        table["RouteTableId"],
+        {
+            "vpc": table["VpcId"],
+            "routes": frozenset(_comparable_routes(table["Routes"])),
+            "subnets": frozenset(associations),
+            "tags": cloud.comparable_tags(table["Tags"]),
+        },
+        {"associations": associations},
+    )
 
 
 def _comparable_routes(routes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, SecurityRule
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -22,8 +22,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, group in described(cloud, "describe_security_groups", "SecurityGroups"):
-        yield Found(Address("security_group", key), group["GroupId"], security_group_properties(cloud, group))
+    return read_tagged(cloud, _found, "describe_security_groups", ("SecurityGroups", "GroupId"))
+
+
+def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found:
+    return Found(Address("security_group", key), group["GroupId"], security_group_properties(cloud, group))
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:

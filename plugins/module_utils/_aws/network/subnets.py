@@ -12,16 +12,19 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, subnet in described(cloud, "describe_subnets", "Subnets"):
-        yield Found(Address("subnet", key), subnet["SubnetId"], subnet_properties(cloud, subnet))
+    return read_tagged(cloud, _found, "describe_subnets", ("Subnets", "SubnetId"))
+
+
+def _found(cloud: AwsClient, key: str, subnet: Mapping[str, Any]) -> Found:
+    return Found(Address("subnet", key), subnet["SubnetId"], subnet_properties(cloud, subnet))
 
 
 def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:

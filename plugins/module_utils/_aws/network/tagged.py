@@ -8,20 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, KEY_TAG, AwsClient, tag_dict, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
 
 
-def described(
-    cloud: AwsClient, operation: str, key: str, *filters: Mapping[str, Any], filter_argument: str = "Filters"
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the key and the description of each resource that belongs to this cluster's network."""
-    for item in cloud.retrieve("ec2", operation, key, **{filter_argument: cloud.filters(*filters)}):
-        tags = tag_dict(item.get("Tags", []))
-        if tags.get(COMPONENT_TAG) == NETWORK_COMPONENT and KEY_TAG in tags:
-            yield tags[KEY_TAG], item
+def read_tagged(
+    cloud: AwsClient,
+    convert: Callable[[AwsClient, str, Mapping[str, Any]], Found | None],
+    operation: str,
+    names: tuple[str, str],
+    *filters: Mapping[str, Any],
+    filter_argument: str = "Filters",
+) -> Iterator[Found]:
+    """Yield the resources that belong to this cluster's network. `convert` returns a resource, or None, for a key and a description.
+
+    `names` contains the name of the list in the response and the name of the ID in each description.
+    """
+    described = cloud.retrieve("ec2", operation, names[0], **{filter_argument: cloud.filters(*filters)})
+    return read_own(cloud, described, NETWORK_COMPONENT, names[1], convert)
 
 
 def tag_specifications(resource_type: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -22,8 +22,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.res
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, vpc in described(cloud, "describe_vpcs", "Vpcs"):
-        yield Found(Address("vpc", key), vpc["VpcId"], vpc_properties(cloud, vpc))
+    return read_tagged(cloud, _found, "describe_vpcs", ("Vpcs", "VpcId"))
+
+
+def _found(cloud: AwsClient, key: str, vpc: Mapping[str, Any]) -> Found:
+    return Found(Address("vpc", key), vpc["VpcId"], vpc_properties(cloud, vpc))
 
 
 def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:

@@ -11,8 +11,8 @@ from typing import Any, Mapping
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
     Properties,
-    described,
     network_kind,
+    read_tagged,
     tag_specifications,
     update_tags,
 )
@@ -22,24 +22,27 @@ ENDPOINTS_GONE = ("deleted", "deleting", "expired", "failed", "rejected")
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    for key, endpoint in described(cloud, "describe_vpc_endpoints", "VpcEndpoints"):
-        if endpoint_is_gone(endpoint):
-            continue
-        yield Found(
-            Address("vpc_endpoint", key),
-            endpoint["VpcEndpointId"],
-            {
-                "type": endpoint["VpcEndpointType"],
-                "vpc": endpoint["VpcId"],
-                "service": endpoint["ServiceName"],
-                "route_tables": frozenset(endpoint.get("RouteTableIds", [])),
-                "subnets": frozenset(endpoint.get("SubnetIds", [])),
-                "security_groups": frozenset(group["GroupId"] for group in endpoint.get("Groups", [])),
-                "private_dns": endpoint.get("PrivateDnsEnabled", False),
-                "state": _endpoint_state(endpoint),
-                "tags": cloud.comparable_tags(endpoint["Tags"]),
-            },
-        )
+    return read_tagged(cloud, _found, "describe_vpc_endpoints", ("VpcEndpoints", "VpcEndpointId"))
+
+
+def _found(cloud: AwsClient, key: str, endpoint: Mapping[str, Any]) -> Found | None:
+    if endpoint_is_gone(endpoint):
+        return None
+    return Found(
+        Address("vpc_endpoint", key),
+        endpoint["VpcEndpointId"],
+        {
+            "type": endpoint["VpcEndpointType"],
+            "vpc": endpoint["VpcId"],
+            "service": endpoint["ServiceName"],
+            "route_tables": frozenset(endpoint.get("RouteTableIds", [])),
+            "subnets": frozenset(endpoint.get("SubnetIds", [])),
+            "security_groups": frozenset(group["GroupId"] for group in endpoint.get("Groups", [])),
+            "private_dns": endpoint.get("PrivateDnsEnabled", False),
+            "state": _endpoint_state(endpoint),
+            "tags": cloud.comparable_tags(endpoint["Tags"]),
+        },
+    )
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

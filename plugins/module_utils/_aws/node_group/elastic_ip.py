@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import COMPONENT_TAG, AwsClient, tag_dict, tag_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_name
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
     MASTER_ADDRESS,
@@ -22,6 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     live_instances,
     wait_for_instances,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -45,11 +46,14 @@ def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wai
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the Elastic IP address with the cluster's tags. The caller determines whether the master uses the address."""
-    for address in cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters()):
-        if tag_dict(address["Tags"]).get(COMPONENT_TAG) == NODES_COMPONENT:
-            tags = cloud.comparable_tags(address["Tags"])
-            yield Found(MASTER_ADDRESS, address["AllocationId"], {"tags": tags}, {"address": address["PublicIp"]})
+    """Return the Elastic IP address with the cluster's tags. The caller determines whether the master uses the address."""
+    described = cloud.retrieve("ec2", "describe_addresses", "Addresses", Filters=cloud.filters())
+    return read_own(cloud, described, NODES_COMPONENT, "PublicIp", _found)
+
+
+def _found(cloud: AwsClient, _key: str, address: Mapping[str, Any]) -> Found:
+    tags = cloud.comparable_tags(address["Tags"])
+    return Found(MASTER_ADDRESS, address["AllocationId"], {"tags": tags}, {"address": address["PublicIp"]})
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

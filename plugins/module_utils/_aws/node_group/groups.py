@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    COMPONENT_TAG,
-    KEY_TAG,
     AwsClient,
     ClientError,
     WaitTimeout,
@@ -36,6 +34,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     shrink,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -45,35 +44,37 @@ NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to 
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the cluster's groups, except groups that are being deleted."""
-    for group in cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters()):
-        tags = tag_dict(group["Tags"])
-        if tags.get(COMPONENT_TAG) != NODES_COMPONENT or group.get("Status"):
-            continue  # a status means that the group is being deleted
-        if group["AutoScalingGroupName"] != group_name(cloud.cluster, tags.get(KEY_TAG, "")):
-            continue  # not this cluster's group, even if it has the cluster's tags
-        yield Found(
-            Address("auto_scaling_group", tags[KEY_TAG]),
-            group["AutoScalingGroupName"],
-            {
-                "name": group["AutoScalingGroupName"],
-                "launch_template": group.get("LaunchTemplate", {}).get("LaunchTemplateId"),
-                "template_version": group.get("LaunchTemplate", {}).get("Version"),
-                "minimum": group["MinSize"],
-                "size": group["DesiredCapacity"],
-                "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
-                "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
-                "health_check_grace_period": group["HealthCheckGracePeriod"],
-                "protected_from_scale_in": group["NewInstancesProtectedFromScaleIn"],
-                "tags": _comparable_group_tags(cloud, tags),
-            },
-            {
-                "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
-                "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
-                "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
-                "wanted": tags.get(WANTED_TAG),
-            },
-        )
+    """Return the cluster's groups, except groups that are being deleted."""
+    described = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters())
+    return read_own(cloud, described, NODES_COMPONENT, "AutoScalingGroupName", _found)
+
+
+def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None:
+    if group.get("Status") or group["AutoScalingGroupName"] != group_name(cloud.cluster, key):
+        return None  # being deleted, or not this cluster's group, even if it has the cluster's tags
+    tags = tag_dict(group["Tags"])
+    return Found(
+        Address("auto_scaling_group", key),
+        group["AutoScalingGroupName"],
+        {
+            "name": group["AutoScalingGroupName"],
+            "launch_template": group.get("LaunchTemplate", {}).get("LaunchTemplateId"),
+            "template_version": group.get("LaunchTemplate", {}).get("Version"),
+            "minimum": group["MinSize"],
+            "size": group["DesiredCapacity"],
+            "subnets": frozenset(filter(None, group["VPCZoneIdentifier"].split(","))),
+            "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
+            "health_check_grace_period": group["HealthCheckGracePeriod"],
+            "protected_from_scale_in": group["NewInstancesProtectedFromScaleIn"],
+            "tags": _comparable_group_tags(cloud, tags),
+        },
+        {
+            "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
+            "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
+            "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
+            "wanted": tags.get(WANTED_TAG),
+        },
+    )
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:

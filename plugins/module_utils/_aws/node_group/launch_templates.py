@@ -12,15 +12,14 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    COMPONENT_TAG,
     IMAGE_TAG,
-    KEY_TAG,
     AwsClient,
     tag_dict,
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLAIN, Interface
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable, with_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -30,8 +29,9 @@ RESERVATIONS_ONLY = "capacity-reservations-only"
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:
-    """Yield the newest version of each of the cluster's launch templates."""
-    templates = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
+    """Return the newest version of each of the cluster's launch templates."""
+    described = cloud.retrieve("ec2", "describe_launch_templates", "LaunchTemplates", Filters=cloud.filters())
+    templates = [template for _key, template in with_keys(cloud, described, NODES_COMPONENT)]
     with ThreadPoolExecutor(4) as pool:
         versions = pool.map(
             lambda template: cloud.ec2.describe_launch_template_versions(
@@ -39,19 +39,22 @@ def read(cloud: AwsClient) -> Iterator[Found]:
             )["LaunchTemplateVersions"][0],
             templates,
         )
-        for template, version in zip(templates, versions):
-            tags = tag_dict(template.get("Tags", []))
-            if tags.get(COMPONENT_TAG) == NODES_COMPONENT:
-                yield Found(
-                    Address("launch_template", tags[KEY_TAG]),
-                    template["LaunchTemplateId"],
-                    {
-                        "name": template["LaunchTemplateName"],
-                        **_template_properties(version["LaunchTemplateData"]),
-                        "tags": cloud.comparable_tags(template["Tags"]),
-                    },
-                    {"version": str(version["VersionNumber"]), "image_source": tags.get(IMAGE_TAG)},
-                )
+        newest = [{**template, "Newest": version} for template, version in zip(templates, versions)]
+    return read_own(cloud, newest, NODES_COMPONENT, "LaunchTemplateId", _found)
+
+
+def _found(cloud: AwsClient, key: str, template: Mapping[str, Any]) -> Found:
+    version = template["Newest"]
+    return Found(
+        Address("launch_template", key),
+        template["LaunchTemplateId"],
+        {
+            "name": template["LaunchTemplateName"],
+            **_template_properties(version["LaunchTemplateData"]),
+            "tags": cloud.comparable_tags(template["Tags"]),
+        },
+        {"version": str(version["VersionNumber"]), "image_source": tag_dict(template["Tags"]).get(IMAGE_TAG)},
+    )
 
 
 def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,7 +228,8 @@ def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapp
             MinVersion=str(min(versions)),
         )
         for version in described:
-            properties = _template_properties(version["LaunchTemplateData"])
+            with readable(cloud, template.id):
+                properties = _template_properties(version["LaunchTemplateData"])
             if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
                 same.add(str(version["VersionNumber"]))
     return tuple(sorted(n for n, item in others.items() if item.get("LaunchTemplateId") != template.id or item["Version"] not in same))

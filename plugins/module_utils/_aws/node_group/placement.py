@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    COMPONENT_TAG,
-    KEY_TAG,
     AwsClient,
     ClientError,
     ClusterError,
     error_code,
-    tag_dict,
     tag_list,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
@@ -32,22 +30,17 @@ def wanted(name: str, tags: Callable[[Address], dict[str, str]]) -> Wanted:
 
 def read(cloud: AwsClient, named: str | None) -> Iterator[Found]:
     """Yield the cluster's placement group, or the one that the user specified."""
-    main = False
-    for group in _described(cloud, *cloud.filters()):
-        tags = tag_dict(group.get("Tags", []))
-        if tags.get(COMPONENT_TAG) != NODES_COMPONENT:
-            continue
+
+    def convert(_cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found:
         name = group["GroupName"]
         # The group that the user specified replaces the cluster's own group
-        address = PLACEMENT_GROUP if named in (None, "", name) else Address(PLACEMENT_GROUP.kind, f"former-{tags[KEY_TAG]}")
-        main = main or address == PLACEMENT_GROUP
-        yield Found(
-            address,
-            name,
-            {"name": name, "strategy": group["Strategy"], "tags": cloud.comparable_tags(group["Tags"])},
-            {"group_id": group["GroupId"]},
-        )
-    if named and not main:
+        address = PLACEMENT_GROUP if named in (None, "", name) else Address(PLACEMENT_GROUP.kind, f"former-{key}")
+        properties = {"name": name, "strategy": group["Strategy"], "tags": cloud.comparable_tags(group["Tags"])}
+        return Found(address, name, properties, {"group_id": group["GroupId"]})
+
+    own = list(read_own(cloud, _described(cloud, *cloud.filters()), NODES_COMPONENT, "GroupName", convert))
+    yield from own
+    if named and all(found.address != PLACEMENT_GROUP for found in own):
         for group in _described(cloud, {"Name": "group-name", "Values": [named]}):
             yield Found(PLACEMENT_GROUP, named, {"name": named, "strategy": group["Strategy"]}, adopted=True)
 

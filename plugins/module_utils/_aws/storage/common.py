@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    COMPONENT_TAG,
     AwsClient,
     ClientError,
     ClusterError,
     error_code,
     is_missing,
-    tag_dict,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import with_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
@@ -105,8 +103,7 @@ class FileSystems:
 
     def is_own(self, cloud: AwsClient, description: FileSystemDescription) -> bool:
         """Return whether the tags of a file system show that it belongs to this cluster."""
-        tags = tag_dict(description.get("Tags", []))
-        return tags.get(CLUSTER_TAG) == cloud.cluster and tags.get(COMPONENT_TAG) == self.component
+        return any(with_keys(cloud, [description], self.component))
 
 
 @dataclass(frozen=True)

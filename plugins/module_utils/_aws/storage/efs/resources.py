@@ -25,6 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable, with_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key, find
@@ -102,19 +103,22 @@ def _read_access_points(request: Request, file_system_id: str | None) -> list[Fo
     if present and not (file_system_id and request.options.get("file_system_id")):
         return []
     which = {"FileSystemId": file_system_id} if present else {}
-    points = [item for item in cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which) if FILE_SYSTEMS.is_own(cloud, item)]
-    nodes = mounting_nodes(cloud, FILE_SYSTEM_TAG, str(file_system_id)) if present and points else []
+    described = cloud.retrieve("efs", "describe_access_points", "AccessPoints", **which)
+    own = any(with_keys(cloud, described, NAME))
+    nodes = mounting_nodes(cloud, FILE_SYSTEM_TAG, str(file_system_id)) if present and own else []
     used = {node.tags.get(ACCESS_POINT_TAG) for node in nodes}
-    return [
-        Found(
+
+    def convert(_cloud: AwsClient, _key: str, item: Mapping[str, Any]) -> Found | None:
+        if item["LifeCycleState"] in GONE:
+            return None
+        return Found(
             access_point(item["RootDirectory"]["Path"], "" if item["FileSystemId"] == file_system_id else item["FileSystemId"]),
             item["AccessPointId"],
             {"file_system": item["FileSystemId"], "tags": cloud.comparable_tags(item["Tags"])},
             {"used_by_nodes": item["AccessPointId"] in used},
         )
-        for item in points
-        if item["LifeCycleState"] not in GONE
-    ]
+
+    return list(read_own(cloud, described, NAME, "AccessPointId", convert))
 
 
 def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: bool) -> bool:
@@ -201,6 +205,11 @@ def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any]) -> Found:
+    with readable(request.cloud, description["FileSystemId"]):
+        return _file_system(request, description)
+
+
+def _file_system(request: Request, description: Mapping[str, Any]) -> Found:
     cloud, tags = request.cloud, description.get("Tags", [])
     return Found(
         FILE_SYSTEM,

@@ -20,6 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import DEFAULT_WAIT_TIMEOUT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
@@ -68,6 +69,11 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
 
 
 def _found(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
+    with readable(request.cloud, description["FileSystemId"]):
+        return _file_system(request, description, vpc)
+
+
+def _file_system(request: Request, description: Mapping[str, Any], vpc: str | None) -> Found:
     """Convert AWS's description of a file system to a resource that the plan can compare.
 
     Clients in another VPC use the address of the first network interface to mount the file system.
@@ -119,22 +125,24 @@ def _links(cloud: AwsClient, file_system_id: str) -> list[Found]:
         "Associations",
         Filters=[{"Name": "file-system-id", "Values": [file_system_id]}],
     )
-    return [
-        Found(
-            data_repository(item["FileSystemPath"]),
-            item["AssociationId"],
-            {
-                "file_system": item["FileSystemId"],
-                "s3": item["DataRepositoryPath"].rstrip("/"),
-                "imports": _events(item, "AutoImportPolicy"),
-                "exports": _events(item, "AutoExportPolicy"),
-                "tags": cloud.comparable_tags(item.get("Tags", [])),
-            },
-            {"arn": item["ResourceARN"]},
-        )
-        for item in described
-        if tag_dict(item.get("Tags", [])).get(CLUSTER_TAG) == cloud.cluster and item["Lifecycle"] != "DELETING"
-    ]
+    return list(read_own(cloud, described, FILE_SYSTEMS.component, "AssociationId", _link))
+
+
+def _link(cloud: AwsClient, _key: str, item: Mapping[str, Any]) -> Found | None:
+    if item["Lifecycle"] == "DELETING":
+        return None
+    return Found(
+        data_repository(item["FileSystemPath"]),
+        item["AssociationId"],
+        {
+            "file_system": item["FileSystemId"],
+            "s3": item["DataRepositoryPath"].rstrip("/"),
+            "imports": _events(item, "AutoImportPolicy"),
+            "exports": _events(item, "AutoExportPolicy"),
+            "tags": cloud.comparable_tags(item.get("Tags", [])),
+        },
+        {"arn": item["ResourceARN"]},
+    )
 
 
 def _events(association: Mapping[str, Any], policy: str) -> frozenset[str]:

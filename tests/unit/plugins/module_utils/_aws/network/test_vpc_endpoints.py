@@ -14,13 +14,16 @@ def test_an_endpoint_that_works_in_part_counts_as_available(state, same):
 @pytest.mark.parametrize("state", ["Partial", "partial", "available", "Pending", "pendingAcceptance"])
 def test_an_endpoint_that_works_in_part_is_found_again(state):
     """If a partially working endpoint did not count, the next run would create a second one, and a deletion would keep the first one."""
-    tags = [{"Key": "deeplearning:component", "Value": "network"}, {"Key": "deeplearning:key", "Value": "ssm"}]
+    values = {"deeplearning:cluster": "bert", "deeplearning:component": "network", "deeplearning:key": "ssm"}
+    tags = [{"Key": key, "Value": value} for key, value in values.items()]
     shared = {"VpcEndpointType": "Interface", "VpcId": "vpc-1", "ServiceName": "ssm", "Tags": tags}
     described = [
         {**shared, "VpcEndpointId": f"vpce-{each}", "State": each} for each in (state, "Deleting", "deleted", "Failed", "Rejected")
     ]
 
     class AwsClient:
+        cluster = "bert"
+
         def filters(self, *more):
             return list(more)
 
