@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 from integration.clusters import instances, steps
 from integration.conftest import FAST, REGION, ModuleFailed
@@ -113,6 +114,19 @@ def test_the_masters_address_is_for_the_master(cloud, run, definition, name, out
     assert _instance(ec2, _node(cloud, name, 1))["PublicIpAddress"] == address["PublicIp"]
     assert "PublicIpAddress" not in _instance(ec2, theirs)
     assert not run("cluster", **several)["changed"]
+
+
+def test_the_deletion_names_what_has_lost_the_tags_of_the_cluster(cloud, run, definition, name, monkeypatch):
+    """Otherwise, the NAT gateway's address would cost money without anyone knowing."""
+    monkeypatch.setattr(delete, "SWEEP_TIMEOUT", 1)
+    result = run("cluster", **definition)["resources"]
+    address, vpc = result["elastic_ip"]["nat"], result["vpc"]["main"]
+    for resource in (address, vpc):
+        _tag(cloud, resource, "deeplearning:cluster", "theirs")
+    gone = run("cluster", cluster=name, state="absent", delete_data=True)
+    ip = cloud.client("ec2").describe_addresses(AllocationIds=[address])["Addresses"][0]["PublicIp"]
+    assert gone["leftovers"] == [f"Elastic IP address {ip} ({address})", f"VPC {name} ({vpc})"]
+    assert "because they no longer have the tags of the cluster" in str(gone["warnings"])
 
 
 def test_a_group_with_the_clusters_tags_is_left_alone(cloud, run, definition, name):

@@ -8,7 +8,7 @@ These are resources that do not belong to the cluster, and resources that AWS ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     error_code,
     tag_dict,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
 
 
@@ -133,6 +134,27 @@ def tagged(cloud: AwsClient) -> list[str]:
     return [
         *(f"volume {item['VolumeId']} ({item['Size']} GiB)" for item in volumes),
         *(f"network interface {item['NetworkInterfaceId']}" for item in interfaces),
+    ]
+
+
+def used(cloud: AwsClient, deleted: Iterable[Found]) -> list[str]:
+    """Return the names of the Elastic IP addresses and VPCs that deleted resources of the cluster's network used, and that still exist.
+
+    They have lost the tags by which a run finds them.
+    """
+    resources = list(deleted)
+    allocations = {item.properties["elastic_ip"] for item in resources if item.address.kind == "nat_gateway"}
+    # In an adopted VPC, the cluster has neither subnets nor an internet gateway of its own
+    vpcs = {item.properties["vpc"] for item in resources if item.address.kind in ("internet_gateway", "subnet")}
+
+    def existing(operation: str, key: str, filter_name: str, ids: set[str | None]) -> list[dict[str, Any]]:
+        filters = [{"Name": filter_name, "Values": sorted(filter(None, ids))}]
+        return cloud.retrieve("ec2", operation, key, Filters=filters) if any(ids) else []
+
+    addresses = existing("describe_addresses", "Addresses", "allocation-id", allocations)
+    return [
+        *(f"Elastic IP address {item['PublicIp']} ({item['AllocationId']})" for item in addresses),
+        *(f"VPC {_named(item, 'VpcId')}" for item in existing("describe_vpcs", "Vpcs", VPC_ID, vpcs)),
     ]
 
 

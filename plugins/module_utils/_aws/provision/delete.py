@@ -61,12 +61,17 @@ def _foreign_resources(run: Run, error: ApplyError) -> str:
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
     """Return the names of the cluster's resources that AWS still lists after the deletion."""
-    deleted = {change.address: change.found.id for change in plan if change.found}
+    deleted = {change.address: change.found for change in plan if change.found}
     left: list[str] = []
 
+    def is_deleted(item: Found) -> bool:
+        return item.address in deleted and deleted[item.address].id == item.id
+
     def gone() -> bool:
-        found = [item for item in read_all(run.request) if deleted.get(item.address) == item.id and not item.adopted]
-        left[:] = [f"{item.address} ({item.id})" for item in found] + leftovers.tagged(run.request.cloud)
+        cloud = run.request.cloud
+        found = [item for item in read_all(run.request) if not item.adopted and is_deleted(item)]
+        used = [] if found else leftovers.used(cloud, deleted.values())  # without resources that have just been deleted
+        left[:] = [*(f"{item.address} ({item.id})" for item in found), *leftovers.tagged(cloud), *used]
         return not left
 
     try:
@@ -74,6 +79,6 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
     except WaitTimeout:
         run.module.warn(
             f"Cluster {run.request.cloud.cluster}: AWS still lists these resources after the deletion: {', '.join(left)}. "
-            "Repeat the deletion, or delete these resources yourself."
+            "Repeat the deletion. Delete resources that remain yourself, for example because they no longer have the tags of the cluster."
         )
     return left
