@@ -22,6 +22,7 @@ import re
 import resource
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,7 +145,10 @@ class NodeAction(ActionBase):
     """An action whose module runs on a node. Filters all results of the module."""
 
     _requires_connection = True
-    _host, _limit = "", ANSWER_TIMEOUT
+    # Seconds within which the node must respond, without and with the module's own timeout.
+    _host, _patience, _limit = "", ANSWER_TIMEOUT, ANSWER_TIMEOUT
+    # Seconds for which the module itself may wait.
+    _own_seconds = 0.0
     _limits = USUAL
     # Memory in bytes that the last result of the module needs.
     _size = 0
@@ -163,9 +167,10 @@ class NodeAction(ActionBase):
         refuse_injected_facts()
         refuse_other_strategy()
         self._variables = variables = task_vars or {}
-        own = self._task.args.get("timeout")  # the module's own timeout
+        own = seconds_of(self._task.args.get("timeout"))
         self._host = str(variables.get("inventory_hostname", ""))
-        self._limit = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT)) + (int(own) if str(own).isdecimal() else 0)
+        self._patience = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT))
+        self._own_seconds, self._limit = own, self._patience + own
         result: dict[str, Any] = super().run(tmp, task_vars)
         return result
 
@@ -189,10 +194,18 @@ class NodeAction(ActionBase):
     def _contact(self) -> Iterator[None]:
         """Within this context, a node that does not respond in time, or never ends its response, counts as unreachable.
 
-        Errors contain no control characters.
+        The same applies if the run has already waited too long for the node. Errors contain no control characters.
         """
+        budget, began = RunBudget(self._host), time.monotonic()
+        left = budget.waiting_left(self._patience)
+        if left <= 0:
+            raise AnsibleConnectionFailure(
+                f"{self._host}: this run has waited more than {self._patience} s for this host, in addition to the timeouts of modules. "
+                "Check the host, or increase deeplearning_answer_timeout."
+            )
+        limit = min(self._limit, math.ceil(left + self._own_seconds))
         try:
-            with memory_limit(MEMORY_LIMIT), time_limit(self._limit):
+            with memory_limit(MEMORY_LIMIT), time_limit(limit):
                 yield
         except MemoryError:
             end_children()
@@ -202,7 +215,7 @@ class NodeAction(ActionBase):
         except SilenceError:
             end_children()
             raise AnsibleConnectionFailure(
-                f"{self._host}: no answer within {self._limit} s. Check the host, or increase deeplearning_answer_timeout."
+                f"{self._host}: no answer within {limit} s. Check the host, or increase deeplearning_answer_timeout."
             ) from None
         except AnsibleConnectionFailure as error:
             message = indented(clean(str(error)).rstrip())
@@ -211,6 +224,14 @@ class NodeAction(ActionBase):
             raise AnsibleConnectionFailure(f"{message.rstrip('.')}.\n{advice}" if advice else message) from None
         except AnsibleError as error:
             raise AnsibleError(clean(str(error))) from None
+        finally:
+            self._count_waiting(budget, time.monotonic() - began)
+
+    def _count_waiting(self, budget: RunBudget, seconds: float) -> None:
+        """Count the time until a response, except the time for which the module itself may wait."""
+        explained = min(seconds, self._own_seconds)
+        self._own_seconds -= explained
+        budget.add_waiting(seconds - explained, self._patience)
 
     def _variable(self, name: str) -> Any:
         """Return the value of a variable of the host, or None if the variable is not set or cannot be evaluated."""
@@ -239,6 +260,7 @@ class NodeAction(ActionBase):
         module, host = module_name or self._task.action, (task_vars or {}).get("inventory_hostname", "")
         if RunBudget(host).used() > RUN_SIZE:
             return refusal(host, module, f"the results of this run need more than {RUN_SIZE >> 20} MiB of memory")
+        self._own_seconds = seconds_of(self._task.args.get("timeout")) + seconds_of((module_args or {}).get("wait"))
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:
@@ -289,6 +311,11 @@ class NodeAction(ActionBase):
             host = (task_vars or {}).get("inventory_hostname", "")
             answer = refusal(host, self._task.action, f"{type(error).__name__}: {clean_line(str(error))}")
             raise AnsibleActionFail(answer["msg"]) from None
+
+
+def seconds_of(value: Any) -> int:
+    """Return an option of a module that is a number of seconds, or 0 if it is not set."""
+    return int(value) if str(value).isdecimal() else 0
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Limits what the results of a host can cost the main process of Ansible, which serves all hosts.
+"""Limits what a host can cost a run, and what its results can cost the main process of Ansible, which serves all hosts.
 
 Each value of a result costs the main process time and memory, because Ansible copies results for callbacks and for variables. Each message
 and each line costs the main process time, and space on the terminal.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ DIFFS, DIFF_LINES = 100, 2000
 TOO_LONG = "differs (too long to show)"
 # Memory in bytes that a value needs in addition to its characters, and maximum memory for all results of a host in one run.
 VALUE_SIZE, RUN_SIZE = 64, 128 << 20
+# In one run, all responses of a host may together take as long as the answer timeout, plus this share of the time since the first response
+# that counted. Responses that take less than this part of the answer timeout, 10 s by default, do not count.
+WAITING_SHARE, SHORT_ANSWER = 0.5, 1 / 60
 
 
 class Budget:
@@ -84,7 +88,7 @@ def size_of(result: Mapping[str, Any]) -> int:
 
 
 class RunBudget:
-    """The memory for the results of a host in one run.
+    """What a host has cost one run: the memory for its results, and the time for which the run has waited for it.
 
     Ansible keeps registered results until the run ends, and starts a new process for each task. The processes of a run share a directory.
     """
@@ -95,11 +99,33 @@ class RunBudget:
 
     def used(self) -> int:
         """Return the memory in bytes that the results of the host need."""
-        try:
-            return int(self._path.read_text(encoding="ascii"))
-        except (FileNotFoundError, ValueError):
-            return 0
+        return int(self._read().get("size", 0))
 
     def add(self, size: int) -> None:
         """Count a result that has been returned."""
-        self._path.write_text(str(self.used() + size), encoding="ascii")
+        self._write(size=self.used() + size)
+
+    def waiting_left(self, patience: int) -> float:
+        """Return the seconds for which the run may still wait for the host.
+
+        Without other hosts that work in the meantime, the run waits for twice the answer timeout `patience` at most.
+        """
+        found = self._read()
+        since = time.monotonic() - found["since"] if found.get("waited") else 0.0
+        return float(patience + since * WAITING_SHARE - found.get("waited", 0))
+
+    def add_waiting(self, seconds: float, patience: int) -> None:
+        """Count the time until a response, in seconds."""
+        counted = seconds - patience * SHORT_ANSWER
+        if counted > 0:
+            found = self._read()
+            self._write(waited=found.get("waited", 0) + counted, since=found.get("since", time.monotonic() - seconds))
+
+    def _read(self) -> dict[str, float]:
+        try:
+            return dict(json.loads(self._path.read_text(encoding="ascii")))
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def _write(self, **values: float) -> None:
+        self._path.write_text(json.dumps({**self._read(), **values}), encoding="ascii")

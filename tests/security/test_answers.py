@@ -226,6 +226,22 @@ def test_a_silent_node_is_left_out(nodes):
     assert "the next task of bert-worker2" not in done.stdout
 
 
+def test_a_node_that_answers_late_in_each_task_is_left_out(nodes):
+    """Otherwise, the node could delay the other nodes by almost the answer timeout in each task."""
+    hosts = {f"bert-worker{number}": nodes.node(number, {"changed": False, "jobs": []}) for number in (2, 3)}
+    late = nodes.folder / "late"
+    late.write_text(f"#!/bin/sh\nsleep 8\nexec {nodes.folder}/python2\n")
+    late.chmod(0o755)
+    hosts["bert-worker2"]["ansible_python_interpreter"] = str(late)
+    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}
+    tasks = [{"name": f"task {number}", **task} for number in range(6)]
+    variables = {"deeplearning_answer_timeout": 12}
+    done = nodes.play([{"hosts": "trainers", "gather_facts": False, "vars": variables, "tasks": tasks}], hosts)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "unreachable=1" in output.partition("bert-worker2 : ok=")[2].partition("bert-worker3")[0], output
+    assert "bert-worker3 : ok=6 changed=0 unreachable=0" in output
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from unittest.mock import MagicMock
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, budget
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget, RunBudget
@@ -69,3 +70,55 @@ def test_the_results_of_a_host_in_a_run_have_a_limit(monkeypatch, tmp_path):
     assert "w2: the result of sge_info is not valid: the results of this run need more than" in run("w2")
     assert run("w3") == ""
     assert RunBudget("w3").used() < 1000 < RunBudget("w2").used()
+
+
+@pytest.fixture
+def clock(monkeypatch, tmp_path):
+    """A clock that only the test moves."""
+    now = [100.0]
+    monkeypatch.setattr(budget.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_waiting_time_of_a_host_in_a_run_has_a_limit(clock):
+    run = RunBudget("w2")
+    assert run.waiting_left(600) == 600
+    run.add_waiting(10, 600)
+    assert run.waiting_left(600) == 600, "short answers do not count"
+    for counted, since in ((290, 300), (580, 600)):
+        clock[0] += 300
+        run.add_waiting(300, 600)
+        assert run.waiting_left(600) == 600 - counted + since / 2, "half of the time since the host first kept the run waiting is added"
+    run.add(1000)
+    assert RunBudget("w2").used() == 1000
+    assert RunBudget("w2").waiting_left(600) == 320
+    assert RunBudget("w3").waiting_left(600) == 600
+
+
+MANY = 100
+
+
+@pytest.mark.parametrize(("timeout", "wait", "tasks"), [(None, None, 3), (60, None, MANY), (None, 60, MANY)])
+def test_a_host_that_answers_late_in_each_task_becomes_unreachable(monkeypatch, clock, timeout, wait, tasks):
+    """The time that the module's own timeout and a poll explain does not count."""
+
+    def late(self, *_arguments, **_options):
+        clock[0] += 59
+        return {"stdout": "", "stderr": ""}
+
+    monkeypatch.setattr(answers.ActionBase, "_low_level_execute_command", late)
+    monkeypatch.setattr(answers.ActionBase, "_execute_module", lambda self, *_arguments, **_options: self._low_level_execute_command("x"))
+    monkeypatch.setattr(Action, "_documented_answer", lambda *_arguments: {"changed": False})
+    variables = {"inventory_hostname": "w2", "deeplearning_answer_timeout": 60}
+
+    def run():
+        action = Action(MagicMock(args={"timeout": timeout} if timeout else {}, check_mode=False, async_val=0), *[MagicMock()] * 5)
+        action.run(task_vars=variables)
+        action._execute_module("deeplearning.cluster.sge_info", {"wait": wait} if wait else {}, task_vars=variables)
+
+    for _task in range(tasks):
+        run()
+    if tasks < MANY:
+        with pytest.raises(AnsibleConnectionFailure, match=r"^w2: this run has waited more than 60 s for this host, .*Check the host"):
+            run()
