@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import os
 import re
 import subprocess
 import sys
@@ -139,6 +140,22 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
     assert "training_job_script: no script is set" in missing.stdout
 
 
+# The record of the only process of a job that has succeeded
+RECORD = {
+    "name": "rank0",
+    "rank": 0,
+    "ranks": [0],
+    "part": "worker",
+    "host": "demo-master",
+    "processes": 1,
+    "state": "succeeded",
+    "started": 1.0,
+    "heartbeat": 1.0,
+    "finished": 2.0,
+    "exit_code": 0,
+}
+
+
 @pytest.mark.parametrize(
     ("name", "known", "refused"),
     [
@@ -146,24 +163,35 @@ def test_what_the_controller_cannot_know_of_a_job_is_for_the_hosts_to_say(play: 
         pytest.param("new", "i-1", False, marks=pytest.mark.exhaustive),
         ("done", "i-2", False),
         ("failed", "i-1", False),
+        ("pipe", "i-1", True),
     ],
 )
 def test_the_name_of_a_job_that_has_succeeded_is_refused_before_aws_is_asked(
     cloud: LocalCloud, play: Run, tmp_path: Path, name: str, known: str, refused: bool
 ) -> None:
-    """The playbook checks the name early only on nodes that this controller has configured. A job that has failed may be continued."""
-    (tmp_path / "done/status/attempt2").mkdir(parents=True)
-    (tmp_path / "failed/status").mkdir(parents=True)
-    for path, state in (("done/status", "failed"), ("done/status/attempt2", "succeeded"), ("failed/status", "failed")):
+    """The playbook checks the name early only on nodes that this controller has configured. A job that has failed may be continued.
+
+    The files belong to the job's user. A pipe in place of a file does not block the run.
+    """
+    for path in ("done/status/attempt2", "failed/status", "pipe/status/attempt2"):
+        (tmp_path / path).mkdir(parents=True)
+    ends = {"done/status": "failed", "done/status/attempt2": "succeeded", "failed/status": "failed", "pipe/status/attempt2": "succeeded"}
+    for path, state in ends.items():
         (tmp_path / path / "over").write_text(json.dumps({"state": state, "failure": None}))
+        (tmp_path / path.partition("/")[0] / "job.json").write_text(json.dumps({"launcher": "command", "created": 1.0}))
+    for job in ("done", "pipe"):
+        decision = {"action": "restart", "rule": "lost", "decided": 1.0, "cause": {}}
+        (tmp_path / job / "status/next").write_text(json.dumps(decision))
+        (tmp_path / job / "status/attempt2/rank0.json").write_text(json.dumps(RECORD))
+    os.mkfifo(tmp_path / "pipe/status/over")
     (tmp_path / "known_hosts").write_text(f"{known} ssh-ed25519 AAAA\n")
-    host = {"ansible_connection": "local", "deeplearning_instance_id": "i-1"}
-    variables = {"deeplearning_cluster": "demo", "deeplearning_ssh_directory": str(tmp_path)}
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "deeplearning_instance_id": "i-1"}
+    variables = {"deeplearning_cluster": "demo", "deeplearning_ssh_directory": str(tmp_path), "deeplearning_answer_timeout": 60}
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps({"trainers": {"hosts": {"demo-master": host}, "vars": variables}}))
     cloud.control.forget_calls()
     told = play("train", str(inventory), training_job_name=name, training_job_directory=str(tmp_path), training_job_command=["true"])
-    message = f"job done has already run and its results are in {tmp_path}/done. Choose another name"
+    message = f"job {name} has already run and its results are in {tmp_path}/{name}. Choose another name"
     assert (message in " ".join(told.stdout.split())) == refused, told.stdout
     assert not (refused and cloud.control.calls())
 
@@ -188,8 +216,7 @@ def test_a_job_that_cannot_be_continued_is_refused_before_aws_is_asked(
     cloud: LocalCloud, play: Run, tmp_path: Path, resume: str, message: str
 ) -> None:
     description = {"launcher": "command", "created": 1.0}
-    done = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "demo-master", "processes": 1, "state": "succeeded"}
-    for name, records in (("waits", {}), ("done", {"rank0": {**done, "started": 1.0, "heartbeat": 1.0, "finished": 2.0, "exit_code": 0}})):
+    for name, records in (("waits", {}), ("done", {"rank0": RECORD})):
         (tmp_path / name / "status").mkdir(parents=True)
         (tmp_path / name / "job.json").write_text(json.dumps(description))
         for process, record in records.items():
