@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import link_problem
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
 
 # Maximum size of all custom checks in bytes. The checks are sent with the module.
@@ -28,7 +29,7 @@ PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FINDINGS_LIMIT = 100
 
 
-def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
+def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
     """Return the executable files in a folder for the module's option `programs`. Relative paths are relative to one of `bases`.
 
     Shows a warning for each file that is not executable. Raises ValueError.
@@ -44,6 +45,9 @@ def programs(folder: str, bases: Iterable[str]) -> list[dict[str, str]]:
             Display().warning(f"checks: {file} is not executable, so it is not run. To run this file, make it executable with chmod +x.")
             continue
         _check_name(file.name)
+        problem = link_problem(str(file), bases)
+        if problem:
+            raise ValueError(f"checks: {str(file)!r} {problem}")
         content = file.read_bytes()
         problem = program_problem(content)
         if problem:

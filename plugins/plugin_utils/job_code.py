@@ -264,6 +264,20 @@ def find(path: str, bases: Sequence[str]) -> str | None:
     return next((os.path.abspath(candidate) for candidate in candidates if os.path.exists(candidate)), None)
 
 
+def link_problem(path: str, bases: Sequence[str]) -> str:
+    """Return why a file must not be read, as a part of a message, or an empty string: a link leads out of the directory of its source.
+
+    The first directory below a base directory may contain the code of others, whose links could lead to files of the user.
+    """
+    path = os.path.abspath(path)
+    base = next((each for each in map(os.path.abspath, bases) if os.path.commonpath([each, path]) == each), os.path.dirname(path))
+    first = os.path.join(base, os.path.relpath(path, base).split(os.sep, maxsplit=1)[0])
+    root, target = os.path.realpath(first if os.path.isdir(first) else base), os.path.realpath(path)
+    if os.path.commonpath([root, target]) == root:
+        return ""
+    return f"is a link to {target!r}, outside of {root!r}. Specify the path of the file itself."
+
+
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
     """Return the names of the directory's entries that no pattern excludes."""
     return sorted(name for name in os.listdir(root) if not matches(name, exclude))

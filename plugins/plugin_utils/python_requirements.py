@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import ESCAPES, find, searched_places
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import ESCAPES, find, link_problem, searched_places
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import decode
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -78,6 +78,9 @@ def read_requirements(name: str, bases: Sequence[str], installer: str = "pip") -
             f"requirements: {name!r} is not a file on the controller (searched in {searched_places(bases)}). "
             "Specify the path of an existing file."
         )
+    problem = link_problem(path, bases)
+    if problem:
+        raise AnsibleActionFail(f"requirements: {name!r} {problem}")
     try:
         with open(path, "rb") as file:
             return parse_requirements(decode(file.read()), installer, os.environ)

@@ -17,7 +17,13 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import GitError, address_and_credentials, find, searched_places
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
+    GitError,
+    address_and_credentials,
+    find,
+    link_problem,
+    searched_places,
+)
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import as_written
@@ -288,6 +294,9 @@ def _read_file(script: str, bases: Sequence[str]) -> bytes:
             f"script: {clean_line(script)!r} is not a file on the controller (searched in {searched_places(bases)}). Specify the path of "
             "an existing file."
         )
+    problem = link_problem(path, bases)
+    if problem:
+        raise _WrongError(f"script: {script!r} {problem}")
     try:
         with open(path, "rb") as file:
             content = file.read(SCRIPT_LIMIT + 1)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_code
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health, job_code, python_requirements, setup_steps
 
 
 @pytest.fixture
@@ -331,3 +331,45 @@ def test_a_submodule_names_no_file_of_the_controller(git, tmp_path):
     with pytest.raises(AnsibleActionFail, match="not allowed"), job_code.job_code({"repository": str(git.folder)}, ["/"]):
         pass
     assert os.path.isdir(secret)
+
+
+def read_requirements_file(path, bases):
+    try:
+        python_requirements.read_requirements(path, bases)
+    except AnsibleActionFail as error:
+        return str(error)
+    return ""
+
+
+def read_setup_script(path, bases):
+    return " ".join(setup_steps.read_steps([{"script": path}], bases)[1])
+
+
+def read_checks(path, bases):
+    try:
+        health.programs(os.path.dirname(path), bases)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("read", [read_requirements_file, read_setup_script, read_checks])
+def test_links_do_not_lead_out_of_a_source(tmp_path, read):
+    """The author of a source must not choose which of the user's files the controller reads and sends to nodes."""
+    project = tmp_path / "project"
+    source = project / "theirs"
+    (source / "files").mkdir(parents=True)
+    for path in (project / "mine", source / "real"):
+        path.write_text("numpy\n")
+        path.chmod(0o755)
+    link = source / "files/file"
+    link.symlink_to("../../mine")
+    for path in ("theirs/files/file", str(link)):
+        assert f"file' is a link to '{project}/mine', outside of '{source}'. Specify the path of the file itself." in read(
+            path, [str(project)]
+        )
+    link.unlink()
+    link.symlink_to("../real")
+    (project / "linked").symlink_to(source)
+    for path in ("theirs/files/file", str(link), "linked/files/file"):
+        assert read(path, [str(project)]) == ""
