@@ -389,8 +389,8 @@ def destroy(witness):
     for cluster in (CLUSTER, f"{CLUSTER}-efa", f"{CLUSTER}-spot"):
         for check in (True, False):
             run_module("ssh_authority_info", cluster=cluster)
-            run_module("ssh_authority", cluster=cluster, state="absent", check=check)
             run_module("cluster", cluster=cluster, state="absent", delete_data=True, check=check)
+            run_module("ssh_authority", cluster=cluster, state="absent", check=check)
 
 
 def pairs(policies):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import own_resources
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network
@@ -65,6 +66,11 @@ def described(component, *left_out):
     tags = {**TAGS, "deeplearning:component": component}
     tag_list = [{"Key": key, "Value": value} for key, value in tags.items() if key not in left_out]
     return {**STATES, **dict.fromkeys(IDS, "theirs"), "AutoScalingGroupName": "bert-workers", "Tags": tag_list}
+
+
+def test_the_key_of_a_resource_comes_from_its_tags():
+    own = described("nodes")
+    assert list(own_resources.with_keys(AwsClient({}), [own, described("nodes", "deeplearning:key"), {}], "nodes")) == [("workers", own)]
 
 
 @pytest.mark.parametrize("reader", READERS)
