@@ -49,6 +49,7 @@ DEFINITION = {
 # The reasons for allowing permissions that AWS does not check in any of these runs, by action and statement
 NOT_ASKED = {
     ("ec2:CreateNatGateway", "CreateInVpc"): "AWS may check the VPC of the subnet, according to the Service Authorization Reference.",
+    ("ec2:DescribeCapacityReservations", "Read"): "The inventory of a Capacity Block reads when it ends (test_capacity.py).",
     ("ec2:ModifyVpcEndpoint", "CreateInSubnet"): "Adopted subnets lack the cluster's tag that Change requires.",
     ("ssm:StartSession", "ConnectToNodes"): "Session Manager opens sessions. The local cloud has none.",
     ("ssm:StartSession", "ConnectBySsh"): "Session Manager opens sessions. The local cloud has none.",
