@@ -164,8 +164,11 @@ def test_a_job_keeps_its_cluster(cloud, run, definition, name, play, shrink, ask
         assert numbers(cloud, name) == {}
 
 
-def on_terminal(command, cloud, repository, answer):
-    """Run a command on a pseudo-terminal, answer the command's question, and return the exit status and output of the command."""
+def on_terminal(command, cloud, repository, answer, meanwhile=lambda: None):
+    """Run a command on a pseudo-terminal, answer the command's question, and return the exit status and output of the command.
+
+    `meanwhile` is called while the question is open.
+    """
     main, terminal = pty.openpty()
     started = subprocess.Popen(
         command,
@@ -187,6 +190,7 @@ def on_terminal(command, cloud, repository, answer):
                 break
             shown += part
             if b"yes and press Enter" in shown and answer:
+                meanwhile()
                 time.sleep(0.2)  # Ansible discards input that arrives before it starts to read
                 os.write(main, answer.encode() + b"\r")
                 answer = ""
@@ -210,6 +214,15 @@ def test_destroy_asks_on_a_terminal(cloud, run, definition, name, command, repos
     assert f"Delete cluster {name}, with all its data? Type yes" in words
     assert "- file system main" in words
     assert numbers(cloud, name) == {}
+
+
+def test_a_job_that_starts_while_destroy_asks_is_not_terminated(cloud, run, definition, name, command, repository):
+    """When the cluster is configured, jobs can run on it. The instances of this test cannot be asked for their jobs."""
+    run("cluster", **definition)
+    status, words = on_terminal(command("destroy"), cloud, repository, "yes", lambda: run("ssh_authority", cluster=name))
+    assert status == 2, words
+    assert "cannot list the running jobs" in words
+    assert sorted(numbers(cloud, name).values()) == [1, 2, 3]
 
 
 def test_a_cluster_that_this_controller_knows(cloud, run, definition, name, shrink, tmp_path):
