@@ -76,13 +76,19 @@ class Meter:
     """Measures the goodput of one job from its attempts, oldest first, and from the entries of its progress file.
 
     The entries must be added in order. `hosts` contains additional hosts of the job that took part in none of the attempts. If the job has
-    succeeded, the last entry is the end of its training.
+    succeeded, the last entry is the end of its training. If it is still running, its first entry may come later.
     """
 
     def __init__(
-        self, created: float, end: float, attempts: Sequence[Attempt], hosts: Sequence[str] = (), has_succeeded: bool = False
+        self,
+        created: float,
+        end: float,
+        attempts: Sequence[Attempt],
+        hosts: Sequence[str] = (),
+        has_succeeded: bool = False,
+        is_running: bool = False,
     ) -> None:
-        self._has_succeeded = has_succeeded
+        self._has_succeeded, self._is_running = has_succeeded, is_running
         self._created, self._end = created, max(created, end)
         self._spans = list(_in_order(attempts, self._created, self._end))
         names = dict.fromkeys([*(host for one in attempts for host in one.hosts), *hosts])
@@ -148,7 +154,7 @@ class Meter:
         spent = {host: {**dict.fromkeys(BUCKETS, 0.0), WAITING: before - self._created} for host in self._hosts}
         for span, changes in zip(self._spans, self._changes):
             if self._index < 0:  # the job has reported no progress
-                changes = [(span.began, START), (span.complete, TRAINING)]
+                changes = [(span.began, START), (span.complete, START if self._is_running and len(self._spans) == 1 else TRAINING)]
             _spend(spent, span, changes, before)
             before = span.decided
         return _goodput(spent, self._end - self._created)

@@ -51,7 +51,8 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
     found = attempts(known)
-    meter, times = Meter(created, end, found, other_hosts(known), has_succeeded=state == states.SUCCEEDED), StepTimes()
+    meter = Meter(created, end, found, other_hosts(known), state == states.SUCCEEDED, is_running=not states.is_over(state))
+    times = StepTimes()
     began = min((process["started"] for process in processes), default=end)
     for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
         meter.add(moment, entry)

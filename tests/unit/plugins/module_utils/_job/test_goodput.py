@@ -12,9 +12,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput 
 BOTH = {"a": None, "b": None}
 
 
-def measure(attempts, entries=(), created=0.0, end=100.0, hosts=(), has_succeeded=False):
+def measure(attempts, entries=(), created=0.0, end=100.0, hosts=(), has_succeeded=False, is_running=False):
     """Return the result for progress entries. Each entry is a pair of a time and a step, or of a time and a dictionary."""
-    meter = Meter(created, end, attempts, hosts, has_succeeded)
+    meter = Meter(created, end, attempts, hosts, has_succeeded, is_running)
     for time, entry in entries:
         meter.add(time, entry if isinstance(entry, dict) else {"step": entry})
     return meter.result()
@@ -32,6 +32,13 @@ def of_host(found, name):
 
 def steps(first, *numbers, every=1.0):
     return [(first + every * index, number) for index, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(("is_running", "bucket"), [(True, "start"), (False, "training")])
+def test_a_running_job_that_has_reported_nothing_may_still_be_starting(is_running, bucket):
+    found = measure([Attempt(0, BOTH, 10)], is_running=is_running)
+    assert spent(found["buckets"])[bucket] >= 180
+    assert ("training" in spent(found["buckets"])) != is_running
 
 
 def test_an_undisturbed_job_waits_starts_and_trains():

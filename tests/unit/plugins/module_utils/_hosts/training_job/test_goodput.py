@@ -94,9 +94,9 @@ def test_a_job_that_has_failed_is_measured_until_the_hosts_decided_to_stop_it(jo
 
 def test_a_failure_counts_from_its_moment_even_before_there_is_a_verdict(job):
     job.add(1, job.record("a", heartbeat=98), job.record("b", "failed", ended=90, restartable=True))
-    assert job.spent()["a"] == {"waiting": 10, "training": 80, "detection": 10}
+    assert job.spent()["a"] == {"waiting": 10, "start": 80, "detection": 10}
     job.judge(1, "failed", job.record("b", "failed", ended=90), restartable=True)
-    assert job.spent()["a"] == {"waiting": 10, "training": 80, "detection": 10}
+    assert job.spent()["a"] == {"waiting": 10, "start": 80, "detection": 10}
 
 
 def test_a_job_that_has_not_started_has_no_hosts(job):
