@@ -18,6 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
 ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},
     "required": {"type": "bool", "default": False},
+    "options": {"type": "list", "elements": "str", "default": []},
 }
 
 
@@ -34,7 +35,7 @@ class ActionModule(ActionBase):
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         subject, variables = arguments["subject"], task_vars or {}
         if subject == NAMES:
-            findings = name_findings(variables)
+            findings = name_findings(variables, arguments["options"])
         else:
             findings = findings_of_task(self, variables, subject, needs_job=arguments["required"])
         for finding in findings:

@@ -31,6 +31,13 @@ options:
       - Whether a job must have a script or a command.
     type: bool
     default: false
+  options:
+    description:
+      - Variables without a prefix that the playbook uses. Similar names on the command line are misspelled variables.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.2.0
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

@@ -31,6 +31,8 @@ COLLECTION = Path(__file__).parents[2]
 CUTOFF = 0.75
 # Minimum similarity of whole names that do not begin with a prefix of the collection.
 WHOLE_CUTOFF = 0.92
+# The same for short names of options of a playbook, which are compared only with the variables on the command line.
+OPTION_CUTOFF = 0.7
 # The variable that turns errors about misspelled names into warnings.
 ALLOWED = "deeplearning_allow_unknown_variables"
 
@@ -127,15 +129,22 @@ def check_names(variables: Mapping[str, Any]) -> None:
         raise AnsibleActionFail("\n".join(errors))
 
 
-def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
-    """Return a finding for each variable with a wrong name, and show a warning for each variable that is set under its former name."""
+def name_findings(variables: Mapping[str, Any], options: Collection[str] = ()) -> list[Finding]:
+    """Return a finding for each variable with a wrong name, and show a warning for each variable that is set under its former name.
+
+    `options` contains the variables of the playbook that have no prefix.
+    """
     for name, meant in former(variables).items():
         message = f"Variable '{name}' is deprecated. Use '{meant}'."
         Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
     allowed = boolean(variables.get(ALLOWED) or False, strict=False)
     level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If the variable is your own, set {ALLOWED}: true.")
     extra = load_extra_vars(DataLoader())
-    wrong = {**misspellings(variables), **without_prefix(variables, extra, inventory_variables(variables))}
+    wrong = {
+        **misspelled_options(extra, options),
+        **misspellings(variables),
+        **without_prefix(variables, extra, inventory_variables(variables)),
+    }
     found = [
         Finding("variable_names", level, f"Unknown variable '{name}'. Did you mean '{meant}'?{advice}")
         for name, meant in sorted(wrong.items())
@@ -149,6 +158,12 @@ def name_findings(variables: Mapping[str, Any]) -> list[Finding]:
         )
         for name in unused
     ]
+
+
+def misspelled_options(extra: Iterable[str], options: Collection[str]) -> dict[str, str]:
+    """Return the command-line variables that are similar to options of the playbook, each with the option."""
+    near = {name: difflib.get_close_matches(name, options, 1, OPTION_CUTOFF) for name in extra if name not in options}
+    return {name: found[0] for name, found in near.items() if found}
 
 
 def without_effect(variables: Mapping[str, Any], extra: Iterable[str]) -> list[str]:

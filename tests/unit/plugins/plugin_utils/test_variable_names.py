@@ -229,3 +229,10 @@ def test_a_former_name_beside_the_new_one_counts_where_it_says_something_else():
     assert former({"provision_zones": ["a"], "deeplearning_zones": ["a"]}) == {}
     assert former({"provision_zones": ["a"], "deeplearning_zones": ["b"]}) == {"provision_zones": "deeplearning_zones"}
     assert former({"deeplearning_result": 1, "provision_result": 1}) == {}
+
+
+def test_a_misspelled_option_of_a_playbook():
+    options = ["attempt", "follow", "lines", "process", "rank"]
+    given = ["rnak", "folow", "line", "rank", "process", "my_own", "color"]
+    assert variable_names.misspelled_options(given, options) == {"rnak": "rank", "folow": "follow", "line": "lines"}
+    assert variable_names.misspelled_options(given, []) == {}
