@@ -13,7 +13,7 @@ import difflib
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
