@@ -176,8 +176,22 @@ def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
 
 def _costs(run: Run, applied: Sequence[Change]) -> str:
     """Return sentences about costs that continue after an incomplete run, including advice. Return an empty string if there are none."""
+    if not run.request.present:
+        return _costs_of_rest(run.request.cloud.cluster, run.before, applied)
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
-    return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if run.request.present and costs else ""
+    return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
+
+
+def _costs_of_rest(cluster: str, before: Sequence[Found], applied: Sequence[Change]) -> str:
+    """Return sentences about what an incomplete deletion has left, or an empty string if the rest costs nothing."""
+    gone = {change.address for change in applied if change.action is Action.DELETE}
+    left = [item for item in before if item.address not in gone and not item.adopted]
+    # A group whose nodes are deleted launches no more nodes.
+    groups = [item for item in left if nodes(item.address.key) not in gone]
+    billed = list(filter(None, (billed_name(item.address) for item in sorted(left, key=lambda item: item.address))))
+    bill = f" These resources still exist and cost money: {', '.join(billed)}." if billed else ""
+    costs = _launching(cluster, groups, ()) + bill
+    return f"{costs} To continue the deletion, run the same command again." if costs else ""
 
 
 def _deletion(run: Run) -> str:

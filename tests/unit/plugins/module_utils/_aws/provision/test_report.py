@@ -129,3 +129,25 @@ MASTER = Address("nodes", "master")
 )
 def test_how_nodes_differ_from_the_definition(deferred, expected):
     assert report.describe_outdated("bert", deferred) == (expected and expected + ADVICE)
+
+
+def deleted(address):
+    return Change(address, Action.DELETE, Wanted(address))
+
+
+NAT_COSTS = " These resources still exist and cost money: NAT gateway main."
+GOES_ON = " To continue the deletion, run the same command again."
+
+
+@pytest.mark.parametrize(
+    ("applied", "costs"),
+    [
+        ([], f"{report._launching('bert', [Found(GROUP, 'workers')], [])}{NAT_COSTS}{GOES_ON}"),
+        ([deleted(NODES)], f"{NAT_COSTS}{GOES_ON}"),
+        ([deleted(NODES), deleted(GROUP)], f"{NAT_COSTS}{GOES_ON}"),
+        ([deleted(NODES), deleted(GROUP), deleted(NAT)], ""),
+    ],
+)
+def test_an_incomplete_deletion_names_what_is_left(applied, costs):
+    before = [Found(GROUP, "workers"), Found(NODES, "nodes"), Found(NAT, "nat-1"), Found(Address("vpc", "main"), "vpc-1", adopted=True)]
+    assert report._costs_of_rest("bert", before, applied) == costs
