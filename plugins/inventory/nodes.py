@@ -25,6 +25,8 @@ description:
   - This file alone decides which cluster a run acts on. If extra variables, C(group_vars), C(host_vars) or another inventory source set
     C(deeplearning_cluster), C(deeplearning_region) or C(deeplearning_node_service) to a different value, the run fails before it sends a
     request to AWS.
+  - If the cluster has no nodes, and this controller has configured a cluster with the same name in other regions of the account, the
+    variable C(deeplearning_other_regions) of the group C(all) contains these regions.
   - The variable C(deeplearning_account) of the group C(all) is set to the number of the AWS account that the credentials belong to. The
     plugin reads this number once per run with C(sts:GetCallerIdentity), which needs no permission.
   - SSH reaches workers through the master. From inside the VPC or through Session Manager, SSH reaches all nodes directly. SSH always
@@ -260,6 +262,8 @@ class InventoryModule(AWSInventoryBase):
         if self.get_option("cache"):
             self.update_cached_result(path, cache, [account, [asdict(node) for node in live]])
         self._populate(live)
+        if not live and (others := self._other_regions()):
+            self.inventory.set_variable("all", "deeplearning_other_regions", others)
         self._refuse_other_values(path, decided, [*self.inventory.hosts.values()])
 
     def _cached_nodes(self, path: str, cache: bool, account: str) -> list[Node] | None:
@@ -394,6 +398,12 @@ class InventoryModule(AWSInventoryBase):
             profile=self.get_option("profile"),
             ssh_args=configured_ssh_args(),
         )
+
+    def _other_regions(self) -> list[str]:
+        """Return the other regions in which this controller has configured a cluster with this name, in the same account."""
+        folder = Path.home() / ".ssh" / "deeplearning" / DECIDED["deeplearning_account"]
+        known = folder.glob(f"*/{DECIDED['deeplearning_cluster']}/known_hosts")
+        return sorted({path.parts[-3] for path in known} - {DECIDED["deeplearning_region"]})
 
     def _ssh_directory(self) -> str:
         given = self.get_option("ssh_directory")

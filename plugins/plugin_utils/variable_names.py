@@ -51,6 +51,7 @@ INVENTORY = (
     "mounts",
     "node_service",
     "number",
+    "other_regions",
     "private_ip",
     "proxy_command",
     "public_ip",

@@ -180,3 +180,12 @@ def test_a_random_sequence_changes_the_cluster_that_is_meant_and_locks_nobody_ou
             assert alias in world.look(place).instances
         short = world.login(person, living[0], f"{CLUSTER}-master").get("hostkeyalias") if living else None
         assert short in world.look(living[0]).instances if len(living) == 1 else short is None, "an ambiguous name leads nowhere"
+
+
+def test_a_cluster_of_this_name_in_another_region_is_named_before_another_one_is_created(play: Callable[..., str], tmp_path: Path) -> None:
+    assert "has configured a cluster with this name" not in play("provision")
+    folder = tmp_path / ".ssh/deeplearning/123456789012" / OTHER / "demo"
+    folder.mkdir(parents=True)
+    (folder / "known_hosts").touch()
+    told = play("provision")
+    assert f"Cluster demo has no nodes in us-east-1, but this controller has configured a cluster with this name in {OTHER}." in told
