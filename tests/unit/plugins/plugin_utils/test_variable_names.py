@@ -118,7 +118,16 @@ def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
     plugin.inventory = MagicMock()
     plugin._populate([node])
     names = {call.args[1] for call in plugin.inventory.set_variable.mock_calls if call.args[1].startswith("deeplearning_")}
-    names_of_cluster = ("account", "cluster", "inventory_error", "inventory_file", "node_service", "region", "ssh_directory")
+    names_of_cluster = (
+        "account",
+        "cluster",
+        "inventory_error",
+        "inventory_file",
+        "node_service",
+        "other_regions",
+        "region",
+        "ssh_directory",
+    )
     of_the_cluster = {f"deeplearning_{name}" for name in names_of_cluster}
     assert names | of_the_cluster == {f"deeplearning_{name}" for name in INVENTORY}
     assert misspellings(names) == {}
