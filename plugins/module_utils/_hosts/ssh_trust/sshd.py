@@ -35,13 +35,15 @@ def converge_daemon(module: AnsibleModule, files: list[HostFile]) -> list[dict[s
     if not diff or module.check_mode:
         return diff
     problem = daemon_problem(module)
-    if not problem and reload_daemon(module):
+    is_reloaded = not problem and reload_daemon(module)
+    if is_reloaded:
         problem = offer_problem(module)
     if problem:
         for file in reversed(before):
             if file.content is not None or os.path.exists(file.path):
                 write(module, file)
-        reload_daemon(module)
+        if is_reloaded:
+            reload_daemon(module)
         module.fail_json(msg=f"sshd rejected its new configuration, so the old one was restored: {problem}")
     return diff
 
