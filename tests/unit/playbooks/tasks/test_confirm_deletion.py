@@ -17,7 +17,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[4] / "playbooks"
 
 
 def test_what_will_be_deleted_has_a_line_for_each_resource(tmp_path):
-    tasks = yaml.safe_load((PLAYBOOKS / "tasks" / "destroy.yml").read_text())
+    tasks = yaml.safe_load((PLAYBOOKS / "tasks" / "confirm_deletion.yml").read_text())
     (shown,) = [task for task in tasks if task["name"] == "Show what will be deleted and what will be kept"]
     deleted = [{"action": "delete", "kind": kind, "key": "main"} for kind in ("nat_gateway", "vpc")]
     variables = {
