@@ -18,7 +18,7 @@ import yaml
 
 MASTER, SECOND, THIRD = "bert-master", "bert-worker2", "bert-worker3"
 OLD, NEW = (base64.b64encode(bytes([number]) * 128).decode() for number in (1, 2))
-HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0}
+HARDWARE = {"cpus": 8, "sockets": 1, "cores": 4, "threads": 2, "memory": 30000, "gpus": 0, "gpu_type": "", "disk": 1000}
 
 # A node's Python, which prints results in the format of the role's modules, with the key from a file or with lies about the key.
 PYTHON = """\

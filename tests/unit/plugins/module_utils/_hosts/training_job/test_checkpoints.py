@@ -29,7 +29,7 @@ def earlier(tmp_path):
         record = {"name": "rank0", "rank": 0, "ranks": [0], "part": "worker", "host": "w1", "processes": 1, "state": state}
         (folder / "status" / "rank0.json").write_text(json.dumps({**record, "started": now, "heartbeat": now, "finished": now}))
         for file in files:
-            (folder / "checkpoints" / file).touch()
+            (folder / "checkpoints" / file).write_text("weights")
         return paths
 
     return make
