@@ -33,7 +33,7 @@ def test_unpacked_files_are_without_setuid_and_setgid_bits(tmp_path):
             archive.addfile(member, io.BytesIO(b""))
     tools.unpack(str(tmp_path / "set.tar"), str(tmp_path / "here"), "set.tar")
     modes = {name: os.stat(tmp_path / "here/folder" / name).st_mode & 0o7777 for name in ("tool", "other", "text")}
-    assert modes == {"tool": 0o755, "other": 0o711, "text": 0o644}
+    assert modes == {"tool": 0o755, "other": 0o755, "text": 0o644}
 
 
 def test_code_is_unpacked_without_setuid_bits():
