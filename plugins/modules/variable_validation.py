@@ -37,7 +37,6 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.2.0
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
