@@ -33,7 +33,7 @@ def block():
 @pytest.fixture
 def is_own(block, tmp_path):
     """Return a function that returns whether the role accepts a port if systemd reports this PID as the service's main process."""
-    (check,) = [task for task in block["block"] if task["name"] == "Check that the service itself responds"]
+    (check,) = [task for task in block["block"] if task["name"] == "Wait until the service itself listens"]
     program = tmp_path / "systemctl"
 
     def asked(pid, port):
@@ -112,7 +112,7 @@ def test_the_service_may_have_children_with_the_port_but_nobody_else_beside_it(i
 
 def test_the_check_is_made_before_anybody_is_sent_there(block):
     tasks = yaml.safe_load(TASKS.read_text())
-    assert block["block"][-1]["name"] == "Check that the service itself responds"
+    assert block["block"][0]["name"] == "Wait until the service itself listens"
     assert block["rescue"][-1]["ansible.builtin.fail"]
     assert [task["name"] for task in tasks].index("Open a tunnel") > tasks.index(block)
 
