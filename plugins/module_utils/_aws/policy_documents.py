@@ -10,10 +10,10 @@ terraform-provider-aws #2432, #25967 and #30870; boto3 #1178.
 from __future__ import annotations
 
 import json
-from typing import Any, Collection, Mapping
+from typing import Any, Collection, Dict, Mapping
 
 
-class PolicyDocument(dict[str, Any]):
+class PolicyDocument(Dict[str, Any]):
     """A policy that equals all policies with the same meaning."""
 
     __hash__ = None
