@@ -233,7 +233,11 @@ def then_errors(controller: NodeVariables) -> Iterator[str]:
         return
     if then not in THEN:
         yield f"training_job_then: {then!r:.100} is not a valid value. Use one of {', '.join(THEN)}."
-    elif waits is not UNKNOWN and not boolean(waits, strict=False):
+        return
+    delay = controller.get("training_job_then_delay", 60)
+    if delay is not UNKNOWN and not re.fullmatch(r"\d+(\.\d+)?", str(delay)):
+        yield f"training_job_then_delay: {delay!r:.100} is not a number of minutes. Specify a number, such as 60."
+    if waits is not UNKNOWN and not boolean(waits, strict=False):
         yield (
             f"training_job_then: {then!r} cannot be combined with training_job_wait: false, because the run ends before the job."
             " Remove one of the two."

@@ -49,7 +49,7 @@ OF_JOB = (
         "neither training_job_source nor training_job_repository is set. Set one of them, or remove this variable.",
     ),
     UnusedRule(
-        ("training_job_then_always",),
+        ("training_job_then_always", "training_job_then_delay"),
         lambda get: get("training_job_then") in (None, "", "keep"),
         "the value of training_job_then keeps the nodes. Set training_job_then to scale_in or destroy, or remove this variable.",
     ),

@@ -26,8 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether the bucket exists.
 OPTIONAL = {"s3:ListBucket"}
 # Calls whose names the code computes. test_needed_actions.py shows that the code makes these calls
-COMPUTED = {f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")}
-COMPUTED |= {"ec2:DescribeCapacityReservations"}  # by the inventory, about Capacity Blocks
+COMPUTED = {
+    "ec2:DescribeCapacityReservations",  # by the inventory, about Capacity Blocks
+    *(f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")),
+}
 # Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
 SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")

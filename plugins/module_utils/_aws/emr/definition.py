@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import listed
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 
 CLUSTER = Address("emr_cluster", "main")
@@ -124,11 +125,9 @@ def trust_policy(service: str, region: str) -> dict[str, Any]:
 
 def trusts(document: Mapping[str, Any], service: str) -> bool:
     """Return whether a trust policy allows a service to assume the role."""
-    statements = document.get("Statement", [])
-    for statement in statements if isinstance(statements, list) else [statements]:
+    for statement in listed(document.get("Statement")):
         principal = statement.get("Principal") or {}
-        services = principal.get("Service", []) if isinstance(principal, Mapping) else []
-        names = [services] if isinstance(services, str) else services
+        names = listed(principal.get("Service")) if isinstance(principal, Mapping) else []
         if statement.get("Effect") == "Allow" and any(name.startswith(f"{service}.") for name in names):
             return True
     return False

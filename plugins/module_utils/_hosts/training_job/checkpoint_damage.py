@@ -20,6 +20,8 @@ import stat
 import struct
 from typing import BinaryIO, Iterator, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+
 # The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
 JSON_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2
 # Formats whose files are never empty.
@@ -40,7 +42,7 @@ def damage(place: str, entries: Sequence[str]) -> str:
     """
     left = FILES_LIMIT
     for entry in entries:
-        for folder, names in _folders(os.path.join(place, entry)):
+        for folder, names in _folders(os.path.join(os.path.realpath(place), entry)):
             reason = _damage_of_folder(folder, names)
             if reason:
                 return reason
@@ -88,21 +90,14 @@ def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
 
 def _damage_of_file(path: str) -> str:
     """Return why a file cannot be read in its format, or an empty string."""
-    with contextlib.suppress(OSError), _open(path) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return ""
-        if not status.st_size:
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
             return "is empty" if path.endswith(NEVER_EMPTY) else ""
         if os.path.basename(path) == TRAINER_STATE:
-            return "is cut off" if status.st_size <= JSON_LIMIT and _parsed(file.read(JSON_LIMIT)) is None else ""
-        return "is cut off" if _is_cut_off(file, status.st_size, path) else ""
+            return "is cut off" if size <= JSON_LIMIT and _parsed(file.read(JSON_LIMIT)) is None else ""
+        return "is cut off" if _is_cut_off(file, size, path) else ""
     return ""
-
-
-def _open(path: str) -> BinaryIO:
-    """Open a file of a job. Raises OSError, also for links."""
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _is_cut_off(file: BinaryIO, size: int, path: str) -> bool:
@@ -147,8 +142,8 @@ def _end_of_safetensors(file: BinaryIO, head: bytes) -> int:
 
 def _read_json(path: str) -> object:
     """Return the content of a file of JSON, or None if it is damaged, too large or not a file."""
-    with contextlib.suppress(OSError), _open(path) as file:
-        return _parsed(file.read(JSON_LIMIT)) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        return _parsed(file.read(JSON_LIMIT))
     return None
 
 

@@ -19,6 +19,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 
 # Maximum number of directory entries to read when searching for a change or for a checkpoint.
 ENTRIES = 10_000
@@ -134,14 +135,17 @@ def _stand_in(place: str, name: str, left: Saved) -> str:
 
     A file is copied, because the script may write to this name again. Raises OSError.
     """
-    source, path = os.path.join(place, left.name), _temporary(place, name)
-    status = os.stat(source, follow_symlinks=False)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= COPY_LIMIT:
-        with contextlib.suppress(OSError):  # no space is left
-            shutil.copy2(source, path, follow_symlinks=False)
+    path = _temporary(place, name)
+    # An error means that the checkpoint is a directory, or that no space is left.
+    with contextlib.suppress(OSError), open_regular(os.path.join(os.path.realpath(place), left.name)) as source:
+        status = os.fstat(source.fileno())
+        if status.st_size <= COPY_LIMIT:
+            with open(_create(path), "wb") as target:
+                shutil.copyfileobj(source, target)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
             return path
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
     os.symlink(left.name, path)
     return path
 
@@ -197,7 +201,7 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
     elif changed != text:
         path = os.path.join(place, layout.pointer)
         temporary = _temporary(place, layout.pointer)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as file:
+        with open(_create(temporary), "w", encoding="utf-8") as file:
             file.write(changed)
         # In some layouts, checkpoints that are newer than the pointer are incomplete.
         times = os.stat(path, follow_symlinks=False)
@@ -220,6 +224,11 @@ def _hide(place: str, name: str, moment: float) -> None:
     path = os.path.join(place, name)
     is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
     _move(path, os.path.join(place, f"{SET_ASIDE}{moment:.0f}-{name}"), is_directory)
+
+
+def _create(path: str) -> int:
+    """Create a file, and return its descriptor. Raises OSError if the path exists."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
 
 
 def _temporary(place: str, name: str) -> str:

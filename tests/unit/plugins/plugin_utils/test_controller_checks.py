@@ -136,6 +136,8 @@ def test_a_job_needs_a_script_only_where_one_is_to_run(errors):
         ({"training_job_then": "keep", "training_job_wait": False}, ""),
         ({"training_job_then": "destroy", "training_job_wait": UNKNOWN}, ""),
         ({"training_job_then": "scale_in", "training_job_wait": "yes"}, ""),
+        ({"training_job_then": "destroy", "training_job_then_delay": "0.5"}, ""),
+        ({"training_job_then": "destroy", "training_job_then_delay": "1h"}, "training_job_then_delay: '1h' is not a number of minutes."),
         ({"training_job_then": "delete"}, "training_job_then: 'delete' is not a valid value. Use one of keep, scale_in, destroy."),
         (
             {"training_job_then": "destroy", "training_job_wait": "false"},

@@ -251,3 +251,23 @@ def test_a_file_deep_in_the_newest_directory_is_a_change(tmp_path):
     assert checkpoint_files.newest_change(str(tmp_path)) == 11
     os.utime(shard, (500, 500))
     assert checkpoint_files.newest_change(str(tmp_path)) == 500
+
+
+def test_a_copy_of_a_checkpoint_replaces_no_file_of_another_user(tmp_path, monkeypatch):
+    """Several users may write to a directory of checkpoints, and can guess the name of the hidden file."""
+    place = tmp_path / "checkpoints"
+    write(place, "step-1.pt", text="first", changed=1)
+    write(place, "last.pt", text="second", changed=2)
+    write(tmp_path, "theirs", text="theirs")
+    monkeypatch.setattr(checkpoint_files, "_temporary", lambda folder, name: os.path.join(folder, f".{name}.guessed"))
+    (place / ".last.pt.guessed").symlink_to(tmp_path / "theirs")
+    set_newest_aside(place)
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (place / "last.pt").read_text() == "first"
+
+
+def test_the_directory_of_checkpoints_may_be_a_link(tmp_path):
+    write(tmp_path / "real", "step-1.pt", "step-2.pt")
+    (tmp_path / "real/step-2.pt").write_bytes(b"PK\x03\x04 and no end")
+    (tmp_path / "linked").symlink_to("real")
+    assert names(tmp_path / "linked") == ["step-1.pt"]
