@@ -18,16 +18,23 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_co
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import SshConnections
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
-CONNECTIONS = 30
+CONNECTIONS = 60
 PORT = 8000
+# As sshd does, the server lets 128 connections wait. Python's servers otherwise refuse connections when more than five wait.
+SERVER = f"""
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+ThreadingHTTPServer.request_queue_size = 128
+ThreadingHTTPServer(("127.0.0.1", {PORT}), SimpleHTTPRequestHandler).serve_forever()
+"""
 REQUEST = b"GET / HTTP/1.0\r\n\r\n"
+ANSWER = "HTTP/1.0 200 OK"
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
     """A host with OpenSSH's default limits that also runs a web server, in place of the SSH servers of workers."""
     with bare_hosts(tmp_path_factory.mktemp("hosts")) as (_podman_hosts, (started,)):
-        started.ssh(f"mkdir /tmp/empty && sudo systemd-run python3 -m http.server {PORT} --bind 127.0.0.1 --directory /tmp/empty")
+        started.ssh(f"mkdir /tmp/empty && cd /tmp/empty && sudo systemd-run --same-dir python3 -c {shlex.quote(SERVER)}")
         wait_until(lambda: started.ssh(f"true </dev/tcp/127.0.0.1/{PORT}", check=False).returncode == 0)
         yield started
 
@@ -44,10 +51,10 @@ def node(number: int, address: str, public_ip: str | None = None) -> Node:
     return Node(f"c-{number}", f"c-{number}", group, number, f"i-{number:017x}", "c5.large", "us-east-1a", address, public_ip)
 
 
-def connect(command: str) -> bool:
-    """Connect to the web server with a proxy command, and return whether the server answers."""
+def connect(command: str) -> str:
+    """Connect to the web server with a proxy command, and return the server's first line, or the errors."""
     done = subprocess.run(["sh", "-c", f"exec {command}"], input=REQUEST, capture_output=True, timeout=120, check=False)
-    return done.stdout.startswith(b"HTTP/1.0 200 OK")
+    return (done.stdout or done.stderr).decode().partition("\r\n")[0]
 
 
 def test_the_master_has_openssh_default_limits(host: BareHost) -> None:
@@ -72,10 +79,10 @@ def test_many_connections_at_once(host: BareHost, home: Path, monkeypatch: pytes
     (command,) = (each.removeprefix("ProxyCommand=") for each in arguments if each.startswith("ProxyCommand="))
     command = command.replace("%h:%p", f"127.0.0.1:{PORT}")
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        assert list(pool.map(connect, [command] * CONNECTIONS)) == [True] * CONNECTIONS
+        assert list(pool.map(connect, [command] * CONNECTIONS)) == [ANSWER] * CONNECTIONS
     # The socket of a connection that has ended unexpectedly does not prevent the next connection.
     (socket,) = [path for parent in (home / ".ssh", directory) for path in parent.glob("jump-*")]
     shared = subprocess.run(["ssh", "-O", "check", "-S", str(socket), "x"], capture_output=True, text=True, check=True).stderr
     subprocess.run(["kill", "-9", shared.partition("pid=")[2].partition(")")[0]], check=True)
-    assert connect(command)
+    assert connect(command) == ANSWER
     subprocess.run(["ssh", "-O", "exit", "-S", str(socket), "x"], capture_output=True, check=True)

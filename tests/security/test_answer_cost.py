@@ -64,6 +64,7 @@ def _command_line(monkeypatch):
 
 # A quarter of the values takes a quarter of the time.
 PART = 4
+TRIES = 8
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -77,10 +78,10 @@ def test_the_largest_result_of_each_key_takes_less_than_a_second(module):
         for number, grown in enumerate(variants(description)):
             part = filtered(module, {**least, name: grown(size(grown, limit // PART))}, limit // PART + 100)
             assert not part.get("failed") or name == "failed", (name, number, part["msg"][:300])
-            # Other programs on a busy machine only add to the time.
-            seconds = min(PART * main_process_seconds(part) for _try in range(3))
-            if seconds >= 1:
-                slow[f"{name} {number}"] = seconds
+            # Other programs on a busy machine only add to the time, so one fast try of several shows what the result costs.
+            tries = (PART * main_process_seconds(part) for _try in range(TRIES))
+            if all(seconds >= 1 for seconds in tries):
+                slow[f"{name} {number}"] = len(str(part))
     assert slow == {}
 
 

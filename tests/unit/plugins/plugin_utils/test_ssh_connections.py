@@ -162,3 +162,21 @@ def test_an_end_of_the_opening_process_frees_the_lock(folder):
     assert list(Path(os.environ["HOME"], ".ssh").iterdir()) == []
     (opening,) = lines(folder / "opening")
     wait_until(lambda: not Path(f"/proc/{opening}").exists())
+
+
+def test_after_a_failed_login_the_next_process_opens_the_shared_connection(folder):
+    """On a busy machine, the others see that the lock exists, and no longer find it when they read it."""
+    executable(folder / "readlink", '#!/bin/sh\nsleep 2\nexec /usr/bin/readlink "$@"\n')
+    executable(folder / "ends", "#!/bin/sh\nsleep 1\nexit 255\n")
+    first = connect()
+    wait_until(lambda: lines(folder / "opening"))
+    second = connect()
+    assert first.wait(CONNECT_TIMEOUT) == 0
+    assert second.wait(CONNECT_TIMEOUT) == 0
+    assert len(lines(folder / "opening")) == 2
+
+
+def test_without_a_place_for_the_lock_each_process_connects_at_once(folder):
+    Path(os.environ["HOME"], ".ssh").rmdir()
+    assert connect().wait(CONNECT_TIMEOUT) == 0
+    assert lines(folder / "opening") == []
