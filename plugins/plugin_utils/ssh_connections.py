@@ -45,7 +45,7 @@ JUMP_SCRIPT = "; ".join(
         'elif [ -S "$0" ]; then break',
         'elif ln -s "$$" "$lock" 2>/dev/null; then trap "free; exit 255" HUP INT TERM; ssh -n "$@" true >/dev/null 2>&1 & opening=$!',
         'elif holder=$(readlink "$lock"); then kill -0 "$holder" 2>/dev/null || rm -f "$lock"',
-        'elif [ ! -w "${0%/*}" ]; then break; fi',
+        'elif [ ! -w "$(dirname "$0")" ]; then break; fi',
         "sleep 0.2; n=$((n+1)); done",
         '[ ! "$opening" ] || free',
         'trap - HUP INT TERM; exec ssh -W "$worker" "$@"',

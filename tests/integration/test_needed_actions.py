@@ -183,6 +183,7 @@ def provision(witness):
     key, profile, scarce = key_of(cloud), adopted_profile(cloud, f"{CLUSTER}-theirs"), reserved(cloud)
     cloud.client("s3").create_bucket(Bucket=f"{CLUSTER}-lustre")
     theirs = efs.create_file_system(CreationToken=f"{CLUSTER}-theirs")
+    cloud.control.enable_guardduty()
     witness.become("provision", adopted=(f"arn:aws:iam::123456789012:role/{CLUSTER}-theirs", theirs["FileSystemArn"]))
     links = [{"path": f"/{each}", "s3": f"s3://{CLUSTER}-lustre/{each}/"} for each in ("train", "test")]
     first = {

@@ -180,3 +180,10 @@ def test_without_a_place_for_the_lock_each_process_connects_at_once(folder):
     Path(os.environ["HOME"], ".ssh").rmdir()
     assert connect().wait(CONNECT_TIMEOUT) == 0
     assert lines(folder / "opening") == []
+
+
+def test_the_real_ssh_runs_the_command(folder):
+    """ssh expands percent signs in the command."""
+    arguments = shlex.split(worker_variables()["ansible_ssh_args"])
+    assert subprocess.run(["/usr/bin/ssh", "-F", "/dev/null", *arguments, "10.0.0.1"], check=False).returncode == 255
+    assert "-W 10.0.0.1:22 " in lines(folder / "connected")[0]

@@ -1,0 +1,83 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Clusters of one name with hosts, in two accounts and two regions, that two people use in turns."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from local_cloud.testing import LocalCloud, unused_range
+from namesakes import ACCOUNTS, CLUSTER, PEOPLE, REGIONS, Cluster, Place, Step, World, steps
+
+from .test_colleagues import DEFINITION
+
+PLACES = [Place(ACCOUNTS[0], REGIONS[0]), Place(ACCOUNTS[1], REGIONS[0]), Place(ACCOUNTS[0], REGIONS[1])]
+PLAYBOOKS = [
+    *(("provision", {"deeplearning_worker_count": count}) for count in (0, 1)),
+    ("configure", {}),
+    ("rotate_authority", {}),
+    ("status", {}),
+    ("ssh", {}),
+    ("destroy", {}),
+]
+
+
+@pytest.fixture
+def world(cloud: LocalCloud, tmp_path: Path) -> Iterator[World]:
+    """Places without clusters. Their networks have different address ranges, because their hosts run on one machine."""
+    with ExitStack() as ranges:
+        definition = {
+            place: {
+                **DEFINITION,
+                "deeplearning_network_cidr": ranges.enter_context(unused_range()),
+                "deeplearning_ignore_running_jobs": True,
+                "deeplearning_delete_data": True,
+            }
+            for place in PLACES
+        }
+        key = Path(cloud.environment["LOCAL_CLOUD_HOME"], "id_ed25519")
+        world = World(cloud, tmp_path, definition, str(key))
+        public_key = key.with_suffix(".pub").read_bytes()
+        for place in PLACES:
+            ec2, name = world.client(place, "ec2"), DEFINITION["deeplearning_key_name"]
+            if not ec2.describe_key_pairs(Filters=[{"Name": "key-name", "Values": [name]}])["KeyPairs"]:
+                ec2.import_key_pair(KeyName=name, PublicKeyMaterial=public_key)
+        yield world
+        for place in PLACES:
+            if world.look(place).resources:
+                world.play([Step(PEOPLE[0], place, "destroy", {})], expected)
+
+
+def expected(step: Step, before: Cluster) -> int | None:
+    """Return the exit status of a playbook, or None if it also depends on whether somebody has configured the new nodes."""
+    if step.playbook in ("provision", "destroy"):
+        return 0
+    if not before.instances:
+        return 2
+    return 0 if step.playbook == "configure" else None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_after_a_random_sequence_each_person_reaches_each_node(world: World, seed: int) -> None:
+    world.play(list(steps(seed, 8, PLACES, PLAYBOOKS)), expected)
+    living = [place for place in PLACES if world.look(place).instances] or PLACES[:1]
+    for place in living:
+        count = len(world.look(place).instances) - 1
+        world.play([Step(PEOPLE[0], place, "provision", {"deeplearning_worker_count": max(count, 0)})], expected)
+        world.play([Step(PEOPLE[0], place, "configure", {})], expected)
+    for person in PEOPLE:
+        for place in living:
+            world.play([Step(person, place, "ssh", {}), Step(person, place, "status", {})], lambda *_unused: 0)
+            names = sorted({f"{CLUSTER}-master", *(f"{CLUSTER}-worker{number}" for number in range(2, len(world.look(place).instances) + 1))})
+            for name in names:
+                alias = f"{name}.{place.region}.{place.account}"
+                settings = world.login(person, place, alias)
+                assert settings["hostkeyalias"] in world.look(place).instances
+                command = ["ssh", "-F", str(world.home(person) / ".ssh/config"), "-o", "BatchMode=yes", alias, "hostname"]
+                assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == name
