@@ -98,6 +98,7 @@ def test_a_lustre_file_system_is_kept_with_what_it_needs(run, lustre_life):
     gone, again = lustre_life.deleted, lustre_life.created_again
     assert sorted(gone["kept"]) == sorted([of_cluster["file_system"]["main"], of_cluster["lustre_file_system"]["main"]])
     assert not {resource for _action, resource in steps(gone)} & {*HELD, *LUSTRE_PARTS, "data_repository_association /test"}
+    assert (gone["leftovers"], gone.get("warnings")) == ([], None), "the network is kept, not left behind"
     assert again["resources"]["lustre_file_system"] == of_cluster["lustre_file_system"]
     assert not {resource for _action, resource in steps(again)} & HELD
 

@@ -8,7 +8,7 @@ These are resources that do not belong to the cluster, and resources that AWS ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Mapping
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
@@ -137,15 +137,15 @@ def tagged(cloud: AwsClient) -> list[str]:
     ]
 
 
-def used(cloud: AwsClient, deleted: Iterable[Found]) -> list[str]:
+def used(cloud: AwsClient, deleted: Iterable[Found], kept: Set[str]) -> list[str]:
     """Return the names of the Elastic IP addresses and VPCs that deleted resources of the cluster's network used, and that still exist.
 
-    They have lost the tags by which a run finds them.
+    They have lost the tags by which a run finds them, unless their IDs are in `kept`.
     """
     resources = list(deleted)
-    allocations = {item.properties["elastic_ip"] for item in resources if item.address.kind == "nat_gateway"}
+    allocations = {item.properties["elastic_ip"] for item in resources if item.address.kind == "nat_gateway"} - kept
     # In an adopted VPC, the cluster has neither subnets nor an internet gateway of its own
-    vpcs = {item.properties["vpc"] for item in resources if item.address.kind in ("internet_gateway", "subnet")}
+    vpcs = {item.properties["vpc"] for item in resources if item.address.kind in ("internet_gateway", "subnet")} - kept
 
     def existing(operation: str, key: str, filter_name: str, ids: set[str | None]) -> list[dict[str, Any]]:
         filters = [{"Name": filter_name, "Values": sorted(filter(None, ids))}]

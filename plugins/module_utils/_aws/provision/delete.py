@@ -68,9 +68,10 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
         return item.address in deleted and deleted[item.address].id == item.id
 
     def gone() -> bool:
-        cloud = run.request.cloud
-        found = [item for item in read_all(run.request) if not item.adopted and is_deleted(item)]
-        used = [] if found else leftovers.used(cloud, deleted.values())  # without resources that have just been deleted
+        cloud, present = run.request.cloud, list(read_all(run.request))
+        found = [item for item in present if not item.adopted and is_deleted(item)]
+        # Without resources that have just been deleted, and without the network of file systems that are kept
+        used = [] if found else leftovers.used(cloud, deleted.values(), kept={item.id for item in present})
         left[:] = [*(f"{item.address} ({item.id})" for item in found), *leftovers.tagged(cloud), *used]
         return not left
 
