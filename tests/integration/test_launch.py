@@ -358,6 +358,21 @@ def test_new_tags_wait_for_no_new_nodes(cloud, run, definition, name):
     assert {instance["InstanceId"] for instance in described(cloud, name)} == before
 
 
+def test_nodes_of_a_deleted_launch_template_are_replaced_once(cloud, run, definition, name):
+    run("cluster", **definition)
+    cloud.client("ec2").delete_launch_template(LaunchTemplateName=f"{name}-workers")
+    predicted = run("cluster", **definition, check=True)
+    applied = run("cluster", **definition)
+    assert steps(applied) == steps(predicted) == {("create", "launch_template workers"), ("update", "auto_scaling_group workers")}
+    assert "nodes 2, 3" in str(predicted["warnings"])
+    assert predicted["deferred"] == applied["deferred"] == run("cluster", **definition)["deferred"] != []
+
+    assert steps(run("cluster", **definition, replace_nodes=True)) == {("update", "nodes workers")}
+    again = run("cluster", **definition, replace_nodes=True)
+    assert not again["changed"]
+    assert not again["deferred"]
+
+
 @pytest.mark.parametrize("placement", ["auto", "none"])
 def test_nodes_with_adapters_lie_in_one_zone(cloud, run, fast, name, placement):
     run("cluster", **fast, placement=placement, zones=["us-east-1a", "us-east-1b"])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Mapping
 
@@ -69,12 +69,24 @@ def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None
             "tags": _comparable_group_tags(cloud, tags),
         },
         {
-            "instances": {instance["InstanceId"]: instance.get("LaunchTemplate", {}) for instance in group["Instances"]},
+            "instances": launched_from(group["Instances"]),
             "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
             "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
             "wanted": tags.get(WANTED_TAG),
         },
     )
+
+
+def launched_from(members: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the launch template specification of each member, by instance ID. If the template was deleted, the specification is empty.
+
+    AWS reports no launch template for terminating instances, so members out of service without a template are omitted.
+    """
+    return {
+        member["InstanceId"]: member.get("LaunchTemplate", {})
+        for member in members
+        if "LaunchTemplate" in member or member["LifecycleState"] == "InService"
+    }
 
 
 def _is_foreign(process: Mapping[str, str]) -> bool:

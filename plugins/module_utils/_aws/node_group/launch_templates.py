@@ -209,16 +209,19 @@ def _delete_template(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.ec2.delete_launch_template, LaunchTemplateId=found.id)
 
 
-def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
+def outdated(cloud: AwsClient, template: Found | None, launched_from: Mapping[int, Mapping[str, Any] | None]) -> tuple[int, ...]:
     """Return the numbers of outdated nodes, that is, of nodes whose settings differ from the current launch template.
 
-    `launched_from` contains each node's launch template specification, as reported by its Auto Scaling group. If versions differ only in
-    properties that can change without replacing nodes, the nodes are not outdated.
+    `launched_from` contains each node's launch template specification, as reported by its Auto Scaling group, and None for nodes that the
+    group does not report. Nodes of a deleted launch template, for which AWS may report an empty specification, are outdated. If versions
+    differ only in properties that can change without replacing nodes, the nodes are not outdated.
     """
-    current = template.attributes["version"]
-    others = {number: item or {} for number, item in launched_from.items() if item and item.get("Version") != current}
-    versions = [int(item["Version"]) for item in others.values() if item.get("LaunchTemplateId") == template.id]
-    same = set()
+    specifications = {number: item for number, item in launched_from.items() if item is not None}
+    if template is None:
+        return tuple(sorted(specifications))
+    own = {number: item["Version"] for number, item in specifications.items() if item.get("LaunchTemplateId") == template.id}
+    same = {template.attributes["version"]}
+    versions = [int(version) for version in own.values() if version not in same]
     if versions:
         described = cloud.retrieve(
             "ec2",
@@ -232,7 +235,7 @@ def outdated(cloud: AwsClient, template: Found, launched_from: Mapping[int, Mapp
                 properties = _template_properties(version["LaunchTemplateData"])
             if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
                 same.add(str(version["VersionNumber"]))
-    return tuple(sorted(n for n, item in others.items() if item.get("LaunchTemplateId") != template.id or item["Version"] not in same))
+    return tuple(sorted(number for number in specifications if own.get(number) not in same))
 
 
 KIND = Kind(

@@ -44,7 +44,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
             launched_from = {
                 number: group.attributes["instances"].get(instance) for number, instance in item.attributes["instances"].items()
             }
-            outdated = launch_templates.outdated(cloud, template, launched_from) if template else ()
+            outdated = launch_templates.outdated(cloud, template, launched_from)
             ill = group.attributes["unhealthy"]
             unhealthy = tuple(number for number, instance in sorted(item.attributes["instances"].items()) if instance in ill)
             more = {"group": group.id, "outdated": outdated, "unhealthy": unhealthy}

@@ -157,7 +157,7 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated if its launch"
-            " template has changed or changes in this run. The nodes are replaced one by one, workers before the master.",
+            " template has changed, changes in this run, or was deleted. The nodes are replaced one by one, workers before the master.",
             "By default, if the cluster has nodes, the run defers changes that require new nodes. RV(ignore:deferred) lists these changes."
             " Until these changes are applied, new nodes get the same settings as the existing nodes.",
             "Do not use this option while a job is running. C(playbooks/provision.yml) first checks the hosts for running jobs.",

@@ -40,7 +40,10 @@ class Member(InstanceState):
 
     @property
     def launch_template(self) -> dict[str, Any] | None:
-        return self.launched_from
+        """The template from which the instance was launched, or None if the instance terminates or the template was deleted."""
+        templates = self.instance.ec2_backend.launch_templates
+        known = self.launched_from and self.launched_from["LaunchTemplateId"] in templates
+        return self.launched_from if known and self.lifecycle_state != "Terminating" else None
 
 
 class Group(FakeAutoScalingGroup):

@@ -156,6 +156,28 @@ def test_a_replaced_instance_is_launched_from_the_latest_version(account: Accoun
     assert (new["LaunchTemplate"]["Version"], new["InstanceType"]) == ("2", "m5.large")
 
 
+def test_instances_of_a_deleted_template_and_terminating_instances_have_no_template(
+    account: Account, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_template(group: str) -> list[bool]:
+        return ["LaunchTemplate" in each for each in (account.described(group) or {})["Instances"]]
+
+    template = account.template()
+    group, other = account.group(1, template=template), account.group(1)
+    in_service(account, group, 1)
+    (victim,) = in_service(account, other, 1)
+    assert has_template(group) == has_template(other) == [True]
+    account.ec2.delete_launch_template(LaunchTemplateName=template)
+    assert has_template(group) == [False]
+
+    gone = threading.Event()
+    monkeypatch.setattr(hosts, "remove", lambda identifier: gone.wait(60))
+    account.groups.terminate_instance_in_auto_scaling_group(InstanceId=victim, ShouldDecrementDesiredCapacity=True)
+    found = has_template(other)
+    gone.set()
+    assert found == [False]
+
+
 def test_what_is_lost_is_replaced(account: Account, hosts: Hosts) -> None:
     group = account.group(2)
     lost, kept = in_service(account, group, 2)

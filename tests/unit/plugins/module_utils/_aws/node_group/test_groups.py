@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that check which processes of an Auto Scaling group the collection itself has suspended."""
+"""Tests that check which processes of an Auto Scaling group the collection itself has suspended, and how its instances are read."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 )
 def test_whose_suspension_it_is(process, reason, foreign):
     assert groups._is_foreign({"ProcessName": process, "SuspensionReason": reason}) == foreign
+
+
+@pytest.mark.parametrize("state", ["Pending", "Pending:Wait", "Terminating", "Terminating:Wait"])
+def test_the_launch_template_of_an_instance_outside_service_may_be_unknown(state):
+    former = {"LaunchTemplateId": "lt-former", "Version": "1"}
+    members = [
+        {"InstanceId": "i-1", "LifecycleState": "InService"},
+        {"InstanceId": "i-2", "LifecycleState": state},
+        {"InstanceId": "i-3", "LifecycleState": state, "LaunchTemplate": former},
+    ]
+    assert groups.launched_from(members) == {"i-1": {}, "i-3": former}

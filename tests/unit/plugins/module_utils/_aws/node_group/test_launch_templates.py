@@ -1,12 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests that a launch template has the same properties when it is read as when it was created."""
+"""Tests that a launch template has the same properties when it is read as when it was created, and which nodes are outdated."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import launch_templates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
 PROPERTIES = {
     "instance_type": "p4d.24xlarge",
@@ -81,3 +82,25 @@ def test_several_interfaces_do_not_speak_of_a_public_address():
     data = launch_templates._template_data({**PROPERTIES, "interfaces": interfaces, "public_address": False})
     assert not any("AssociatePublicIpAddress" in item for item in data["NetworkInterfaces"])
     assert [item["Groups"] for item in data["NetworkInterfaces"]] == [["sg-1", "sg-2"]] * 2
+
+
+TEMPLATE = Found(Address("launch_template", "workers"), "lt-new", PROPERTIES, {"version": "1"})
+
+
+@pytest.mark.parametrize(
+    ("template", "launched_from", "expected"),
+    [
+        (TEMPLATE, {"LaunchTemplateId": "lt-new", "Version": "1"}, ()),
+        (TEMPLATE, {"LaunchTemplateId": "lt-former", "Version": "1"}, (2,)),
+        (TEMPLATE, {"LaunchTemplateId": "lt-former", "Version": "3"}, (2,)),
+        # AWS reports no launch template for an instance whose template was deleted
+        (TEMPLATE, {}, (2,)),
+        (None, {}, (2,)),
+        (None, {"LaunchTemplateId": "lt-former", "Version": "1"}, (2,)),
+        # The group does not list the instance
+        (TEMPLATE, None, ()),
+        (None, None, ()),
+    ],
+)
+def test_nodes_of_a_deleted_launch_template_are_outdated(template, launched_from, expected):
+    assert launch_templates.outdated(None, template, {2: launched_from}) == expected
