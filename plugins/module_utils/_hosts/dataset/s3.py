@@ -22,7 +22,11 @@ PATHS = ("/usr/local/bin", "/usr/bin", "/opt/aws-cli/bin", "/snap/bin")
 # A progress line of the AWS CLI: Completed 1.5 MiB/~20.0 MiB (2.1 MiB/s) with ~12 file(s) remaining
 COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|[KMGTP]iB)")
 # The error message from S3, without the path of the file, which may be the path of a temporary link.
-ANSWER = re.compile(r"An error occurred \(\w+\).*")
+ANSWER = re.compile(r"An error occurred \([\w.]+\).*")
+# A line about a failure. The AWS CLI also writes warnings to standard error, before and after such lines.
+FAILURE = re.compile(r"(?:\w+ failed|fatal error): |.*An error occurred \(")
+# The object in a line about a failed copy, which is the source or the target.
+OBJECT = re.compile("s3://.+?(?= to | An error occurred)")
 # The JMESPath query that list_objects() uses. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
 OBJECTS = "Contents[].[to_string([Size,ETag,Key,StorageClass])]"
 OBJECT_LIMIT = 1 << 20  # characters of an object that is read into memory
@@ -90,7 +94,7 @@ def read_object(access: Access, place: str) -> str | None:
         reader.join()
     if len(text) > OBJECT_LIMIT:
         raise DataError(f"{place}: the object is larger than {OBJECT_LIMIT >> 20} MiB. Delete it, or choose another location.")
-    if process.returncode and not re.search(r"\b(404|NoSuchKey)\b", "".join(errors)):
+    if process.returncode and not re.search(r"\((404|NoSuchKey)\)", "".join(errors)):
         raise failure(access, parse(place), "".join(errors))
     return None if process.returncode else text
 
@@ -125,22 +129,40 @@ def completed_bytes(text: str) -> tuple[int, int] | None:
 
 
 def failure(access: Access, source: Source, errors: str) -> DataError:
-    """Return an exception whose message says what went wrong with S3 and, if known, what to do about it."""
+    """Return an exception whose message says what went wrong with S3 and, if known, what to do about it.
+
+    If several copies failed, the message describes the first failure.
+    """
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    answer = ANSWER.search(errors)
-    said = (answer[0] if answer else lines[-1] if lines else "the AWS CLI failed without a message").rstrip(".")
-    if re.search(r"AccessDenied|Forbidden|\b403\b", errors):
-        return DeniedError(f"{source.shown}: S3 denies this host access: {said}. {access.grant}, and run deeplearning.cluster.provision.")
-    return DataError(f"{source.shown}: {_advice(source, errors, said)}")
+    failures = [line for line in lines if FAILURE.match(line)]
+    others = [line for line in lines if not line.startswith("warning: ")] or lines or ["the AWS CLI failed without a message"]
+    line = failures[0] if failures else others[-1]
+    answer, place = ANSWER.search(line), OBJECT.search(line)
+    said = (answer[0] if answer else line).rstrip(".") + (f" (first of {len(failures)} failures)" if len(failures) > 1 else "")
+    shown = place[0] if answer and place else source.shown
+    if re.search(r"AccessDenied|Forbidden|\(403\)", said):
+        return DeniedError(f"{shown}: {_denial(access, said)}")
+    return DataError(f"{shown}: {_advice(source, said)}")
 
 
-def _advice(source: Source, errors: str, said: str) -> str:
-    if "NoSuchBucket" in errors:
+def _denial(access: Access, said: str) -> str:
+    if re.search("kms:|customer master key|KMS key", said):
+        return (
+            f"this host's role is not allowed to use the KMS key: {said}. Allow kms:Decrypt and kms:GenerateDataKey for the role in the "
+            "key policy and, if the key belongs to another account, also in a policy of the role."
+        )
+    return f"S3 denies this host access: {said}. {access.grant}, and run deeplearning.cluster.provision."
+
+
+def _advice(source: Source, said: str) -> str:
+    if "NoSuchBucket" in said:
         return f"there is no bucket {source.bucket}. Check the name, or create the bucket."
-    if re.search("PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint", errors):
+    if re.search("PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint", said):
         return f"the bucket is in another region: {said}. Use a bucket in the cluster's region."
-    if re.search("Unable to locate credentials|NoCredentials", errors):
+    if re.search("Unable to locate credentials|NoCredentials", said):
         return f"this host has no AWS credentials. On a node, check the instance profile. The AWS CLI reports: {said}"
+    if "(KMS." in said:
+        return f"the KMS key of the bucket or object cannot be used: {said}. Check that the key exists and is enabled."
     return said
 
 

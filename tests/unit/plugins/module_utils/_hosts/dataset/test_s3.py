@@ -50,11 +50,36 @@ def test_the_progress_of_the_aws_cli(line, bytes_):
         ),
         (
             "upload failed: a to s3://data/a An error occurred (PermanentRedirect) when calling the PutObject operation: Use eu-west-1.\n",
-            "s3://data: the bucket is in another region: An error occurred (PermanentRedirect) when calling the PutObject operation: "
+            "s3://data/a: the bucket is in another region: An error occurred (PermanentRedirect) when calling the PutObject operation: "
             "Use eu-west-1. Use a bucket in the cluster's region.",
         ),
         ("first\nCould not connect to the endpoint URL\n", "s3://data: Could not connect to the endpoint URL"),
         ("", "s3://data: the AWS CLI failed without a message"),
+        (
+            "warning: Skipping file /nvme/a/. File does not exist.\n"
+            'download failed: s3://data/a/7.bin to ../a/7.bin Could not connect to the endpoint URL: "https://data.s3.amazonaws.com/a/7.bin"\n'
+            "warning: Skipping file /nvme/error: failed.log. File does not exist.\n",
+            "s3://data: download failed: s3://data/a/7.bin to ../a/7.bin Could not connect to the endpoint URL: "
+            '"https://data.s3.amazonaws.com/a/7.bin"',
+        ),
+        ("warning: Skipping file /nvme/a. File does not exist.\n", "s3://data: warning: Skipping file /nvme/a. File does not exist"),
+        (
+            "download failed: s3://data/403/7.bin to ../7.bin An error occurred (SlowDown) when calling the GetObject operation (reached "
+            "max retries: 4): Please reduce your request rate.\n"
+            "download failed: s3://data/8.bin to ../8.bin An error occurred (InternalError) when calling the GetObject operation: Error\n",
+            "s3://data/403/7.bin: An error occurred (SlowDown) when calling the GetObject operation (reached max retries: 4): Please "
+            "reduce your request rate (first of 2 failures)",
+        ),
+        (
+            "An error occurred (NoSuchUpload) when calling the ListParts operation: None\n\nAdditional error details:\nUploadId: 1\n",
+            "s3://data: An error occurred (NoSuchUpload) when calling the ListParts operation: None",
+        ),
+        (
+            "upload failed: ../links/a to s3://data/a An error occurred (KMS.DisabledException) when calling the PutObject operation: "
+            "arn:aws:kms:us-east-1:111122223333:key/1 is disabled.\n",
+            "s3://data/a: the KMS key of the bucket or object cannot be used: An error occurred (KMS.DisabledException) when calling the "
+            "PutObject operation: arn:aws:kms:us-east-1:111122223333:key/1 is disabled. Check that the key exists and is enabled.",
+        ),
     ],
 )
 def test_what_s3_refuses_is_explained(errors, message):
@@ -68,12 +93,38 @@ def test_a_denial_says_what_grants_the_access():
 
 
 @pytest.mark.parametrize(
+    "reason",
+    [
+        "User: arn:aws:sts::111122223333:assumed-role/n/i-1 is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:"
+        "111122223333:key/1 because no identity-based policy allows the kms:Decrypt action",
+        "The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to "
+        "access",
+    ],
+)
+def test_a_denied_kms_key_is_named_as_the_cause(reason):
+    answer = f"An error occurred (AccessDenied) when calling the GetObject operation: {reason}"
+    denied = s3.failure(s3.Access(), source.parse("s3://data"), f"download failed: s3://data/7.bin to ../7.bin {answer}.\n")
+    assert isinstance(denied, source.DeniedError)
+    assert str(denied) == (
+        f"s3://data/7.bin: this host's role is not allowed to use the KMS key: {answer}. Allow kms:Decrypt and kms:GenerateDataKey for the "
+        "role in the key policy and, if the key belongs to another account, also in a policy of the role."
+    )
+
+
+@pytest.mark.parametrize(
     ("script", "text"),
     [("echo '{}'", "{}\n"), ("echo 'An error occurred (404) when calling HeadObject' >&2; exit 1", None)],
 )
 def test_an_object_is_read(tmp_path, monkeypatch, script, text):
     replace_aws(tmp_path, monkeypatch, script)
     assert s3.read_object(s3.Access(), "s3://data/set/.dataset.json") == text
+
+
+def test_an_object_whose_name_contains_404_is_not_missing(tmp_path, monkeypatch):
+    errors = "download failed: s3://data/404/a to - An error occurred (AccessDenied) when calling the GetObject operation: Access Denied"
+    replace_aws(tmp_path, monkeypatch, f"echo '{errors}' >&2; exit 1")
+    with pytest.raises(source.DeniedError, match=r"^s3://data/404/a: S3 denies"):
+        s3.read_object(s3.Access(), "s3://data/404/a")
 
 
 def test_an_endless_object_is_not_read_into_memory(tmp_path, monkeypatch):
