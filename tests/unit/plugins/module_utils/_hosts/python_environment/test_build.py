@@ -71,3 +71,13 @@ def test_no_message_and_no_file_contains_secrets(tmp_path):
     texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert texts
     assert not any(secret in text for text in texts for secret in ("s3cr3t", "t0k3n"))
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_build_variables_reach_the_installer(tmp_path, installer):
+    """For example, `UV_INDEX_STRATEGY` selects how uv uses several indexes."""
+    module = Module(tmp_path, "")
+    module.params.update(installer=installer, build_variables={"UV_INDEX_STRATEGY": "unsafe-best-match"})
+    with pytest.raises(record.EnvironmentRefusalError):
+        build.ensure(module)
+    assert module.environments[-1]["UV_INDEX_STRATEGY"] == "unsafe-best-match"
