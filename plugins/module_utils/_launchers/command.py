@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ba
     Process,
     Program,
     gpu_environment,
+    port,
     slots,
 )
 
@@ -34,6 +35,9 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "DEEPLEARNING_RANK": str(rank),
                 "DEEPLEARNING_LOCAL_RANK": str(index),
                 "DEEPLEARNING_WORLD_SIZE": str(len(places)),
+                # For launchers of frameworks, such as `accelerate launch` and `torchrun`.
+                "MASTER_ADDR": hosts[0].name,
+                "MASTER_PORT": str(port(program.run)),
                 **gpu_environment(gpus),
             },
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import port
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.command import LAUNCHER
 
 from .conftest import make_hosts, program
@@ -19,7 +20,8 @@ def test_one_process_per_host_sees_all_its_gpus(count, gpus, where, share):
     for rank, process in enumerate(processes):
         assert (process.rank, process.argv) == (rank, ["nvidia-smi", "-L"])
         ranks = {"DEEPLEARNING_RANK": str(rank), "DEEPLEARNING_LOCAL_RANK": "0", "DEEPLEARNING_WORLD_SIZE": str(world)}
-        assert process.environment == {**ranks, **shown}
+        rendezvous = {"MASTER_ADDR": "deeplearning-worker1", "MASTER_PORT": str(port("digits"))}
+        assert process.environment == {**ranks, **rendezvous, **shown}
 
 
 def test_several_processes_share_the_gpus_of_a_host():
