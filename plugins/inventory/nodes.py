@@ -147,6 +147,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.response_members import limit_members
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import short_path
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.confusable_characters import problem_in_shell_words
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import DECIDED, other_value
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
 
@@ -160,6 +161,8 @@ T = TypeVar("T")
 PLUGIN = re.compile(r"^plugin:\s*(['\"]?)deeplearning\.cluster\.nodes\1\s*(?:#.*)?$", re.MULTILINE)
 TRAINERS = "trainers"
 SSH_ARGUMENTS = "ansible_ssh_args"
+# The settings of Ansible that contain arguments of ssh, and the variables that can replace them.
+SSH_SETTINGS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
 # Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
 # these clients, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
 # reads the credentials again, which another program may have renewed.
@@ -182,9 +185,23 @@ def names_plugin(path: str) -> bool:
 
 
 def configured_ssh_args() -> str:
-    """Return the setting `ssh_args` in `ansible.cfg` or in ANSIBLE_SSH_ARGS, or Ansible's default."""
+    """Return the setting `ssh_args` in `ansible.cfg` or in ANSIBLE_SSH_ARGS, or Ansible's default.
+
+    Raises AnsibleParserError if this or another setting with arguments of ssh contains a confusable character.
+    """
     connection_loader.get("ssh", class_only=True)  # reads the definitions of the plugin's settings
-    return str(constants.config.get_config_value("ssh_args", plugin_type="connection", plugin_name="ssh") or "")
+    settings = {
+        name: str(constants.config.get_config_value(name, plugin_type="connection", plugin_name="ssh") or "") for name in SSH_SETTINGS
+    }
+    for name, value in settings.items():
+        _refuse_confusable_characters(name, value)
+    return settings["ssh_args"]
+
+
+def _refuse_confusable_characters(name: str, value: str) -> None:
+    problem = problem_in_shell_words(value)
+    if problem:
+        raise AnsibleParserError(f"{name}: {problem}")
 
 
 class _Reader:
@@ -276,7 +293,8 @@ class InventoryModule(AWSInventoryBase):
             return None
 
     def _refuse_other_values(self, path: str, decided: dict[str, str], entities: list[Any]) -> None:
-        """Raise AnsibleParserError if anything gives a variable that this inventory file decides a different value.
+        """Raise AnsibleParserError if anything gives a variable that this inventory file decides a different value, or arguments of ssh
+        with a confusable character.
 
         `entities` are the groups and hosts whose variable files are read. Templates cannot be evaluated before a task runs.
         """
@@ -291,6 +309,8 @@ class InventoryModule(AWSInventoryBase):
                     f"{SSH_ARGUMENTS}: this variable, set by {where}, would replace the arguments with which SSH verifies the nodes' host "
                     "keys. Rename it to ansible_ssh_common_args, or set ssh_args in ansible.cfg."
                 )
+            for name in {f"ansible_{name}" for name in SSH_SETTINGS} & variables.keys():
+                _refuse_confusable_characters(name, str(variables[name]))
             for name in decided.keys() & variables.keys():
                 if "{{" not in str(variables[name]) and (problem := other_value(name, variables[name], decided, where, short_path(path))):
                     raise AnsibleParserError(problem)

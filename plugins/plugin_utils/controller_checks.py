@@ -55,6 +55,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import setup_steps
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failures import TYPES
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.confusable_characters import problem_in_shell_words, problem_in_word
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
@@ -75,6 +76,15 @@ ROLES = {
 LEAST_INTERVAL = 60
 # The variables of jobs whose elements are passed to a process unchanged.
 ARGUMENTS = tuple(f"training_job_{option}" for option in UNCHANGED)
+# The variables whose texts become words of commands or environment variables.
+WORDS = (
+    *ARGUMENTS,
+    "node_setup_steps",
+    "python_environment_build_variables",
+    "training_job_environment",
+    "training_job_environment_by_task",
+    "training_job_launcher_options",
+)
 # The dictionary whose values have the types that the launcher defines.
 OF_LAUNCHER = "training_job_launcher_options"
 # The maximum number of nodes that a message lists.
@@ -382,7 +392,9 @@ def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str])
 
 
 def variable_warnings(nodes: NodeVariables) -> Iterator[str]:
-    """Return warnings about environment variables of a job that probably do not have the effect that the user expects."""
+    """Return warnings about variables of a job that probably do not have the effect that the user expects."""
+    for option in WORDS:
+        yield from _confusable_characters(option, nodes.get(option))
     name = "training_job_environment"
     variables = nodes.get(name)
     for variable, value in variables.items() if isinstance(variables, Mapping) else ():
@@ -391,6 +403,21 @@ def variable_warnings(nodes: NodeVariables) -> Iterator[str]:
             yield f"{name}: {variable}: {expansion[0]!r} is passed to the job unchanged, because no shell expands it. Use the full value."
         if variable == "CUDA_VISIBLE_DEVICES" and str(value):
             yield f"{name}: {variable} replaces the GPUs that the launcher assigns to each process. To select GPUs, use training_job_gpus."
+
+
+def _confusable_characters(place: str, value: Any) -> Iterator[str]:
+    """Yield a message about each text in a value that contains a confusable character. A string `command` is split by a shell."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _confusable_characters(f"{place}: the name {name!r}", name)
+            yield from _confusable_characters(f"{place}: {name}", part)
+    elif isinstance(value, (list, tuple)):
+        for number, part in enumerate(value, 1):
+            yield from _confusable_characters(f"{place}: element {number}", part)
+    elif isinstance(value, str):
+        problem = (problem_in_shell_words if place.endswith(": command") else problem_in_word)(value)
+        if problem:
+            yield f"{place}: {problem}"
 
 
 def report_errors(given: Mapping[str, Any]) -> Iterator[str]:

@@ -84,6 +84,11 @@ def test_a_variable_that_replaces_the_arguments_of_ssh_is_refused(
     assert f"ansible_ssh_args: this variable, set by {where}, would replace" in told
 
 
+def test_a_space_in_the_arguments_of_ssh_that_is_none_is_refused(play: Callable[..., str]) -> None:
+    told = play("status", "-e", '{"ansible_ssh_common_args": "-C\u00a0-v"}')
+    assert "ansible_ssh_common_args: character 3 is U+00A0 (NO-BREAK SPACE). Replace it" in told
+
+
 @pytest.mark.parametrize("variable", ["deeplearning_region: '{{ home_region }}'", "deeplearning_account: 210987654321"])
 def test_what_only_a_task_can_know_is_refused_before_anything_changes(
     cloud: LocalCloud, play: Callable[..., str], tmp_path: Path, variable: str

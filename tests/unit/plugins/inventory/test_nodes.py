@@ -81,3 +81,12 @@ def test_a_refreshed_inventory_uses_its_clients_again_for_a_while(monkeypatch):
     assert third is not first, "the credentials are read again"
     nodes.InventoryModule()._client("b.nodes.yml", "eu-west-1", "ec2")
     assert made == [("ec2", "us-east-1"), ("ec2", "us-east-1"), ("ec2", "eu-west-1")]
+
+
+@pytest.mark.parametrize("name", ["ssh_args", "ssh_common_args", "ssh_extra_args"])
+def test_a_space_in_the_settings_of_ssh_that_is_none_is_refused(monkeypatch, name):
+    monkeypatch.setenv(f"ANSIBLE_{name.upper()}", "-C\u00a0-o ControlMaster=auto")
+    with pytest.raises(AnsibleParserError, match=rf"^{name}: character 3 is U\+00A0 \(NO-BREAK SPACE\)\. Replace it"):
+        nodes.configured_ssh_args()
+    monkeypatch.setenv(f"ANSIBLE_{name.upper()}", "-o ControlMaster=auto")
+    assert "ControlMaster=auto" in nodes.configured_ssh_args()

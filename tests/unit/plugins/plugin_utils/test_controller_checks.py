@@ -481,6 +481,25 @@ def test_variables_that_may_not_have_the_expected_effect(variables, messages):
 
 
 @pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"training_job_arguments": ["--epochs", "3", "\u2013lr"]}, "training_job_arguments: element 3: character 1 is U+2013 (EN DASH)"),
+        ({"training_job_command": ["bash\u200b", "run.sh"]}, "training_job_command: element 1: character 5 is U+200B (ZERO WIDTH SPACE)"),
+        ({"training_job_environment": {"A": "b\u00a0"}}, "training_job_environment: A: character 2 is U+00A0 (NO-BREAK SPACE)"),
+        ({"training_job_environment": {"A\u00a0": "b"}}, "training_job_environment: the name 'A\\xa0': character 2 is U+00A0"),
+        (
+            {"training_job_launcher_options": {"arguments": ["\u2013x"]}},
+            "training_job_launcher_options: arguments: element 1: character 1 is U+2013",
+        ),
+        ({"node_setup_steps": [{"command": "a\u00a0b"}]}, "node_setup_steps: element 1: command: character 2 is U+00A0"),
+    ],
+)
+def test_characters_of_web_pages_in_words_of_a_command_are_a_warning(variables, place):
+    (found,) = variable_warnings(variables)
+    assert found.startswith(place)
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         (job(environment={"A": True}), "training_job_environment: A: YAML reads the value as true"),
