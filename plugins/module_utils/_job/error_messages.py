@@ -17,6 +17,18 @@ CONNECTION_CLOSED = (
     "Connection was likely closed",
 )
 
+# Parts of the messages of torch's NCCL watchdog, of Gloo and of monitored_barrier() after a rank has waited for others too long, in lower
+# case. Sources: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, and unbound_buffer.cc of Gloo.
+TIMEOUTS = (
+    "collective operation timeout",
+    "collective timeout",
+    "heartbeat monitor timed out",
+    "watchdog got stuck",
+    "for recv operation to complete",
+    "for send operation to complete",
+    "failed to pass monitoredbarrier",
+)
+
 # Parts of messages, in lower case, and the kind of the cause that they name. The first that applies counts.
 MESSAGES = (
     # The messages of the system about a full disk, a disk quota and a read-only disk, that of torch's data loader about /dev/shm, and those
@@ -56,6 +68,16 @@ def kind(message: str) -> str:
     """Return the kind of the cause that the message of an exception names, or an empty string if the message names none."""
     text = message.lower()
     return next((found for found, words in MESSAGES if any(each in text for each in words)), "")
+
+
+def is_timeout(message: str) -> bool:
+    """Return whether a rank has waited for other ranks longer than its time limit."""
+    return any(words in message.lower() for words in TIMEOUTS)
+
+
+def is_about_another_process(message: str) -> bool:
+    """Return whether a message says that another process has ended or has not responded, so that the cause is elsewhere."""
+    return is_connection_closed(message) or is_timeout(message)
 
 
 def is_connection_closed(message: str) -> bool:

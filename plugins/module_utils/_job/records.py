@@ -823,7 +823,7 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
 
     The other processes may fail within milliseconds, and each host detects the end of its processes at a slightly different time. A process
     that failed because its connection was closed is therefore the cause only if all failed processes failed for this reason. Gloo and NCCL
-    abort a process that loses its connection, so a process that was aborted is the cause only if no script raised an exception.
+    abort a process that loses its connection or waits too long, so such a process is the cause only if no script raised an exception.
     """
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
@@ -839,9 +839,9 @@ def has_lost_connection(process: ProcessRecord) -> bool:
 
 
 def is_aborted(process: ProcessRecord) -> bool:
-    """Return whether a process was aborted for no known reason, for example by Gloo or NCCL."""
+    """Return whether a process was aborted for no known reason, for example by Gloo or NCCL, or has waited for other ranks too long."""
     why = process.get("cause", {})
-    return why.get("kind") == recovery.SIGNAL and why.get("name") == "SIGABRT"
+    return why.get("kind") == recovery.HANG or (why.get("kind") == recovery.SIGNAL and why.get("name") == "SIGABRT")
 
 
 def is_alone(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> bool:
@@ -946,7 +946,7 @@ def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -
     if why.get("kind") == recovery.HEALTH:
         return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
-    if why.get("kind") in recovery.EXCEPTIONS:
+    if why.get("kind") in recovery.EXCEPTIONS or (why.get("kind") == recovery.HANG and why.get("message")):
         what = f"{why['what']}: {why['message']}" if why.get("message") else why["what"]
         text += "" if text.endswith(what) else f" ({what})"
     elif why.get("message") == recovery.NOT_BY_OOM_KILLER:

@@ -115,7 +115,7 @@ class _Traceback:
 
     def says_cause(self) -> bool:
         """Return whether the message names a cause, such as a full disk or a lost connection."""
-        return bool(error_messages.kind(self.message)) or error_messages.is_connection_closed(self.message)
+        return bool(error_messages.kind(self.message)) or error_messages.is_about_another_process(self.message)
 
     def origin(self) -> _Traceback:
         """Return the exception to which this one goes back, if it says more: the same error in another process, a cause that this exception
@@ -290,9 +290,9 @@ def script_error(lines: Sequence[str], directory: str) -> ScriptError | None:
     if reader.left_open():
         return None
     own = [each for each in reader.found if each.kind not in (*WRAPPERS, *GROUPS) and not each.is_of_thread]
-    # Ranks that share a log lose their connections to the rank that failed first.
+    # Ranks that share a log lose their connections to the rank that failed first, or wait for it in vain.
     ended = {each.prefix: each for each in own if RANK_ENDED.search(each.prefix)}.values()
-    first = [each for each in ended if not error_messages.is_connection_closed(each.origin().message)]
+    first = [each for each in ended if not error_messages.is_about_another_process(each.origin().message)]
     chosen = next((each for each in (*first[:1], *own[-1:], *reader.found[-1:]) if reader.is_last(each)), None)
     return _describe(chosen.origin(), directory) if chosen else None
 
@@ -338,9 +338,11 @@ def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | No
 
 
 def abort_message(lines: Sequence[str]) -> str:
-    """Return the message of the exception because of which the C++ runtime aborted the process, or an empty string."""
+    """Return the message of the exception because of which the C++ runtime aborted the process, or else the first message about a time-out
+    of collective operations, after which torch aborts the process, or an empty string.
+    """
     last = next((line for line in reversed(lines) if TERMINATED in line), "")
-    return last.partition(TERMINATED)[2][:MESSAGE_LIMIT]
+    return (last.partition(TERMINATED)[2] or next(filter(error_messages.is_timeout, lines), ""))[:MESSAGE_LIMIT]
 
 
 def crash_place(lines: Sequence[str], directory: str) -> str:
@@ -353,15 +355,20 @@ def crash_place(lines: Sequence[str], directory: str) -> str:
 
 
 def current_thread(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the frames of the current or main thread as paths and lines, innermost first, as in the output of py-spy and faulthandler."""
-    first = next((index + 1 for index, line in enumerate(lines) if CURRENT.match(line)), 0)
-    frames = []
-    for line in lines[first:]:
+    """Return the frames of the current or main thread as paths and lines, innermost first, as in the output of py-spy and faulthandler.
+
+    If the current thread does not run Python, faulthandler marks no thread. The main thread is the last one.
+    """
+    frames: list[tuple[str, str]] = []
+    is_new = is_current = True
+    for line in lines:
         found = next((match for match in (frame.match(line) for frame in STACK_FRAMES) if match), None)
         if found:
-            frames.append((found["path"], found["line"]))
-        elif frames and THREAD.match(line):
-            break
+            frames, is_new = [*([] if is_new else frames), (found["path"], found["line"])], False
+        elif THREAD.match(line):
+            if is_current and not is_new:
+                break
+            is_new, is_current = True, bool(CURRENT.match(line))
     return frames
 
 

@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import glob
 import os
+import re
 import signal
 import time
 from typing import Callable, NamedTuple, Sequence, cast
@@ -79,6 +80,9 @@ INVALID = "invalid"
 
 # Causes for which the script is responsible, unless only one host has them.
 ONLY_HERE = (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.GPU_MEMORY)
+
+# How torch describes a collective operation of NCCL, such as `WorkNCCL(SeqNum=57, OpType=ALLREDUCE, ...)`.
+OPERATION, SEQUENCE_NUMBER = re.compile(r"\bOpType=([A-Z_]{1,40})\b"), re.compile(r"\bSeqNum=(\d{1,18})\b")
 
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
@@ -158,12 +162,23 @@ def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int |
 def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:
     """Return the cause of an abort: what the message of the C++ runtime names, if it names a cause."""
     message = tracebacks.abort_message(lines)
+    if error_messages.is_timeout(message):
+        return _timeout_cause(message)
     kind = error_messages.kind(message)
     return {**found, "kind": kind, "message": message} if kind else found
 
 
+def _timeout_cause(message: str) -> CauseRecord:
+    """Return the cause of a process that has waited for other ranks too long. The process has no part in that, so the cause has no name."""
+    operation, number = OPERATION.search(message), SEQUENCE_NUMBER.search(message)
+    what = f"a time-out of {operation[1] if operation else 'a collective operation'}{f' with SeqNum {number[1]}' if number else ''}"
+    return {"kind": recovery.HANG, "what": what, "message": message}
+
+
 def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
     """Return the cause of a process that an exception has ended."""
+    if error_messages.is_timeout(error.message):
+        return _timeout_cause(error.message)
     kind = error_messages.kind(error.message) or recovery.SCRIPT_ERROR
     what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
     return {"kind": kind, "what": what, "name": error.kind, "message": error.message}

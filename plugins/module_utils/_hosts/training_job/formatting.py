@@ -368,7 +368,7 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         yield f"{option}: specify a program that is installed on all hosts and that the job's user can run."
         return
     if MADE_NO_PROGRESS in how:
-        yield f"The stacks of all processes are in {clean_line(Paths(found['directory'], found.get('attempt', 1)).stacks)} on the cluster."
+        yield f"The stacks of all processes are in {_stacks(found)} on the cluster."
     why = failure.get("cause", {})
     # If a launcher has written the last line, the cause names the module.
     texts = [f"{why.get('name')}: {why.get('message')}", *failure["lines"][-1:]]
@@ -396,6 +396,11 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
         return f"To use less memory, {LESS_MEMORY}"
     if KILLED.search(how):
         return _kill_advice(how, host)
+    if failure.get("cause", {}).get("kind") == recovery.HANG and MADE_NO_PROGRESS not in how:
+        return (
+            "A rank did not take part in a collective operation in time, or its network failed. If PyTorch has written how "
+            f"far each rank has come, the files are in {_stacks(found)} on the cluster."
+        )
     found_signal = SIGNAL.search(how)
     if found_signal and found_signal[1] in recovery.OWN_SIGNALS:
         return (
@@ -408,6 +413,10 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     if _is_silent(found) and EXIT_STATUS.search(how):
         return _silence_advice(found)
     return ""
+
+
+def _stacks(found: JobStatus) -> str:
+    return clean_line(Paths(found["directory"], found.get("attempt", 1)).stacks)
 
 
 def _kill_advice(how: str, host: str) -> str:

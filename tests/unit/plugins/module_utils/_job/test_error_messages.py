@@ -51,3 +51,20 @@ def test_a_message_can_name_the_cause(message, kind):
 )
 def test_a_message_can_say_that_a_connection_was_closed(message, closed):
     assert error_messages.is_connection_closed(message) is closed
+
+
+@pytest.mark.parametrize(
+    ("message", "timed_out"),
+    [
+        ("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=57)", True),
+        ("[PG 0 Rank 144] Heartbeat monitor timed out! Process will be terminated after dumping debug info.", True),
+        ("[PG 0 Rank 1] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress", True),
+        ("Received a dump signal due to a collective timeout from rank 1 and we will try our best to dump the debug info.", True),
+        ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete", True),
+        ("Rank 1 failed to pass monitoredBarrier in 1800000 ms", True),
+        ("Connection reset by peer", False),
+        ("The read operation timed out", False),
+    ],
+)
+def test_a_message_can_say_that_ranks_have_waited_for_each_other_too_long(message, timed_out):
+    assert error_messages.is_timeout(message) is timed_out

@@ -136,6 +136,7 @@ def killed_by(name):
 
 
 CLOSED = {"kind": "script_error", "what": "RuntimeError at train.py, line 9", "message": "Connection closed by peer"}
+TIMED_OUT = {"kind": "hang", "what": "a time-out of ALLREDUCE with SeqNum 57", "message": "[Rank 0] Watchdog caught ..."}
 RAISED = {"kind": "script_error", "what": "NameError at train.py, line 42", "name": "NameError", "message": "name 'x' is not defined"}
 
 
@@ -186,6 +187,8 @@ def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception()
         assert records.first_failure([aborted, other])["rank"] == 1
     hardware = process(0, "failed", 11.0, cause={**killed_by("SIGABRT"), "kind": "hardware"})
     assert records.first_failure([hardware, raised])["rank"] == 0, "the message of the abort names the cause"
+    waited = process(0, "failed", 11.0, cause=TIMED_OUT)
+    assert records.first_failure([waited, raised])["rank"] == 1, "it waited for the rank that raised the exception"
 
 
 @pytest.mark.parametrize(
@@ -227,6 +230,7 @@ def test_the_cause_is_what_was_judged_unless_a_process_was_lost_before(judged, o
     [
         (CLOSED, [process(1, "stopped", 12.5), process(2, "failed", 12.4, cause=RAISED)], 2),
         (killed_by("SIGABRT"), [process(1, "failed", 12.4, cause=RAISED)], 1),
+        (TIMED_OUT, [process(1, "failed", 12.4, cause=RAISED)], 1),
         (CLOSED, [process(1, "failed", 12.4, cause=CLOSED)], 0),
         (CLOSED, [process(1, "stopped", 12.5)], 0),
         (killed_by("SIGSEGV"), [process(1, "failed", 12.4, cause=RAISED)], 0),
@@ -1072,6 +1076,18 @@ def test_the_sentence_about_a_failure_names_the_scripts_line():
     assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3: no)"
     del failed["cause"]["message"]
     assert records.describe_failure(failed) == "rank 0 on w1 ended with exit status 1 (ValueError at train.py, line 3)"
+
+
+def test_the_sentence_about_a_time_out_names_the_collective_operation():
+    failed = {**ENDED, "signal": "SIGABRT", "cause": TIMED_OUT}
+    sentence = "rank 0 on w1 was killed by signal SIGABRT (a time-out of ALLREDUCE with SeqNum 57: [Rank 0] Watchdog caught ...)"
+    assert records.describe_failure(failed) == sentence
+    hung = {
+        **ENDED,
+        "reason": "made no progress for 9 s (it is at a.py, line 3)",
+        "cause": {"kind": "hang", "what": "a hang at a.py, line 3"},
+    }
+    assert records.describe_failure(hung) == "rank 0 on w1 made no progress for 9 s (it is at a.py, line 3)"
 
 
 def test_the_sentence_about_a_health_finding_is_about_the_host_and_not_about_a_process():

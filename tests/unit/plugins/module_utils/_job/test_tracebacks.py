@@ -155,6 +155,8 @@ Extension modules: torch._C (total: 1)
         (tagged(CRASH, "[rank 1] "), "model/net.py, line 42"),
         (CRASH.replace("/efs/jobs/digits/code", "/efs/other"), "nn.py, line 7"),
         (CRASH.replace('  File "/opt/pytorch/lib/torch/nn.py", line 7 in linear\n', ""), "model/net.py, line 42"),
+        (CRASH.replace("Current thread", "Thread"), "model/net.py, line 42"),
+        (CRASH.replace("Current thread", "Thread") + "Thread 12 ends\n", "model/net.py, line 42"),
     ],
 )
 def test_the_place_of_a_crash_is_the_innermost_line_of_the_job(text, expected):
@@ -182,13 +184,14 @@ NET = [("torch/nn.py", "7"), ("/efs/jobs/digits/code/model/net.py", "42")]
     [
         (PY_SPY, NET),
         (PY_SPY.replace('"MainThread"', '"Thread-3"'), [("threading.py", "320")]),
+        (PY_SPY[PY_SPY.index("Thread 71") :], NET),
         (PY_SPY[PY_SPY.index("    linear") :], NET),
         (CRASH, [("/opt/pytorch/lib/torch/nn.py", "7"), (f"{CODE}/model/net.py", "42"), (f"{CODE}/train.py", "90")]),
         ("Python v3.11.9\n", []),
     ],
-    ids=["main thread", "only other threads", "no thread", "faulthandler", "no frame"],
+    ids=["main thread", "only other threads", "main thread first", "no thread", "faulthandler", "no frame"],
 )
-def test_the_frames_of_the_main_thread_or_else_of_the_first_are_read(text, frames):
+def test_the_frames_of_the_main_thread_or_else_of_the_last_are_read(text, frames):
     assert current_thread(text.splitlines()) == frames
 
 
@@ -533,6 +536,11 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         # torch marks the exceptions that end ranks. Ranks that share a log lose their connections to the first one.
         (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + tagged(LOST, "[rank1]: "), NAMED),
         (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + ELASTIC, NAMED),
+        (
+            tagged(LOST.replace(last_message(LOST), "Watchdog caught collective operation timeout"), "[rank0]: ")
+            + tagged(NAME_ERROR, "[rank3]: "),
+            NAMED,
+        ),
         (tagged(LOST, "[rank0]: ") + tagged(NAME_ERROR, "[rank3]: ") + tagged(LAST, "[rank1]: "), NAMED),
         (
             tagged(LOST, "[rank0]: ") + tagged(LOST, "[rank1]: "),

@@ -1241,6 +1241,32 @@ Root Cause (first observed failure):
   exitcode  : -9 (pid: 213)
 """
 
+# What torch writes when a collective operation takes too long, and when its watchdog no longer responds.
+TIMED_OUT = (
+    "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=32, NumelOut=32, "
+    "Timeout(ms)=600000) ran for 600045 milliseconds before timing out."
+)
+WATCHDOG = f"""\
+step 1
+[rank0]:[E218 04:54:22.864467604 ProcessGroupNCCL.cpp:632] {TIMED_OUT}
+[rank0]:[E218 04:54:22.9 ProcessGroupNCCL.cpp:684] [Rank 0] To avoid data inconsistency, we are taking the entire process down.
+terminate called after throwing an instance of 'c10::DistBackendError'
+  what():  [PG ID 0 PG GUID 0 Rank 0] Process group watchdog thread terminated with exception: {TIMED_OUT}
+"""
+HEARTBEAT = """\
+[rank0]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info.
+[rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress.
+"""
+CRASHED_THREAD = """\
+Fatal Python error: Aborted
+
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.12/threading.py", line 355 in wait
+
+Thread 0x00007f02 (most recent call first):
+  File "/code/train.py", line 30 in step
+"""
+
 # An error on a GPU, which torch reports again while Python exits.
 ABORTED = (
     TRACEBACK.format("torch.AcceleratorError: CUDA error: device-side assert triggered")
@@ -1336,6 +1362,36 @@ Extension modules: torch._C (total: 1)
             {"signal": "SIGABRT"},
             ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None),
         ),
+        # Ranks that have waited for each other too long.
+        *(
+            ("command", log, {"signal": "SIGABRT"}, ("hang", what, "", None))
+            for log, what in (
+                (WATCHDOG + CRASHED_THREAD, "a time-out of ALLREDUCE with SeqNum 57"),
+                (WATCHDOG.partition("terminate called")[0], "a time-out of ALLREDUCE with SeqNum 57"),
+                (HEARTBEAT, "a time-out of a collective operation"),
+            )
+        ),
+        (
+            "torchrun",
+            WATCHDOG + TORCHRUN.replace("-9", "-6"),
+            {"exit_code": 1},
+            ("hang", "a time-out of ALLREDUCE with SeqNum 57", "", None),
+        ),
+        (
+            "command",
+            TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}"),
+            {"exit_code": 1},
+            ("hang", "a time-out of ALLREDUCE with SeqNum 57", "", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format(
+                "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
+            ),
+            {"exit_code": 1},
+            ("hang", "a time-out of a collective operation", "", 1),
+        ),
+        ("command", WATCHDOG.partition("terminate called")[0], {"exit_code": 7}, ("exit_status", "exit status 7", "", 7)),
         ("command", TRACEBACK.format("KeyError: 'label'") + "step 3\n" * 100, {"exit_code": 7}, ("exit_status", "exit status 7", "", 7)),
     ],
 )

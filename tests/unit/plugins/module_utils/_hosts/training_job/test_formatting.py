@@ -213,6 +213,23 @@ def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
     assert ("journalctl" in rest[0]) == ("137" in how or "247" in how or "SIGKILL" in how or "SIGTERM" in how)
 
 
+def test_after_a_time_out_no_library_is_accused():
+    cause = {"kind": "hang", "what": "a time-out of ALLREDUCE with SeqNum 57", "message": "Watchdog caught ..."}
+    failure = {
+        "name": "rank1",
+        "host": "w2",
+        "how": "was killed by signal SIGABRT",
+        "log": f"{LOGS}/rank1.log",
+        "lines": [],
+        "cause": cause,
+    }
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    _first, advice, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    assert advice.startswith("A rank did not take part in a collective operation in time")
+    assert f"{LOGS}/stacks" in advice
+    assert rest == list(NEXT)
+
+
 @pytest.mark.parametrize("tag", ["", "[rank1]: ", None])
 def test_a_missing_module_is_installed_or_added_to_the_code(tag):
     lines = ["Traceback (most recent call last):", f"{tag}ModuleNotFoundError: No module named 'transformerz'"]
