@@ -48,9 +48,9 @@ NO_ENGINE = "host engine"
 
 # Numbers of GPUs are less than this number. DCGM 3 writes larger or negative numbers if a fault belongs to no GPU.
 GPUS = 1024
-FAILED = "failed"
+FAILED, PASSED = "failed", "Pass"
 # The statuses of tests that have found something, and of those that have not.
-VERBS, FOUND_NOTHING = {"Fail": FAILED, "Warn": "warns"}, ("Pass", "Skip", "Not Run", "")
+VERBS, FOUND_NOTHING = {"Fail": FAILED, "Warn": "warns", PASSED: "passed with a warning"}, ("Skip", "Not Run", "")
 # DCGM's severities (dcgmErrorSeverity_t). A failed test with any other severity, or without a severity, requires `restart`.
 DCGM_MONITOR, DCGM_ISOLATE, DCGM_CONFIG, DCGM_RESET = 1, 2, 5, 6
 CONSEQUENCES = {DCGM_MONITOR: MONITOR, DCGM_CONFIG: MONITOR, DCGM_ISOLATE: REPLACE, DCGM_RESET: REBOOT}
@@ -167,13 +167,16 @@ def _completed(text: str) -> str:
 
 def _failures(test: dict[str, Any]) -> Iterator[Problem]:
     """Yield the problems that a test has found. With DCGM 4, only the summary of a test mentions problems that belong to no GPU."""
-    results = [result for result in test.get("results") or () if _status(result) not in FOUND_NOTHING]
-    summary = test.get("test_summary") or {}
-    for result in results or ([] if _status(summary) in FOUND_NOTHING else [summary]):
+    results = [result for result in test.get("results") or () if _has_found_something(result)]
+    for result in results or filter(_has_found_something, [test.get("test_summary") or {}]):
         verb = VERBS.get(_status(result), f"has the unknown status {_status(result)!r}")
         for severity, text in _warnings(result) or [(RESTART, "")]:
             message = f"{_subject(result)}: DCGM test {test['name']!r} {verb}{': ' if text else '.'}{text}"
             yield severity if verb == FAILED else MONITOR, message
+
+
+def _has_found_something(result: dict[str, Any]) -> bool:
+    return _status(result) not in FOUND_NOTHING and (_status(result) != PASSED or bool(_warnings(result)))
 
 
 def _status(result: dict[str, Any]) -> str:

@@ -294,6 +294,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
+    rows += [("warning", f"{title(each['name'])} on {each['host']} {each['reason']}") for each in processes if _lacked_memory(each)]
     # Without progress entries, the time that a failed job took cannot be divided into training time and other time.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
@@ -301,6 +302,11 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("export", export(found["export"])))
     head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
     return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
+
+
+def _lacked_memory(process: ProcessRecord) -> bool:
+    """Return whether a process has not failed although the kernel's OOM killer has killed one of its processes."""
+    return process["state"] in (SUCCEEDED, STOPPED) and OUT_OF_MEMORY in (process.get("reason") or "")
 
 
 def checkpoints(found: JobStatus) -> str:

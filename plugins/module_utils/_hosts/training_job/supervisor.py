@@ -682,12 +682,13 @@ class Supervisor:
         `kind` is the `Cause.kind` of a failure, or an empty string if it is unknown.
         """
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
+        kills = attempts.oom_kills_since(self.oom_kills)
         if state == FAILED:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
-            reason = attempts.find_cause(self.spec, found, kind, attempts.oom_kills_since(self.oom_kills))
+            reason = attempts.find_cause(self.spec, found, kind, kills)
             how["cause"] = attempts.blame_storage(name_listener(reason), self.storage.problems)
-            if how["cause"]["kind"] == recovery.OUT_OF_MEMORY:
-                how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
+        if kills and not kind:  # a script that loses a data loader can end with status 0
+            how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)
         if state in (SUCCEEDED, STOPPED):
             return 0

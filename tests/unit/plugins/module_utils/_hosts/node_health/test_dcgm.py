@@ -101,6 +101,10 @@ def of(**result):
             of(gpu_id="3", status="Warn", warnings=[{"warning": "warm", "error_severity": 2}]),
             ("monitor", "GPU 3: DCGM test 't' warns: warm"),
         ),
+        (
+            of(gpu_id="3", status="Pass", warnings=[{"warning": "no memory", "error_severity": 2}]),
+            ("monitor", "GPU 3: DCGM test 't' passed with a warning: no memory"),
+        ),
     ],
 )
 def test_other_formats_and_severities(output, problem):
@@ -110,6 +114,7 @@ def test_other_formats_and_severities(output, problem):
 @pytest.mark.parametrize("status", ["Skip", "Not Run", "Pass"])
 def test_a_test_that_does_not_apply_is_no_finding(status):
     assert found(of(gpu_id="3", status=status)) == []
+    assert found(of(gpu_id="3", status=status, warnings=[])) == []
 
 
 def error_of(version, text):

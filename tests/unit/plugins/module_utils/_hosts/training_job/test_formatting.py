@@ -133,6 +133,15 @@ def test_summary_names_hosts_time_values_and_places():
     assert "  code " not in lines
 
 
+def test_the_summary_warns_of_processes_that_the_kernel_has_killed():
+    found = job(state="succeeded")
+    found["processes"][0] |= {"state": "succeeded", "reason": f"ended with exit status 0 {OUT_OF_MEMORY}"}
+    lines = formatting.summary(found, {})
+    assert f"  warning      rank 0 on w1 ended with exit status 0 {OUT_OF_MEMORY}" in lines
+    assert sum("warning" in line for line in lines) == 1
+    assert not any("warning" in line for line in formatting.summary(job(), {}))
+
+
 def test_summary_names_the_commit():
     assert "  code         commit 0123456789ab" in formatting.summary(job(code={"commit": "0123456789abcdef", "changed": False}), {})
 

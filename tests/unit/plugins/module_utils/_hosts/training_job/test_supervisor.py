@@ -268,8 +268,10 @@ def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spe
     [
         (-9, 1, "was killed by signal SIGKILL after the kernel's OOM killer had killed one of its processes"),
         (1, 1, "ended with exit status 1 after the kernel's OOM killer had killed one of its processes"),
+        (0, 2, "ended with exit status 0 after the kernel's OOM killer had killed one of its processes"),
         (1, 0, None),
-        (0, 1, None),
+        (0, 0, None),
+        (0, None, None),
     ],
 )
 def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kills, reason):
