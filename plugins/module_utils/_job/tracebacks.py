@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -74,11 +75,18 @@ FATAL = "Fatal Python error: "
 # The line in which the C++ runtime writes the message of the exception because of which it aborts the process.
 TERMINATED = "  what():  "
 
-# The message of argparse or Click about wrong arguments: the usage in the first lines, and the error in the last line.
-USAGE = "usage: "
-USAGE_ERROR = re.compile(r"(?:.{1,500}?: error|.{0,500}?\bError): (?P<message>.+)")
+# Messages about wrong arguments consist of an error, whose form depends on the exit status, and of the usage or how to show it. Parsers
+# such as argparse, Click and Fire end with status 2, and absl with status 1. Typer and tyro write the error into a box.
+USAGE = re.compile(r"(?:.{0,100}[\]>:] ?)?usage: |.*--help", re.IGNORECASE)
+USAGE_ERRORS = {
+    1: re.compile(r".{0,100}?\bFATAL Flags parsing error:(?P<message>.*)"),
+    2: re.compile(r".{0,500}?(?:\b(?:error|Error|ERROR):(?P<message> .*|$)|(?:╭─|\+-) )"),
+}
+# The beginning of the next lines of such an error, which are indented or inside a box.
+USAGE_REST = (" ", "│", "|")
 
-MESSAGE_LIMIT, USAGE_LINES = 300, 100
+# Maximum number of characters in a message, of lines in which the usage is searched for, and of lines that can follow it.
+MESSAGE_LIMIT, USAGE_LINES, LINES_AFTER_USAGE = 300, 100, 20
 
 
 class ScriptError(NamedTuple):
@@ -384,12 +392,17 @@ def place(frames: Sequence[tuple[str, str]], directory: str) -> str:
     return f"{clean_line(path)[-MESSAGE_LIMIT:]}, line {chosen[1]}"
 
 
-def usage_error(lines: Sequence[str]) -> str:
-    """Return the error about the script's arguments at the end of a log, or an empty string if the log does not end with such an error."""
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    found = USAGE_ERROR.fullmatch(last.rstrip())
-    is_usage = found is not None and any(USAGE in line.lower() for line in lines[-USAGE_LINES:])
-    return found["message"][:MESSAGE_LIMIT] if found and is_usage else ""
+def usage_error(lines: Sequence[str], status: int | None) -> str:
+    """Return the error about the script's arguments at the end of the log of a process with this exit status, or an empty string."""
+    pattern = USAGE_ERRORS.get(status or 0)
+    last = [line.rstrip() for line in lines[-USAGE_LINES:] if line.strip()]
+    errors = [(index, match) for index, match in enumerate(map(pattern.match, last)) if match] if pattern else []
+    usages = [index for index, line in enumerate(last) if USAGE.match(line)]
+    if not errors or not usages or len(last) - max(errors[-1][0], usages[-1]) > LINES_AFTER_USAGE:
+        return ""
+    index, found = errors[-1]
+    rest = itertools.takewhile(lambda line: line.startswith(USAGE_REST), last[index + 1 :])
+    return " ".join(filter(None, [(found["message"] or "").strip(), *(line.strip(" │|─") for line in rest)]))[:MESSAGE_LIMIT]
 
 
 def _describe(found: _Traceback, directory: str) -> ScriptError:

@@ -87,9 +87,6 @@ OPERATION, SEQUENCE_NUMBER = re.compile(r"\bOpType=([A-Z_]{1,40})\b"), re.compil
 # The highest exit status of a process.
 EXIT_STATUS_LIMIT = 255
 
-# The exit status of a script after a message about its arguments. Source: ArgumentParser.error() in the documentation of argparse.
-USAGE_STATUS = 2
-
 # The signals in exit statuses of programs that end with the negative number of the signal that has ended another process, as subprocess
 # returns it: 256 - 9 = 247 is SIGKILL. Scripts themselves use negative numbers such as -1.
 NEGATIVE = {256 - signal.Signals[name]: name for name in (*recovery.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
@@ -142,7 +139,7 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: 
         return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder, oom_kills), own)
     if name:
         return _signal_cause(name, own, folder, oom_kills)
-    usage = tracebacks.usage_error(own) if code == USAGE_STATUS else ""
+    usage = tracebacks.usage_error(own, code)
     if usage:
         return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
     error = tracebacks.script_error(own, folder) or tracebacks.script_error(lines, folder)

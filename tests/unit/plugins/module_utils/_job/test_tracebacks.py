@@ -113,6 +113,47 @@ def test_a_frame_whose_line_another_process_continues_is_no_exception():
 
 USAGE = "usage: train.py [-h] --epochs EPOCHS\ntrain.py: error: the following arguments are required: --epochs\n"
 CLICK = "Usage: train.py [OPTIONS]\nTry 'train.py --help' for help.\n\nError: No such option: --epoch\n\n"
+# What jsonargparse 4.53, Typer 0.29, tyro 1.0, Fire 0.7 and absl 2.5 write.
+JSONARGPARSE = """\
+usage: main.py [--model CONFIG | CLASS_PATH_OR_NAME | .INIT_ARG_NAME VALUE]
+               [--epochs EPOCHS]
+tip: For details of accepted options run: main.py --help
+error: Parser key "epochs":
+  Expected a <class 'int'>. Got value: x
+"""
+TYPER = """\
+Usage: ty.py [OPTIONS]
+Try 'ty.py --help' for help.
+╭─ Error ─────────────────────────────────────────────────────────────────────╮
+│ Invalid value for '--lr': Input should be a valid number, unable to parse   │
+│ string as a number                                                          │
+╰─────────────────────────────────────────────────────────────────────────────╯
+"""
+TYRO = """\
+╭─ Required options ──────╮
+│ Missing from tr.py:     │
+│     --lr FLOAT          │
+│         (required)      │
+│ ─────────────────────── │
+│ Unrecognized options:   │
+│     --lrr               │
+│     3                   │
+│ ─────────────────────── │
+│ For full helptext, run: │
+│     tr.py --help        │
+╰─────────────────────────╯
+"""
+FIRE = """\
+ERROR: Could not consume arg: --lrr
+Usage: fi.py -
+
+For detailed information on this command, run:
+  fi.py - --help
+"""
+ABSL = """\
+FATAL Flags parsing error: Unknown command line flag 'lrr'. Did you mean: lr ?
+Pass --helpshort or --helpfull to see help on flags.
+"""
 
 
 @pytest.mark.parametrize(
@@ -121,15 +162,32 @@ CLICK = "Usage: train.py [OPTIONS]\nTry 'train.py --help' for help.\n\nError: No
         (USAGE, "the following arguments are required: --epochs"),
         (tagged(USAGE, "[rank 3] "), "the following arguments are required: --epochs"),
         (CLICK, "No such option: --epoch"),
+        (JSONARGPARSE, "Parser key \"epochs\": Expected a <class 'int'>. Got value: x"),
+        (TYPER, "Invalid value for '--lr': Input should be a valid number, unable to parse string as a number"),
+        (
+            TYPER.replace("╭─", "+-").replace("│", "|"),
+            "Invalid value for '--lr': Input should be a valid number, unable to parse string as a number",
+        ),
+        (TYRO, "Missing from tr.py: --lr FLOAT (required) Unrecognized options: --lrr 3 For full helptext, run: tr.py --help"),
+        (FIRE, "Could not consume arg: --lrr"),
+        (USAGE + "sys:1: ResourceWarning: unclosed file\n" * 3, "the following arguments are required: --epochs"),
+        (USAGE + "step 1\n" * 30, ""),
+        ("memory usage: 3 GB\nERROR: the loss is NaN\n", ""),
         ("usage: see the documentation\nValueError: x\n", ""),
         ("train.py: error: no usage\n", ""),
         (USAGE.replace("--epochs\n", "--epochs \n \n"), "the following arguments are required: --epochs"),
-        (USAGE + "and more\n", ""),
         ("", ""),
     ],
 )
 def test_a_message_about_wrong_arguments_ends_the_log(log, message):
-    assert usage_error(log.splitlines()) == message
+    assert usage_error(log.splitlines(), 2) == message
+
+
+def test_absl_refuses_arguments_with_the_exit_status_1():
+    assert usage_error(ABSL.splitlines(), 1) == "Unknown command line flag 'lrr'. Did you mean: lr ?"
+    for other in (USAGE, TYPER, TYRO, FIRE, ""):
+        assert usage_error(other.splitlines(), 1) == ""
+    assert usage_error(USAGE.splitlines(), 3) == usage_error(USAGE.splitlines(), None) == ""
 
 
 CRASH = """\

@@ -1324,6 +1324,18 @@ Extension modules: torch._C (total: 1)
             {"exit_code": 1},
             ("script_error", "wrong arguments", "usage", 1),
         ),
+        (
+            "command",
+            "\x1b[1;34musage: \x1b[0m\x1b[1;35mtrain.py\x1b[0m [-h]\n\x1b[1;35mtrain.py\x1b[0m: \x1b[1;31merror:\x1b[0m unknown: --lrr 3\n",
+            {"exit_code": 2},
+            ("script_error", "wrong arguments", "usage", 2),
+        ),
+        (
+            "command",
+            "FATAL Flags parsing error: Unknown command line flag 'lrr'.\nPass --helpshort or --helpfull to see help on flags.\n",
+            {"exit_code": 1},
+            ("script_error", "wrong arguments", "usage", 1),
+        ),
         ("command", PASSED_ON.format("died with <Signals.SIGSEGV: 11>."), {"exit_code": 1}, ("signal", "signal SIGSEGV", "SIGSEGV", 1)),
         ("command", PASSED_ON.format("returned non-zero exit status 247."), {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", 1)),
         (
