@@ -7,7 +7,7 @@ KINDS = {
     "truncated": "truncate --size=1000 {path}",
     "empty": "truncate --size=0 {path}",
     "poisoned": """printf "{{\\"step\\": {step}, \\"parameters\\": [NaN, NaN]}}" >{path}""",
-    "directory": "rm {path} && mkdir {path}",
+    "directory": "rm {path} && mkdir {path} && touch {path}/part",
     "unfinished": "printf nonsense >{folder}/{next}.json.tmp",
 }
 

@@ -14,12 +14,15 @@ Transformers, which needs `trainer_state.json` to continue.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
+import re
 import stat
 import struct
 from typing import BinaryIO, Iterator, Sequence
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import LABELLED, parse_step
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
 
 # The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
@@ -31,6 +34,8 @@ ZIP_TAIL = ZIP_END_SIZE + 0xFFFF
 HDF5 = b"\x89HDF\r\n\x1a\n"
 # The position of the address of the end of the file in an HDF5 superblock, by version of the superblock.
 HDF5_END = {0: 40, 1: 44, 2: 28, 3: 28}
+# A part of a set, such as `model-00001-of-00003.safetensors`. In `epoch-00003-of-00010.pt`, the number is an epoch.
+PART = re.compile(r".*-(?P<number>\d{5})-of-(?P<count>\d{5})(\D.*)?", re.DOTALL)
 SHARDS, METADATA = ".distcp", ".metadata"
 TRAINER_STATE, TRAINER_ARGUMENTS = "trainer_state.json", "training_args.bin"
 
@@ -40,10 +45,17 @@ def damage(place: str, entries: Sequence[str]) -> str:
 
     `entries` are the names of its files and directories in the directory `place`.
     """
-    left = FILES_LIMIT
+    place, left = os.path.realpath(place), FILES_LIMIT
+    # A script may expect an empty folder whose name contains no step, and may number something else in the names of files without a step.
+    steps = [entry for entry in entries if parse_step(entry)]
+    if steps and all(_is_empty(os.path.join(place, entry), DEPTH) for entry in entries):
+        return f"{steps[0]} is empty"
+    reason = _missing_parts(steps)
+    if reason:
+        return reason
     for entry in entries:
-        for folder, names in _folders(os.path.join(os.path.realpath(place), entry)):
-            reason = _damage_of_folder(folder, names)
+        for folder, names in _folders(os.path.join(place, entry)):
+            reason = _damage_of_folder(folder, names) or (_missing_parts(names) if folder != place else "")
             if reason:
                 return reason
             for name in names[:left]:
@@ -52,6 +64,22 @@ def damage(place: str, entries: Sequence[str]) -> str:
                     return f"{name} {reason}"
             left -= len(names[:left])
     return ""
+
+
+def _is_empty(path: str, depth: int) -> bool:
+    """Return whether a path is a directory that contains nothing but empty directories, at most `depth` levels deep."""
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return all(depth > 0 and entry.is_dir(follow_symlinks=False) and _is_empty(entry.path, depth - 1) for entry in entries)
+    return False
+
+
+def _missing_parts(names: Sequence[str]) -> str:
+    """Return how many parts are missing in the set that lacks the fewest, or an empty string. Other sets may be left from earlier."""
+    sets: dict[str, set[str]] = {}
+    for part in filter(None, (PART.fullmatch(LABELLED.sub("", name)) for name in names)):
+        sets.setdefault(part["count"], set()).add(part["number"])
+    missing, count = min(((int(count) - len(numbers), int(count)) for count, numbers in sets.items()), default=(0, 0))
+    return f"{missing} of {count} parts are missing" if missing > 0 else ""
 
 
 def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -75,7 +103,7 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
 def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
     if any(name.endswith(SHARDS) for name in names) and METADATA not in names:
         return f"{METADATA} is missing"
-    if TRAINER_ARGUMENTS in names and os.path.basename(folder).startswith("checkpoint-") and TRAINER_STATE not in names:
+    if TRAINER_STATE not in names and os.path.basename(folder).startswith("checkpoint-") and _is_of_trainer(folder, names):
         return f"{TRAINER_STATE} is missing"
     for name in names:
         if name.endswith((".safetensors.index.json", ".bin.index.json")):
@@ -86,6 +114,15 @@ def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
                 if missing:
                     return f"{missing[0]} is missing"
     return ""
+
+
+def _is_of_trainer(folder: str, names: Sequence[str]) -> bool:
+    """Return whether the Trainer has begun to write a folder: it contains the Trainer's arguments, or only files that a complete folder of
+    the Trainer beside it contains too.
+    """
+    states = glob.glob(os.path.join(glob.escape(os.path.dirname(folder)), "checkpoint-*", TRAINER_STATE))[:FILES_LIMIT]
+    complete = (next(_folders(os.path.dirname(state)))[1] for state in states)
+    return TRAINER_ARGUMENTS in names or (bool(names) and any(set(names) <= set(each) for each in complete))
 
 
 def _damage_of_file(path: str) -> str:

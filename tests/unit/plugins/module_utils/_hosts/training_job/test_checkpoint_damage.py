@@ -117,3 +117,86 @@ def test_an_index_names_all_shards(tmp_path):
     assert damage(str(tmp_path), ["checkpoint-1"]) == "m-2.safetensors is missing"
     write_safetensors(folder / "m-2.safetensors")
     assert damage(str(tmp_path), ["checkpoint-1"]) == ""
+
+
+def make(tmp_path, *paths):
+    """Create files, and directories whose paths end in a slash."""
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).mkdir(parents=True, exist_ok=True) if path.endswith("/") else (tmp_path / path).write_bytes(b"x")
+
+
+@pytest.mark.parametrize(
+    ("paths", "entries", "reason"),
+    [
+        (["checkpoint-300/"], ["checkpoint-300"], "checkpoint-300 is empty"),
+        (["checkpoint-300/global_step300/"], ["checkpoint-300"], "checkpoint-300 is empty"),
+        (["step-3/", "optimizer-3/"], ["step-3", "optimizer-3"], "step-3 is empty"),
+        (["step-3/", "step-3.pt"], ["step-3", "step-3.pt"], ""),
+        (["checkpoint-300/a/b/c/weights"], ["checkpoint-300"], ""),
+        (["checkpoint-300/a/b/c/d/"], ["checkpoint-300"], ""),
+        # A folder that may not be a checkpoint, and that the script may expect.
+        (["model/"], ["model"], ""),
+        ([], ["checkpoint-300"], ""),
+        ([], [], ""),
+    ],
+)
+def test_a_checkpoint_without_any_file_is_empty(tmp_path, paths, entries, reason):
+    make(tmp_path, *paths)
+    assert damage(str(tmp_path), entries) == reason
+
+
+def test_a_directory_that_cannot_be_read_is_not_empty(tmp_path, monkeypatch):
+    make(tmp_path, "checkpoint-300/")
+    monkeypatch.setattr(os, "scandir", lambda _path: (_ for _ in ()).throw(PermissionError()))
+    assert damage(str(tmp_path), ["checkpoint-300"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["model-00001-of-00003.safetensors.x"], "2 of 3 parts are missing"),
+        (["weights-00000-of-00002.x", "weights-00001-of-00002.x"], ""),
+        (["weights-00001-of-00002.x", "weights-00002-of-00002.x", "weights-00001-of-00002.x.sha256"], ""),
+        (["weights-00001-of-00002.x", "other.x"], "1 of 2 parts are missing"),
+        # The parts of a writer that names them differently, and those of an earlier world size.
+        (["encoder-00001-of-00002.x", "decoder-00002-of-00002.x"], ""),
+        (["shard-00000-model-00001-of-00002.x", "shard-00001-model-00002-of-00002.x"], ""),
+        (["weights-00001-of-00001.x", "weights-00001-of-00002.x"], ""),
+        # Epoch 3 of 10.
+        (["epoch-00003-of-00010.x", "step_00003-of-00010.x"], ""),
+        (["weights-3-of-10.x"], ""),
+    ],
+)
+def test_numbered_parts_are_complete_only_together(tmp_path, names, missing):
+    make(tmp_path, *(f"checkpoint-300/{name}" for name in names))
+    assert damage(str(tmp_path), ["checkpoint-300"]) == missing
+    beside = [f"step200-{name}" for name in names]
+    make(tmp_path, *beside)
+    assert damage(str(tmp_path), beside) == missing
+
+
+def test_parts_without_a_step_may_be_something_else(tmp_path):
+    make(tmp_path, "fold-00001-of-00005.x")
+    assert damage(str(tmp_path), ["fold-00001-of-00005.x"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (["model.x"], "trainer_state.json is missing"),
+        (["model.x", "optimizer.x"], "trainer_state.json is missing"),
+        (["model.x", "trainer_state.json"], ""),
+        # The files of another program.
+        (["model.x", "state.x"], ""),
+        (["lora/model.x"], ""),
+    ],
+)
+def test_the_trainers_state_is_missing_if_an_earlier_folder_with_the_same_files_has_it(tmp_path, files, reason):
+    make(tmp_path, *(f"checkpoint-200/{name}" for name in ("model.x", "optimizer.x")))
+    make(tmp_path, *(f"checkpoint-300/{name}" for name in files))
+    for state in tmp_path.glob("*/trainer_state.json"):
+        state.write_text("{}")
+    assert damage(str(tmp_path), ["checkpoint-300"]) == ""
+    (tmp_path / "checkpoint-200/trainer_state.json").write_text("{}")
+    assert damage(str(tmp_path), ["checkpoint-300"]) == reason
