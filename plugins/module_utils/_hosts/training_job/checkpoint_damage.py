@@ -50,9 +50,8 @@ def damage(place: str, entries: Sequence[str]) -> str:
     steps = [entry for entry in entries if parse_step(entry)]
     if steps and all(_is_empty(os.path.join(place, entry), DEPTH) for entry in entries):
         return f"{steps[0]} is empty"
-    reason = _missing_parts(steps)
-    if reason:
-        return reason
+    if _missing_parts(steps):
+        return _missing_parts(steps)
     for entry in entries:
         for folder, names in _folders(os.path.join(place, entry)):
             reason = _damage_of_folder(folder, names) or (_missing_parts(names) if folder != place else "")

@@ -294,7 +294,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
         rows.append(("checkpoints", checkpoints(found)))
     if found.get("attempt", 1) > 1:
         rows.insert(1, ("attempts", str(found["attempt"])))
-    rows += [("warning", f"{title(each['name'])} on {each['host']} {each['reason']}") for each in processes if _lacked_memory(each)]
+    rows += [("warning", text) for text in _warnings(processes)]
     # Without progress entries, the time that a failed job took cannot be divided into training time and other time.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
         rows.append(("goodput", goodput_line(found["goodput"])))
@@ -304,9 +304,12 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
 
 
-def _lacked_memory(process: ProcessRecord) -> bool:
-    """Return whether a process has not failed although the kernel's OOM killer has killed one of its processes."""
-    return process["state"] in (SUCCEEDED, STOPPED) and OUT_OF_MEMORY in (process.get("reason") or "")
+def _warnings(processes: Sequence[ProcessRecord]) -> Iterator[str]:
+    """Yield a sentence about each process that has not failed although the kernel's OOM killer has killed one of its processes."""
+    for process in processes:
+        reason = process.get("reason") or ""
+        if process["state"] in (SUCCEEDED, STOPPED) and OUT_OF_MEMORY in reason:
+            yield f"{title(process['name'])} on {process['host']} {reason}"
 
 
 def checkpoints(found: JobStatus) -> str:
