@@ -305,10 +305,10 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def _warnings(processes: Sequence[ProcessRecord]) -> Iterator[str]:
-    """Yield a sentence about each process that has not failed although the kernel's OOM killer has killed one of its processes."""
+    """Yield a sentence about each process that has succeeded although the kernel's OOM killer has killed one of its processes."""
     for process in processes:
         reason = process.get("reason") or ""
-        if process["state"] in (SUCCEEDED, STOPPED) and OUT_OF_MEMORY in reason:
+        if process["state"] == SUCCEEDED and OUT_OF_MEMORY in reason:
             yield f"{title(process['name'])} on {process['host']} {reason}"
 
 

@@ -687,7 +687,7 @@ class Supervisor:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
             reason = attempts.find_cause(self.spec, found, kind, kills)
             how["cause"] = attempts.blame_storage(name_listener(reason), self.storage.problems)
-        if kills and not kind:  # a script that loses a data loader can end with status 0
+        if kills and not kind and state != STOPPED:  # a script that loses a data loader can end with status 0
             how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)
         if state in (SUCCEEDED, STOPPED):

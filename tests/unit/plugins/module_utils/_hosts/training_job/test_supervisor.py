@@ -281,6 +281,11 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: kills)
     watched.finished(code)
     assert record(tmp_path).get("reason") == reason
+    ended = f"ended with the job {records.OUT_OF_MEMORY}" if kills else "ended with the job"
+    for state, kind, told in (("succeeded", "", ended), ("stopped", "", "was stopped"), ("failed", "time_limit", "was stopped")):
+        watched.ended = supervisor.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
+        watched.finished(code)
+        assert record(tmp_path)["reason"] == told
 
 
 @pytest.mark.parametrize(
