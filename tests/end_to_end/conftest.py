@@ -18,6 +18,14 @@ from local_cloud.testing import LocalCloud, unused_range
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INVENTORY = REPOSITORY / "inventory" / "local"
+# The definition of a small cluster that the tests use with inventories of their own.
+DEFINITION = {
+    "deeplearning_instance_type": "c5.large",
+    "deeplearning_worker_count": 1,
+    "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
+    "deeplearning_key_name": "local-cloud",
+    "deeplearning_ssh_cidrs": ["203.0.113.0/24"],
+}
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,9 @@ from pathlib import Path
 import pytest
 from local_cloud.testing import LocalCloud, unused_range
 
-from .conftest import REPOSITORY
+from .conftest import DEFINITION, REPOSITORY
 
 CLUSTER = "shared"
-DEFINITION = {
-    "deeplearning_instance_type": "c5.large",
-    "deeplearning_worker_count": 1,
-    "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
-    "deeplearning_key_name": "local-cloud",
-    "deeplearning_ssh_cidrs": ["203.0.113.0/24"],
-}
 # The policy `status` of a release that did not publish the public key.
 WITHOUT_THE_PUBLIC_KEY = {
     "Version": "2012-10-17",

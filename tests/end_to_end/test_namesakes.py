@@ -14,7 +14,7 @@ import pytest
 from local_cloud.testing import LocalCloud, unused_range
 from namesakes import ACCOUNTS, CLUSTER, PEOPLE, REGIONS, Cluster, Place, Step, World, steps
 
-from .test_colleagues import DEFINITION
+from .conftest import DEFINITION
 
 PLACES = [Place(ACCOUNTS[0], REGIONS[0]), Place(ACCOUNTS[1], REGIONS[0]), Place(ACCOUNTS[0], REGIONS[1])]
 PLAYBOOKS = [
@@ -74,8 +74,8 @@ def test_after_a_random_sequence_each_person_reaches_each_node(world: World, see
     for person in PEOPLE:
         for place in living:
             world.play([Step(person, place, "ssh", {}), Step(person, place, "status", {})], lambda *_unused: 0)
-            names = sorted({f"{CLUSTER}-master", *(f"{CLUSTER}-worker{number}" for number in range(2, len(world.look(place).instances) + 1))})
-            for name in names:
+            count = len(world.look(place).instances)
+            for name in (f"{CLUSTER}-master", *(f"{CLUSTER}-worker{number}" for number in range(2, count + 1))):
                 alias = f"{name}.{place.region}.{place.account}"
                 settings = world.login(person, place, alias)
                 assert settings["hostkeyalias"] in world.look(place).instances
