@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,20 +29,24 @@ PLAYBOOKS = [
 
 
 @pytest.fixture
-def world(cloud: LocalCloud, tmp_path: Path) -> Iterator[World]:
-    """Places without clusters. Their networks have different address ranges, because their hosts run on one machine."""
-    with ExitStack() as ranges:
+def world(cloud: LocalCloud) -> Iterator[World]:
+    """Places without clusters. Their networks have different address ranges, because their hosts run on one machine.
+
+    The home directories have short paths, because the path of a socket has at most 103 characters.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="homes-")))
         definition = {
             place: {
                 **DEFINITION,
-                "deeplearning_network_cidr": ranges.enter_context(unused_range()),
+                "deeplearning_network_cidr": stack.enter_context(unused_range()),
                 "deeplearning_ignore_running_jobs": True,
                 "deeplearning_delete_data": True,
             }
             for place in PLACES
         }
         key = Path(cloud.environment["LOCAL_CLOUD_HOME"], "id_ed25519")
-        world = World(cloud, tmp_path, definition, str(key))
+        world = World(cloud, folder, definition, str(key))
         public_key = key.with_suffix(".pub").read_bytes()
         for place in PLACES:
             ec2, name = world.client(place, "ec2"), DEFINITION["deeplearning_key_name"]
