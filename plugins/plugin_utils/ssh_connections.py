@@ -87,8 +87,8 @@ class SshConnections:
             # ssh uses the first value of an option. Ansible puts these arguments first, before its own and before those of the operator.
             "ansible_ssh_args": " ".join(filter(None, (alias, proxy, self._operator_arguments))),
             # Ansible's default depends only on the address, which nodes of different clusters can share. A connection that a previous run
-            # left open would then lead to a node of the other cluster
-            "ansible_control_path": f"%(directory)s/{node.instance_id}-%%r",
+            # left open would then lead to a node of the other cluster. The name is short, because paths of sockets are limited.
+            "ansible_control_path": f"%(directory)s/{node.instance_id[-10:]}-%%r",
             **({"deeplearning_proxy_command": session} if session else {}),
             **({"ansible_ssh_private_key_file": self.private_key_file} if self.private_key_file else {}),
         }

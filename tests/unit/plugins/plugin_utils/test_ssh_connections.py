@@ -30,7 +30,7 @@ def test_nodes_of_two_clusters_with_the_same_address_share_no_open_connection():
         found.append(connections.variables(node))
     assert found[0]["ansible_host"] == found[1]["ansible_host"]
     paths = [variables["ansible_control_path"] % {"directory": "/cp"} for variables in found]
-    assert paths == ["/cp/i-0123456789abcdef0-%r", "/cp/i-0fedcba9876543210-%r"]
+    assert paths == ["/cp/789abcdef0-%r", "/cp/9876543210-%r"]
 
 
 def worker_variables(ssh_args=""):
