@@ -140,7 +140,7 @@ def tagged(cloud: AwsClient) -> list[str]:
 def used(cloud: AwsClient, deleted: Iterable[Found], kept: Set[str]) -> list[str]:
     """Return the names of the Elastic IP addresses and VPCs that deleted resources of the cluster's network used, and that still exist.
 
-    They have lost the tags by which a run finds them, unless their IDs are in `kept`.
+    They have lost the tags by which a run finds them. The run has found the resources whose IDs are in `kept`, and keeps them.
     """
     resources = list(deleted)
     allocations = {item.properties["elastic_ip"] for item in resources if item.address.kind == "nat_gateway"} - kept

@@ -68,7 +68,7 @@ def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
         return item.address in deleted and deleted[item.address].id == item.id
 
     def gone() -> bool:
-        cloud, present = run.request.cloud, list(read_all(run.request))
+        cloud, present = run.request.cloud, read_all(run.request)
         found = [item for item in present if not item.adopted and is_deleted(item)]
         # Without resources that have just been deleted, and without the network of file systems that are kept
         used = [] if found else leftovers.used(cloud, deleted.values(), kept={item.id for item in present})

@@ -14,7 +14,7 @@ Transformers, which needs `trainer_state.json` to continue.
 from __future__ import annotations
 
 import contextlib
-import glob
+import itertools
 import json
 import os
 import re
@@ -27,6 +27,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema i
 
 # The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
 JSON_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2
+# How many entries beside a folder are searched for complete folders of the Trainer.
+BESIDE_LIMIT = 10_000
 # Formats whose files are never empty.
 NEVER_EMPTY = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".pkl", ".params")
 ZIP, ZIP_END, ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
@@ -37,7 +39,7 @@ HDF5_END = {0: 40, 1: 44, 2: 28, 3: 28}
 # A part of a set, such as `model-00001-of-00003.safetensors`. In `epoch-00003-of-00010.pt`, the number is an epoch.
 PART = re.compile(r".*-(?P<number>\d{5})-of-(?P<count>\d{5})(\D.*)?", re.DOTALL)
 SHARDS, METADATA = ".distcp", ".metadata"
-TRAINER_STATE, TRAINER_ARGUMENTS = "trainer_state.json", "training_args.bin"
+TRAINER_FOLDER, TRAINER_STATE, TRAINER_ARGUMENTS = "checkpoint-", "trainer_state.json", "training_args.bin"
 
 
 def damage(place: str, entries: Sequence[str]) -> str:
@@ -50,8 +52,9 @@ def damage(place: str, entries: Sequence[str]) -> str:
     steps = [entry for entry in entries if parse_step(entry)]
     if steps and all(_is_empty(os.path.join(place, entry), DEPTH) for entry in entries):
         return f"{steps[0]} is empty"
-    if _missing_parts(steps):
-        return _missing_parts(steps)
+    missing = _missing_parts(steps)
+    if missing:
+        return missing
     for entry in entries:
         for folder, names in _folders(os.path.join(place, entry)):
             reason = _damage_of_folder(folder, names) or (_missing_parts(names) if folder != place else "")
@@ -102,7 +105,7 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
 def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
     if any(name.endswith(SHARDS) for name in names) and METADATA not in names:
         return f"{METADATA} is missing"
-    if TRAINER_STATE not in names and os.path.basename(folder).startswith("checkpoint-") and _is_of_trainer(folder, names):
+    if TRAINER_STATE not in names and os.path.basename(folder).startswith(TRAINER_FOLDER) and _is_of_trainer(folder, names):
         return f"{TRAINER_STATE} is missing"
     for name in names:
         if name.endswith((".safetensors.index.json", ".bin.index.json")):
@@ -119,9 +122,12 @@ def _is_of_trainer(folder: str, names: Sequence[str]) -> bool:
     """Return whether the Trainer has begun to write a folder: it contains the Trainer's arguments, or only files that a complete folder of
     the Trainer beside it contains too.
     """
-    states = glob.glob(os.path.join(glob.escape(os.path.dirname(folder)), "checkpoint-*", TRAINER_STATE))[:FILES_LIMIT]
-    complete = (next(_folders(os.path.dirname(state)))[1] for state in states)
-    return TRAINER_ARGUMENTS in names or (bool(names) and any(set(names) <= set(each) for each in complete))
+    if TRAINER_ARGUMENTS in names or not names:
+        return bool(names)
+    beside: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(os.path.dirname(folder)) as entries:
+        beside = [each.path for each in itertools.islice(entries, BESIDE_LIMIT) if each.name.startswith(TRAINER_FOLDER)]
+    return any({*names, TRAINER_STATE} <= set(next(_folders(path))[1]) for path in beside[:FILES_LIMIT])
 
 
 def _damage_of_file(path: str) -> str:
