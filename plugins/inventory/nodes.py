@@ -163,6 +163,7 @@ TRAINERS = "trainers"
 SSH_ARGUMENTS = "ansible_ssh_args"
 # The settings of Ansible that contain arguments of ssh, and the variables that can replace them.
 SSH_SETTINGS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+SSH_VARIABLES = {f"ansible_{name}" for name in SSH_SETTINGS}
 # Clients by inventory file, region and service, each with the time of its creation. A playbook run that refreshes the inventory reuses
 # these clients, because botocore takes longer to create a client than AWS takes to answer. After the time limit in seconds, a new client
 # reads the credentials again, which another program may have renewed.
@@ -298,22 +299,27 @@ class InventoryModule(AWSInventoryBase):
 
         `entities` are the groups and hosts whose variable files are read. Templates cannot be evaluated before a task runs.
         """
-        sources = [*dict.fromkeys((path, *(context.CLIARGS.get("inventory") or ())))]
         given = [("-e", load_extra_vars(self.loader)), ("another inventory source", self.inventory.groups["all"].vars)]
-        for entity in entities:
-            for stage in ("inventory", "task"):
-                given.append((f"the variables of {entity.name}", get_vars_from_inventory_sources(self.loader, sources, [entity], stage)))
+        # Usually, no file gives any of these variables. One request for all entities then answers what a thousand would.
+        if self._file_variables(path, entities).keys() & (SSH_VARIABLES | decided.keys()):
+            given += [(f"the variables of {entity.name}", self._file_variables(path, [entity])) for entity in entities]
         for where, variables in given:
             if SSH_ARGUMENTS in variables:
                 raise AnsibleParserError(
                     f"{SSH_ARGUMENTS}: this variable, set by {where}, would replace the arguments with which SSH verifies the nodes' host "
                     "keys. Rename it to ansible_ssh_common_args, or set ssh_args in ansible.cfg."
                 )
-            for name in {f"ansible_{name}" for name in SSH_SETTINGS} & variables.keys():
+            for name in SSH_VARIABLES & variables.keys():
                 _refuse_confusable_characters(name, str(variables[name]))
             for name in decided.keys() & variables.keys():
                 if "{{" not in str(variables[name]) and (problem := other_value(name, variables[name], decided, where, short_path(path))):
                     raise AnsibleParserError(problem)
+
+    def _file_variables(self, path: str, entities: list[Any]) -> dict[str, Any]:
+        """Return the variables that files beside the inventory sources give to groups and hosts."""
+        sources = [*dict.fromkeys((path, *(context.CLIARGS.get("inventory") or ())))]
+        stages = (get_vars_from_inventory_sources(self.loader, sources, entities, stage) for stage in ("inventory", "task"))
+        return {name: value for variables in stages for name, value in variables.items()}
 
     def _account(self, path: str, region: str, given: dict[str, Any]) -> str:
         """Return the number of the account that the credentials belong to."""
