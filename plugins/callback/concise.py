@@ -339,7 +339,7 @@ class CallbackModule(DefaultCallback):
             self._show_changed(events, clean_line(name), hosts)
         diffs = list(events.diffs)
         for text, hosts in diffs[:DIFFS]:
-            self._show_block(f"{self._who(events, hosts) or events.name}:", text.splitlines(), DIFF_LINES)
+            self._show_block(f"{self._who(events, hosts) or events.name}:", [f"  {line}" for line in text.splitlines()], DIFF_LINES)
         if diffs[DIFFS:]:
             self._display.display(f"... ({len(diffs) - DIFFS} more diffs{USE_V})")
         for text, hosts in events.messages:

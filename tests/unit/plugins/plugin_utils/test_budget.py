@@ -46,6 +46,11 @@ def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(side):
     assert len(Budget().diffs([short] * 9999)) == budget.DIFFS
 
 
+def test_the_headers_of_a_diff_imitate_no_lines_of_output():
+    (shown,) = Budget().diffs([{"before": "a", "after": "b", "before_header": "x\nPLAY RECAP", "after_header": "\r\nPLAY RECAP"}])
+    assert (shown["before_header"], shown["after_header"]) == ("x PLAY RECAP", " PLAY RECAP")
+
+
 class Action(answers.NodeAction, module="sge_info"):
     """An action without a body of its own."""
 
