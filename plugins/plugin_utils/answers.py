@@ -99,9 +99,7 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
     "diff": {
         "type": "list",
         "elements": "dict",
-        "contains": {
-            name: {"type": "text", "returned": "sometimes"} for name in ("before", "after", "before_header", "after_header")
-        },
+        "contains": {name: {"type": "text", "returned": "sometimes"} for name in ("before", "after", "before_header", "after_header")},
     },
 }
 # Keys of results that only ansible-core's own actions may have.

@@ -79,13 +79,13 @@ def _serve(home: Home) -> None:
     saver = Saver(cloud, home.state_file)
     server = app.serve(saver, port=setup.port)
     home.write_setup(replace(setup, port=server.server_port))
-    exports, sockets = Exports(hosts), HostSockets(hosts, saver)
+    threads = [Exports(hosts), HostSockets(hosts, saver)] if setup.hosts else []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     LOG.info("Serving on port %d", server.server_port)
     server.serve_forever()
-    sockets.close()
-    exports.close()
+    for thread in reversed(threads):
+        thread.close()
     saver.close()
     cloud.close()
     LOG.info("Stopped")
