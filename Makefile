@@ -70,14 +70,15 @@ distclean: clean ## Also remove the virtual environments and all caches
 
 ##@ Check
 
-# Most of these targets wait for hosts and for the simulated AWS, so five targets in parallel keep two cores busy. The longest ones start
-# first.
-TESTS := hosts integration security end-to-end local-cloud chaos-short units sanity lint
+# Most of these targets wait for hosts and for the simulated AWS, so four targets in parallel keep two cores busy. The longest ones start
+# first. Two of them use two processes, because they would still run when all others have ended.
+TESTS := hosts integration security end-to-end local-cloud-changed rotation chaos-short units sanity lint
+IN_TWO := -n 2 --dist loadfile
 LONGER := pythons exhaustive mutation newest frameworks chaos molecule galaxy docs
 
 .PHONY: test
 test: test-setup ## Run, in parallel, all checks that must pass before a change is merged, and show the output of each check in one piece
-	$(MAKE) --jobs=5 --output-sync=target --keep-going $(TESTS)
+	$(MAKE) --jobs=4 --output-sync=target --keep-going $(TESTS)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
@@ -120,15 +121,28 @@ units: test-setup ## Test individual functions
 
 .PHONY: integration
 integration: test-setup ## Test modules and inventory against the local cloud's API
-	$(PYTEST) tests/integration
+	$(PYTEST) $(IN_TWO) tests/integration
 
-.PHONY: local-cloud
+# The file `tested` contains the digest of the files that the tests of the local cloud last passed with. The tests do not depend on the
+# collection.
+LOCAL_CLOUD_FILES := extensions/local_cloud requirements/runtime.txt requirements/test.txt :!extensions/local_cloud/tested
+LOCAL_CLOUD_DIGEST := git ls-files -z --cached --others --exclude-standard -- $(LOCAL_CLOUD_FILES) | sort -z | xargs -0 sha256sum | sha256sum
+
+.PHONY: local-cloud local-cloud-changed
 local-cloud: test-setup ## Test the local cloud: its API and its hosts
 	$(PYTEST) extensions/local_cloud/tests
+	if [ -z "$(PYTEST_ARGS)" ]; then $(LOCAL_CLOUD_DIGEST) >extensions/local_cloud/tested; fi
+
+local-cloud-changed: test-setup ## Test the local cloud if its files or the requirements differ from those that the tests last passed with
+	@if [ "$$($(LOCAL_CLOUD_DIGEST))" = "$$(cat extensions/local_cloud/tested)" ]; then
+		echo 'The local cloud has not changed since its tests passed.'
+	else
+		$(MAKE) local-cloud
+	fi
 
 .PHONY: security
 security: test-setup ## Simulate attacks by hostile nodes, neighbors and operators, and attacks through forged tags
-	$(PYTEST) tests/security
+	$(PYTEST) $(IN_TWO) tests/security
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
@@ -152,9 +166,16 @@ gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jo
 	$(PYTEST) -n 4 tests/gpu/test_jobs.py
 	$(PYTEST) -n 0 tests/gpu/test_health.py
 
+EXHAUSTIVE := pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
+ROTATION_SECONDS ?= 120
+
+.PHONY: rotation
+rotation: test-setup ## For two minutes, run those tests of make exhaustive that follow the ones in tests/rotation.txt, then update this file
+	time PYTHONPATH=tests $(EXHAUSTIVE) -p rotation --rotation tests/rotation.txt --seconds $(ROTATION_SECONDS)
+
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
-	time pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
+	time $(EXHAUSTIVE)
 
 .PHONY: mutation
 mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
