@@ -68,14 +68,6 @@ def test_every_module_is_known_to_run_on_nodes_or_on_the_controller():
     assert {path.stem for path in MODULES.glob("*.py")} == set(ON_NODES) | ON_CONTROLLER
 
 
-def test_the_answer_of_a_module_is_filtered_under_its_former_name_too(nodes):
-    task = {"deeplearning.cluster.slurm_key": {"state": "absent"}, "register": "result"}
-    show = {"ansible.builtin.debug": {"msg": "{{ [result.key, result.forged is defined, harmless is defined] | to_json }}"}}
-    done = nodes.run([task, show], {"changed": False, "key": "aaaa", "forged": 1, "ansible_facts": {"harmless": 1}})
-    assert '["aaaa", false, false]' in done.stdout.replace("\\", ""), done.stdout + done.stderr
-    assert "Use deeplearning.cluster.munge_key." in " ".join((done.stdout + done.stderr).split())
-
-
 @pytest.mark.parametrize("module", sorted(ON_NODES))
 def test_the_answer_of_every_module_on_nodes_is_filtered(module):
     """Without an action plugin based on NodeAction, ansible-core would pass on the result of a node unchanged."""
