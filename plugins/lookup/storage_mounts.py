@@ -44,44 +44,21 @@ _raw:
       adopted: false
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import KINDS, OPTIONS, Kind
 
 MOUNTS = f"{PREFIX}mounts"
 BY_NAME = {option.name: option for option in OPTIONS}
 
-# Former variables of the role `shared_storage`, which still replace arguments of mounts.
-FORMER: Mapping[str, tuple[str, str]] = {
-    "shared_storage_file_system_id": ("efs", "source"),
-    "shared_storage_region": ("efs", "region"),
-    "shared_storage_file_system_address": ("efs", "address"),
-    "shared_storage_access_point": ("efs", "access_point"),
-    "shared_storage_directory": ("efs", "directory"),
-    "shared_storage_encrypt_in_transit": ("efs", "encrypt_in_transit"),
-    "shared_storage_path": ("efs", "path"),
-    "shared_storage_file_system_adopted": ("efs", "adopted"),
-    "shared_storage_lustre_source": ("lustre", "source"),
-    "shared_storage_lustre_path": ("lustre", "path"),
-    "shared_storage_lustre_adopted": ("lustre", "adopted"),
-}
-
-
-def variables_of(name: str) -> tuple[str, ...]:
-    """Return the variable of a storage tag or of an option, and the former names of an option's variable."""
-    return (f"{PREFIX}{name}", *(BY_NAME[name].former_names if name in BY_NAME else ()))
-
-
 # All variables that mounts depend on.
 VARIABLES = (
     MOUNTS,
-    *FORMER,
-    *(variable for kind in KINDS.values() for tag in kind.tags if tag.variable for variable in variables_of(tag.variable)),
-    *(variable for kind in KINDS.values() for option in kind.settings.values() for variable in variables_of(option)),
+    *(f"{PREFIX}{tag.variable}" for kind in KINDS.values() for tag in kind.tags if tag.variable),
+    *(f"{PREFIX}{option}" for kind in KINDS.values() for option in kind.settings.values()),
 )
 
 
@@ -99,25 +76,20 @@ def storage_mounts(host: Mapping[str, Any], controller: Mapping[str, Any], unuse
 def _completed(mount: Mapping[str, Any], host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mount with the arguments that it lacks. The module `shared_storage` refuses unknown kinds of storage."""
     kind = KINDS.get(mount["kind"])
-    former = {argument: host[name] for name, (of, argument) in FORMER.items() if of == mount["kind"] and name in host}
-    return {**_arguments(kind, host, controller), **mount, **former} if kind else dict(mount)
+    return {**_arguments(kind, host, controller), **mount} if kind else dict(mount)
 
 
 def _arguments(kind: Kind, host: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
     settings = {argument: _value(option, host) for argument, option in kind.settings.items()}
-    told = {tag.argument: value for tag in kind.tags if tag.variable for value in _values(tag.variable, host) if value != ""}
-    adopted = bool(kind.adopted) and any(controller.get(variable) for variable in variables_of(kind.adopted))
+    told = {tag.argument: host[f"{PREFIX}{tag.variable}"] for tag in kind.tags if host.get(f"{PREFIX}{tag.variable}", "") != ""}
+    adopted = bool(kind.adopted and controller.get(f"{PREFIX}{kind.adopted}"))
     return {"adopted": adopted, **{argument: value for argument, value in settings.items() if value is not None}, **told}
 
 
 def _value(option: str, host: Mapping[str, Any]) -> Any:
     """Return the value of an option or its default. An empty string has the same effect as an omitted variable."""
-    return next((value for value in _values(option, host) if value not in (None, "")), BY_NAME[option].spec.get("default"))
-
-
-def _values(name: str, host: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the value of the first of a name's variables that is set, if there is one."""
-    yield from [host[variable] for variable in variables_of(name) if variable in host][:1]
+    value = host.get(f"{PREFIX}{option}")
+    return BY_NAME[option].spec.get("default") if value in (None, "") else value
 
 
 class LookupModule(LookupBase):
@@ -126,8 +98,4 @@ class LookupModule(LookupBase):
     def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         own = variables or {}
         host = {name: self._templar.template(own[name]) for name in VARIABLES if name in own}
-        for name in FORMER:
-            if name in host:
-                message = f"Variable '{name}' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."
-                Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
         return storage_mounts(host, own["hostvars"]["localhost"], bool(kwargs.get("unused")))

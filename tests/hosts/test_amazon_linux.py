@@ -74,8 +74,8 @@ def test_the_role_installs_each_client_with_dnf(project: Project) -> None:
     project.runtime.export(LUSTRE, [f"{LUSTRE_SERVER}@tcp:abcdefgh"])
     for variables in (
         {},
-        {"shared_storage_encrypt_in_transit": True, "shared_storage_path": "/tls"},
-        {"shared_storage_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh"},
+        {"deeplearning_encrypt_in_transit": True, "deeplearning_mount_point": "/tls"},
+        {"deeplearning_lustre_source": f"{LUSTRE_SERVER}@tcp:/abcdefgh"},
     ):
         project.write(1, **variables)
         assert changes(project.play("shared_storage"))[project.name(1)] > 0

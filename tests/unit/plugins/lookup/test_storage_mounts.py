@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.lookup.storage_mounts import LookupModule, storage_mounts
 
 SOURCE = "fs-2.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh"
@@ -24,7 +23,6 @@ ID = {"deeplearning_file_system_id": "fs-1"}
         ({"deeplearning_file_system_id": ""}, []),
         ({"deeplearning_mounts": [TOLD]}, [EFS]),
         (ID, [EFS]),
-        ({"deeplearning_file_system": "fs-1"}, [EFS]),
         ({**ID, "deeplearning_mounts": [TOLD]}, [EFS]),
         ({"deeplearning_mounts": [TOLD], "deeplearning_mount_point": "/shared"}, [{**EFS, "path": "/shared"}]),
         ({"deeplearning_mounts": [TOLD], "deeplearning_mount_point": ""}, [EFS]),
@@ -35,15 +33,11 @@ ID = {"deeplearning_file_system_id": "fs-1"}
         ({**ID, "deeplearning_file_system_directory": ""}, [EFS]),
         ({"deeplearning_lustre_source": SOURCE}, [LUSTRE]),
         (
-            {"deeplearning_mounts": [{"kind": "lustre", "source": SOURCE}], "provision_lustre_mount_point": "/fast"},
+            {"deeplearning_mounts": [{"kind": "lustre", "source": SOURCE}], "deeplearning_lustre_mount_point": "/fast"},
             [{**LUSTRE, "path": "/fast"}],
         ),
         ({**ID, "deeplearning_mounts": [BUCKET, {**BUCKET, "path": "/more"}]}, [BUCKET, {**BUCKET, "path": "/more"}, EFS]),
         ({"deeplearning_mounts": [{"kind": "tape", "source": "t"}]}, [{"kind": "tape", "source": "t"}]),
-        ({"deeplearning_mounts": [TOLD], "shared_storage_path": "/old"}, [{**EFS, "path": "/old"}]),
-        ({"shared_storage_file_system_id": "fs-1", "shared_storage_file_system_adopted": True}, [{**EFS, "adopted": True}]),
-        ({"deeplearning_mounts": [TOLD], "shared_storage_file_system_id": ""}, []),
-        ({"shared_storage_lustre_source": SOURCE, "shared_storage_lustre_path": "/old"}, [{**LUSTRE, "path": "/old"}]),
     ],
 )
 def test_the_definition_adds_what_the_inventory_does_not_say(host, expected):
@@ -68,12 +62,7 @@ def test_hosts_keep_the_setting_of_their_launch(told, definition, expected):
 
 @pytest.mark.parametrize(
     ("mount", "variable"),
-    [
-        (EFS, "deeplearning_file_system_id"),
-        (EFS, "deeplearning_file_system"),
-        (EFS, "provision_file_system_id"),
-        (LUSTRE, "deeplearning_lustre_file_system_id"),
-    ],
+    [(EFS, "deeplearning_file_system_id"), (LUSTRE, "deeplearning_lustre_file_system_id")],
 )
 def test_what_the_definition_names_is_adopted(mount, variable):
     """The inventory names the cluster's own file systems too, so only the controller's variables count."""
@@ -92,15 +81,6 @@ def test_the_values_of_templates_are_those_of_the_host():
     }
     templar = Templar(loader=DataLoader(), variables=variables)
     assert LookupModule(templar=templar).run([], variables) == [{**EFS, "path": "/shared/efs", "adopted": True}]
-
-
-def test_former_variables_of_the_role_have_an_effect_and_are_named(monkeypatch):
-    told = []
-    monkeypatch.setattr(Display, "deprecated", lambda _self, message, **_more: told.append(message))
-    variables = {"hostvars": {"localhost": {}}, "deeplearning_mounts": [TOLD], "shared_storage_path": "/old"}
-    templar = Templar(loader=DataLoader(), variables=variables)
-    assert LookupModule(templar=templar).run([], variables) == [{**EFS, "path": "/old"}]
-    assert told == ["Variable 'shared_storage_path' is deprecated. Use 'shared_storage_mounts', or a variable of the definition."]
 
 
 @pytest.mark.parametrize(
