@@ -14,12 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    EMR_CLUSTER,
-    FORMER_PREFIX,
-    PREFIX,
-    Option,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, PREFIX, Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
 from generated_tables import with_tables, write
@@ -178,7 +173,7 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
         if option.name == "state" and validates:
             entry["choices"] = Flow([*entry["choices"], "validated"])
             entry["description"].append(VALIDATED)
-        if entry.pop("required", False):  # users may set a former name of the variable instead
+        if entry.pop("required", False):  # the module reports a missing or empty value
             entry["description"].append(REQUIRED)
         options[option.variable] = entry
         if option.name == "cluster":
@@ -189,13 +184,11 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
 def variables(option: Option) -> list[str]:
     """Return the variables of an option. The first defined variable determines the value.
 
-    In earlier versions, `deeplearning_<option>` was the default of the role's own variable, which therefore takes precedence. The playbooks
-    set their own variables for SET_BY_PLAYBOOKS. For example, a playbook can then remove workers even if the definition is passed with
-    `-e`.
+    The playbooks set their own variables for SET_BY_PLAYBOOKS. For example, a playbook can then remove workers even if the definition is
+    passed with `-e`.
     """
-    of_the_role = [name for name in option.former_names if name.startswith(FORMER_PREFIX)]
     of_playbooks = [f"__provision_{option.name}"] if option.name in SET_BY_PLAYBOOKS else []
-    return [*of_playbooks, *of_the_role, option.variable, *(name for name in option.former_names if name not in of_the_role)]
+    return [*of_playbooks, option.variable]
 
 
 def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
@@ -245,14 +238,9 @@ def tasks() -> str:
 
 
 def emr_tasks() -> str:
-    """Return the tasks of the role `emr_cluster`. Only options that other modules share have former names."""
+    """Return the tasks of the role `emr_cluster`."""
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {
-        option.name: value(option)
-        if option.whole
-        else expression([option.variable], "omit", of_string=option.spec["type"] in ("str", "path"))
-        for option in options_of(EMR_CLUSTER)
-    }
+    arguments = {option.name: value(option) for option in options_of(EMR_CLUSTER)}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---

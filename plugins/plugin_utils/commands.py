@@ -16,7 +16,7 @@ from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.formatting import next_name
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import former_names, known_variables
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import known_variables
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 # The variables that select a cluster if the inventory is not one of this collection.
@@ -85,7 +85,7 @@ def _assignment(variable: tuple[str, Any]) -> tuple[str, str]:
     """Return the option that sets a variable. Without JSON, Ansible would convert each value to a string."""
     name, value = variable
     # The user's own variables can contain anything.
-    is_own = name not in (*CLUSTER, *known_variables(), *former_names())
+    is_own = name not in (*CLUSTER, *known_variables())
     value = NOT_SHOWN if is_own else _without_secrets(name, value)
     if isinstance(value, str) and re.fullmatch(r"[\w./:@,+-]+", value):
         return "-e", f"{name}={value}"

@@ -201,8 +201,8 @@ def definition_count(controller: NodeVariables, name: str) -> int | None:
 def definition_value(controller: NodeVariables, name: str) -> Any:
     """Return the value of an option of the definition, its default, or UNKNOWN if the controller does not know the value."""
     option = next(option for option in options_of() if option.name == name)
-    values = (controller.get(name) for name in (*option.former_names, option.variable))
-    return next((value for value in values if value is not None), option.spec.get("default"))
+    value = controller.get(option.variable)
+    return option.spec.get("default") if value is None else value
 
 
 def spare_errors(controller: NodeVariables) -> Iterator[str]:

@@ -94,7 +94,7 @@ def login_of(host: str, nodes: Mapping[str, Mapping[str, Any]], variable: Callab
     master = next((name for name, each in nodes.items() if each.get("group") == MASTER), "")
     return Login(
         expected=image_user(variable),
-        key_pair=str(variable("deeplearning_key_name") or variable("provision_key_name") or ""),
+        key_pair=str(variable("deeplearning_key_name") or ""),
         through=SESSION_MANAGER if node.get("proxy_command") else master if node.get("jump") else "",
         inventory=str(variable("deeplearning_inventory_file") or "") if node else "",
     )

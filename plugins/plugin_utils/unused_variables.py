@@ -138,8 +138,7 @@ def of_definition(controller: Variables) -> Iterator[str]:
 
     def get(name: str) -> Any:
         option = options[name]
-        values = (controller.get(variable) for variable in (option.variable, *option.former_names))
-        value = next((value for value in values if value is not None), None)
+        value = controller.get(option.variable)
         if value is UNKNOWN:
             return value
         value = _as_boolean(value) if option.spec["type"] == "bool" else value

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds variables whose names are former names of the collection's variables, are misspelled, or lack the prefix.
+"""Finds variables whose names are misspelled, or lack the prefix of the collection's variables.
 
 Ansible accepts misspelled variables, but they have no effect. This collection reports misspelled variables and variables without the
 prefix as errors, or as warnings if `deeplearning_allow_unknown_variables` is true.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Collection, Iterable, Mapping
 
@@ -21,8 +22,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import FORMER_PREFIX, PREFIX
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 
@@ -120,7 +120,7 @@ COMMON = (
 
 
 def check_names(variables: Mapping[str, Any]) -> None:
-    """Show a warning for each variable that is set under its former name. Raises AnsibleActionFail for misspelled names."""
+    """Raise AnsibleActionFail for misspelled names, and show a warning for names that have no effect."""
     findings = name_findings(variables)
     for finding in findings:
         if finding.level is Level.WARNING:
@@ -131,13 +131,7 @@ def check_names(variables: Mapping[str, Any]) -> None:
 
 
 def name_findings(variables: Mapping[str, Any], options: Collection[str] = ()) -> list[Finding]:
-    """Return a finding for each variable with a wrong name, and show a warning for each variable that is set under its former name.
-
-    `options` contains the variables of the playbook that have no prefix.
-    """
-    for name, meant in former(variables).items():
-        message = f"Variable '{name}' is deprecated. Use '{meant}'."
-        Display().deprecated(message, version="0.3.0", collection_name="deeplearning.cluster")
+    """Return a finding for each variable with a wrong name. `options` contains the variables of the playbook that have no prefix."""
     allowed = boolean(variables.get(ALLOWED) or False, strict=False)
     level, advice = (Level.WARNING, "") if allowed else (Level.ERROR, f" If the variable is your own, set {ALLOWED}: true.")
     extra = load_extra_vars(DataLoader())
@@ -169,8 +163,7 @@ def misspelled_options(extra: Iterable[str], options: Collection[str]) -> dict[s
 
 def without_effect(variables: Mapping[str, Any], extra: Iterable[str]) -> list[str]:
     """Return the command-line variables that look like variables of this collection but have no effect."""
-    known = known_variables() | former_names().keys()
-    suspects = sorted(name for name in extra if name.startswith((PREFIX, "training_job_")) and name not in known)
+    suspects = sorted(name for name in set(extra) - known_variables() if name.startswith((PREFIX, "training_job_")))
     return [name for name in suspects if not _is_referred_to(name, variables)]
 
 
@@ -181,7 +174,7 @@ def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory
     checked only if they are specific enough: they have an underscore and are not in COMMON. A name is the user's own if a template in one
     of the collection's variables refers to it.
     """
-    settable = {name[len(PREFIX) :]: name for name in (*FURTHER, *role_variables()) if name.startswith(PREFIX)}
+    settable = {name[len(PREFIX) :]: name for name in (*FURTHER, *chain(*role_variables().values())) if name.startswith(PREFIX)}
     specific = {name for name in inventory if "_" in name and name not in COMMON}
     suspects = sorted(settable.keys() & {*extra, *specific})
     return {name: settable[name] for name in suspects if not _is_referred_to(name, variables)}
@@ -201,64 +194,51 @@ def inventory_variables(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def former(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables with former names, each with its new name.
-
-    A former variable that has the same value as the new variable is omitted.
-    """
-    missing = object()
-    return {
-        name: new for name, new in sorted(former_names().items()) if name in variables and variables[name] != variables.get(new, missing)
-    }
-
-
 def misspellings(names: Iterable[str]) -> dict[str, str]:
     """Return the names that are similar to variables of the collection, each with the name of the most similar variable.
 
     A name with a prefix of the collection counts as the user's own if it is not similar to any variable of the collection. A name
     without a prefix of the collection counts as the user's own unless the whole name is very similar to a variable of the collection.
     """
-    old, found = former_names(), {}
-    known = known_variables() | old.keys()
+    found = {}
+    known = known_variables()
     unknown = sorted(set(names) - known)
     for prefix in prefixes():
-        rests = sorted(name[len(prefix) :] for name in known if name.startswith(prefix))
+        rests = rests_of_names(prefix)
         for name in unknown:
             if name.startswith(prefix):
-                for rest in difflib.get_close_matches(name[len(prefix) :], rests, n=1, cutoff=CUTOFF):
-                    found[name] = old.get(prefix + rest, prefix + rest)
+                for rest in difflib.get_close_matches(name[len(prefix) :], sorted(rests), n=1, cutoff=CUTOFF):
+                    found[name] = rests[rest]
     for name in unknown:
         if not name.startswith((*prefixes(), "_", "ansible_")):
             for meant in difflib.get_close_matches(name, known, n=1, cutoff=WHOLE_CUTOFF):
-                found[name] = old.get(meant, meant)
+                found[name] = meant
     return dict(sorted(found.items()))
+
+
+def rests_of_names(prefix: str) -> dict[str, str]:
+    """Return the variables that a name with this prefix can mean, by their names without a prefix.
+
+    A role's prefix can also be meant as the common prefix, which a role may have in its variables instead of its own.
+    """
+    of_role = ((PREFIX, name) for name in role_variables().get(prefix, ()))
+    own = ((prefix, name) for name in known_variables())
+    return {name[len(begin) :]: name for begin, name in (*of_role, *own) if name.startswith(begin)}
 
 
 @lru_cache(maxsize=None)
 def known_variables() -> frozenset[str]:
     """Return every variable of the roles, the inventory and the playbooks."""
-    return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *role_variables()))
+    return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *chain(*role_variables().values())))
 
 
 @lru_cache(maxsize=None)
-def role_variables() -> frozenset[str]:
-    """Return every variable of the roles."""
-    return frozenset(
-        variable
-        for file in COLLECTION.glob("roles/*/meta/argument_specs.yml")
-        for entry_point in yaml_load(file.read_text(encoding="utf-8"))["argument_specs"].values()
-        for variable in entry_point["options"]
-    )
-
-
-def former_names() -> dict[str, str]:
-    """Return the former names of variables, each with the current name."""
-    return {
-        **{f"{prefix}end_unasked_nodes": f"{PREFIX}ignore_running_jobs" for prefix in (PREFIX, FORMER_PREFIX)},
-        **{name: option.variable for option in options_of() for name in option.former_names},
-    }
+def role_variables() -> dict[str, list[str]]:
+    """Return the variables of each role, by the prefix of the role's name."""
+    specs = {path.parts[-3]: yaml_load(path.read_text(encoding="utf-8")) for path in COLLECTION.glob("roles/*/meta/argument_specs.yml")}
+    return {f"{role}_": [*chain(*(each["options"] for each in spec["argument_specs"].values()))] for role, spec in specs.items()}
 
 
 def prefixes() -> list[str]:
     """Return the prefixes of the collection's variables: a common prefix, and one prefix for each role."""
-    return [PREFIX, *sorted(f"{path.name}_" for path in COLLECTION.glob("roles/*") if path.is_dir())]
+    return [PREFIX, *sorted(role_variables())]

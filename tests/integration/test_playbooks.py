@@ -343,7 +343,7 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     [
         ({}, ""),
         ({"deeplearning_efs": False}, "/data/jobs"),
-        ({"provision_efs": "no"}, "/data/jobs"),
+        ({"deeplearning_efs": "no"}, "/data/jobs"),
         ({"deeplearning_efs": False, "deeplearning_lustre": True}, ""),
         ({"deeplearning_efs": False, "deeplearning_lustre_file_system_id": "fs-1"}, ""),
     ],

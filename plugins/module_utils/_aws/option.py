@@ -22,8 +22,6 @@ DEFAULT_WAIT_TIMEOUT = 900
 
 # The name of an option's variable consists of this prefix and the option's name.
 PREFIX = "deeplearning_"
-# The former prefix of the variables of the role `provision`.
-FORMER_PREFIX = "provision_"
 
 # Advice for options that cannot be changed.
 DELETE_AND_CREATE = "Delete the cluster (the data is kept) and create it again"
@@ -114,8 +112,6 @@ class Option:
     `spec` is the option's part of the argument spec, without `suboptions`. Each string in `description` is a paragraph. `O(x)` refers to
     another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the modules
     `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
-    `former_variables` contains former names of the option's variable. `provision_<name>` is another former name, unless one of
-    `former_variables` has the prefix `provision_`. If `former_variables` is None, the variable has no former names.
     """
 
     name: str
@@ -126,19 +122,10 @@ class Option:
     suboptions: tuple[Suboption, ...] = ()
     whole: bool = True
     yields_to: tuple[str, ...] = ()
-    former_variables: tuple[str, ...] | None = ()
 
     @property
     def variable(self) -> str:
         return PREFIX + self.name
-
-    @property
-    def former_names(self) -> tuple[str, ...]:
-        """Return the former names of the variable, in order of precedence."""
-        if self.former_variables is None:
-            return ()
-        of_the_role = [name for name in self.former_variables if name.startswith(FORMER_PREFIX)] or [FORMER_PREFIX + self.name]
-        return (*of_the_role, *(name for name in self.former_variables if name not in of_the_role))
 
     @property
     def argument_spec(self) -> dict[str, Any]:

@@ -56,23 +56,18 @@ def handed_over(option: str, variables: dict[str, Any]) -> Any:
 def test_the_role_hands_over_each_option(option):
     default = "present" if option.name == "state" else "omitted"
     assert handed_over(option.name, {}) == default
-    for name in (option.variable, *option.former_names):
-        assert handed_over(option.name, {name: "x"}) == "x"
-        if option.spec["type"] == "str":
-            assert handed_over(option.name, {name: ""}) == default
-        else:
-            assert handed_over(option.name, {name: False}) is False or option.spec["type"] == "path"
-    of_the_role, others = option.former_names[:1], option.former_names[1:]
-    values = {**dict.fromkeys(of_the_role, "old"), option.variable: "new"}
-    assert handed_over(option.name, values) == ("old" if of_the_role else "new"), "the role's former variable is more specific"
-    assert not others or handed_over(option.name, {**dict.fromkeys(others, "old"), option.variable: "new"}) == "new"
+    assert handed_over(option.name, {option.variable: "x"}) == "x"
+    if option.spec["type"] == "str":
+        assert handed_over(option.name, {option.variable: ""}) == default
+    else:
+        assert handed_over(option.name, {option.variable: False}) is False or option.spec["type"] == "path"
 
 
 def test_an_image_or_a_framework_goes_before_the_parameter():
     both = {"deeplearning_image_parameter": "/latest", "deeplearning_image_id": "ami-1"}
     assert handed_over("image_parameter", both) == "omitted"
     assert handed_over("image_parameter", {**both, "deeplearning_image_id": ""}) == "/latest"
-    assert handed_over("image_parameter", {"deeplearning_image_parameter": "/latest", "provision_image_framework": "pytorch"}) == "omitted"
+    assert handed_over("image_parameter", {**both, "deeplearning_image_id": "", "deeplearning_image_framework": "pytorch"}) == "omitted"
 
 
 def test_no_option_is_declared_twice():

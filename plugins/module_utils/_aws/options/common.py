@@ -32,7 +32,6 @@ OPTIONS = (
             "The name is part of the host names and is the value of the tag C(deeplearning:cluster) on every resource of the cluster.",
             "Use 1 to 30 lowercase letters, digits and hyphens.",
         ),
-        former_variables=None,
     ),
     Option(
         "state",

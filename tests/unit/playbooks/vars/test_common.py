@@ -34,9 +34,9 @@ def test_jobs_are_on_the_masters_own_disk_if_no_option_of_a_kind_of_storage_is_s
     assert own_disk(**SWITCHES_OFF) == "/jobs"
 
 
-@pytest.mark.parametrize("name", [name for option in OF_STORAGE for name in (option.variable, *option.former_names)])
-def test_each_option_of_a_kind_of_storage_counts_under_each_of_its_names(name):
-    value = "fs-1" if name.endswith(("_id", "_file_system")) else True
+@pytest.mark.parametrize("name", [option.variable for option in OF_STORAGE])
+def test_each_option_of_a_kind_of_storage_counts(name):
+    value = "fs-1" if name.endswith("_id") else True
     switches = {switch: off for switch, off in SWITCHES_OFF.items() if not name.endswith(switch.removeprefix("deeplearning"))}
     assert own_disk(**switches, **{name: value}) == ""
 

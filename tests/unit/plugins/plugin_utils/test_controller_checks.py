@@ -425,7 +425,7 @@ def test_the_hosts_of_an_unknown_cluster_are_not_checked(cluster, count):
 
 
 def test_a_long_list_of_nodes_is_shortened():
-    values = {"training_job_hosts": "nope", "deeplearning_cluster": "bert", "provision_worker_count": 300, "deeplearning_worker_count": 2}
+    values = {"training_job_hosts": "nope", "deeplearning_cluster": "bert", "deeplearning_worker_count": 300}
     (found,) = host_errors(values, {"groups": {}})
     assert "According to the definition, the nodes are bert-master, bert-worker2, ..., bert-worker301." in found
 

@@ -43,7 +43,7 @@ PLAY = SimpleNamespace(_role=None)
         "placement_group main: strategy is 'spread' and cannot be changed to 'cluster'.",
         "Delete the cluster, its tags and the state of the market: all zones.",
         "'worker_count' is quoted; --worker_count and a/worker_count and my_worker_count and worker_counts are not the option.",
-        "Set deeplearning_worker_count: 3 or provision_worker_count.",
+        "Set deeplearning_worker_count: 3 or __provision_worker_count.",
     ],
 )
 def test_names_of_options_become_names_of_variables(text):

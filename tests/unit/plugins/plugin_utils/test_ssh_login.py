@@ -82,7 +82,7 @@ def test_another_failure(message):
         ({"deeplearning_image_os": "amazon-linux-2023"}, "ec2-user"),
         ({"deeplearning_image_os": "ubuntu-22.04", "deeplearning_login_user": "admin"}, "ubuntu"),
         ({"deeplearning_image_parameter": PARAMETER.format("ubuntu-22.04")}, "ubuntu"),
-        ({"provision_image_parameter": PARAMETER.format("amazon-linux-2023")}, "ec2-user"),
+        ({"deeplearning_image_parameter": PARAMETER.format("amazon-linux-2023")}, "ec2-user"),
         ({"deeplearning_image_id": "ami-1"}, ""),
         ({"deeplearning_image_id": "ami-1", "deeplearning_image_parameter": PARAMETER.format("ubuntu-22.04")}, ""),
         ({"deeplearning_image_id": "ami-1", "deeplearning_login_user": "rocky"}, "rocky"),

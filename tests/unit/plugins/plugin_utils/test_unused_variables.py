@@ -82,8 +82,8 @@ def test_options_of_the_definition(options, unused):
     assert found == [f"deeplearning_{name}" for name in unused]
 
 
-def test_a_former_name_counts_and_the_message_names_the_present_one():
-    (found,) = of_definition({"provision_bucket_mount_point": "/data"})
+def test_the_message_names_the_variable_that_is_missing():
+    (found,) = of_definition({"deeplearning_bucket_mount_point": "/data"})
     assert found.startswith("deeplearning_bucket_mount_point: this variable has no effect because deeplearning_bucket_mount is not set.")
 
 

@@ -19,8 +19,6 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_name
     INVENTORY,
     PREFIX,
     check_names,
-    former,
-    former_names,
     known_variables,
     misspellings,
     prefixes,
@@ -48,11 +46,14 @@ def used(pattern):
         ("deeplearning_worker_cuont", "deeplearning_worker_count"),
         ("deeplearning_lustre_mountpoint", "deeplearning_lustre_mount_point"),
         ("deeplearning_zoness", "deeplearning_zones"),
+        ("provision_worker_count", "deeplearning_worker_count"),
         ("provision_delete_date", "deeplearning_delete_data"),
+        ("emr_cluster_wait_timeout", "deeplearning_wait_timeout"),
         ("deeplearning_delete_date", "deeplearning_delete_data"),
         ("deeplearning_clutser", "deeplearning_cluster"),
         ("deeplearning_stat", "deeplearning_state"),
         ("deeplearning_wiat", "deeplearning_wait"),
+        ("deeplearning_file_system", "deeplearning_file_system_id"),
         ("deeplearning_file_sytem", "deeplearning_file_system_id"),
         ("deeplearning_file_system_idd", "deeplearning_file_system_id"),
         ("deeplearning_answer_timeuot", "deeplearning_answer_timeout"),
@@ -84,6 +85,8 @@ def test_a_misspelled_variable(name, meant):
         "dataset_path",
         "dataset",
         "deeplearning_team",
+        "provision_team",
+        "training_job_instance_type",  # only the roles of the definition have its options
         "__training_job_nmae",
         "my_training_job_nmae",
         "trainings",
@@ -103,12 +106,7 @@ def test_no_variable_that_is_used_is_unknown_or_misspelled(pattern):
     assert names
     assert misspellings(names) == {}
     if pattern.startswith(("roles", "playbooks")):
-        assert names - known_variables() - former_names().keys() == set()
-
-
-@pytest.mark.parametrize("pattern", [pattern for pattern in USED_IN if not pattern.startswith(("roles", "playbooks"))])
-def test_no_former_name_is_used(pattern):
-    assert not used(pattern) & former_names().keys()
+        assert names - known_variables() == set()
 
 
 def test_no_variable_of_the_inventory_is_misspelled(monkeypatch):
@@ -154,7 +152,7 @@ def test_a_variable_without_the_prefix(extra, inventory, variables, found):
 
 
 def test_each_common_name_is_that_of_a_variable():
-    assert {PREFIX + name for name in COMMON} <= role_variables()
+    assert {PREFIX + name for name in COMMON} <= set().union(*role_variables().values())
 
 
 def test_variables_without_the_prefix_are_errors(monkeypatch):
@@ -210,34 +208,6 @@ def test_misspelled_variables_can_be_allowed(monkeypatch, allowed):
 @pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
 def test_each_option_is_a_variable_of_the_same_name(option):
     assert f"deeplearning_{option.name}" in known_variables()
-    for name in option.former_names:
-        assert former({name: 1}) == {name: f"deeplearning_{option.name}"}
-        assert misspellings([name]) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("deeplearning_file_system", "deeplearning_file_system_id"),
-        ("provision_file_system_id", "deeplearning_file_system_id"),
-        ("provision_delete_data", "deeplearning_delete_data"),
-        ("provision_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
-        ("deeplearning_end_unasked_nodes", "deeplearning_ignore_running_jobs"),
-    ],
-)
-def test_a_former_name_is_deprecated(monkeypatch, name, meant):
-    told = []
-    monkeypatch.setattr("ansible.utils.display.Display.deprecated", lambda _self, message, **further: told.append((message, further)))
-    check_names({name: "x", "ansible_user": "ubuntu"})
-    assert told == [
-        (f"Variable '{name}' is deprecated. Use '{meant}'.", {"version": "0.3.0", "collection_name": "deeplearning.cluster"}),
-    ]
-
-
-def test_a_former_name_beside_the_new_one_counts_where_it_says_something_else():
-    assert former({"provision_zones": ["a"], "deeplearning_zones": ["a"]}) == {}
-    assert former({"provision_zones": ["a"], "deeplearning_zones": ["b"]}) == {"provision_zones": "deeplearning_zones"}
-    assert former({"deeplearning_result": 1, "provision_result": 1}) == {}
 
 
 def test_a_misspelled_option_of_a_playbook():

@@ -54,7 +54,6 @@ OPTIONS = (
             "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
             " mount targets do not belong to the cluster.",
         ),
-        former_variables=("deeplearning_file_system",),
     ),
     Option(
         "encrypted",
