@@ -71,7 +71,7 @@ def command(path: str, function: str) -> str:
     assigned = [node.value for node in parsed(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
     nodes = [*functions(path)[function].decorator_list, *assigned]
     marks = {part.attr for node in nodes for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-    return next((f"time pytest -m {mark} $(PYTEST_ARGS)" for mark in ("exhaustive", "frameworks") if mark in marks), "$(PYTEST)")
+    return next((f"pytest -m {mark} $(PYTEST_ARGS)" for mark in ("exhaustive", "frameworks") if mark in marks), "$(PYTEST)")
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def test_the_named_tests_run(capability):
         path, function = test.split("::")
         assert not skipping(path) & {"pytestmark", function, *fixtures(path, function)}, f"{test} can be skipped"
         start, folder = re.escape(command(path, function)), "/".join(path.split("/")[:2])
-        assert re.search(rf"^\t{start} (.* )?{folder}( .*)?$", MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
+        assert re.search(rf"^(\t|\ttime |EXHAUSTIVE := ){start} (.* )?{folder}( .*)?$", MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
 
 
 @each_capability
