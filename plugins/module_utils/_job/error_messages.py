@@ -7,18 +7,29 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 
-# Parts of the exception messages that the operating system, Gloo, NCCL (ncclRemoteError) and torch's TCPStore produce if the other end of a
-# connection has ended.
+# Parts of the messages that the operating system, Gloo, NCCL (ncclRemoteError, and socket.cc), torch's TCPStore, gRPC (TensorFlow and JAX)
+# and JAX's coordination service produce if the other end of a connection has ended.
 CONNECTION_CLOSED = (
     "Connection reset by peer",
     "Broken pipe",
     "Connection closed by peer",
     "remote process exited",
+    "Connection closed by remote peer",
+    "socketStartConnect",
+    "socketPollConnect",
     "Connection was likely closed",
+    "failed to recv, got 0 bytes",
+    "Socket closed",
+    "failed to connect to all addresses",
+    "different incarnation",
+    "another task died",
 )
 
-# Parts of the messages of torch's NCCL watchdog, of Gloo and of monitored_barrier() after a rank has waited for others too long, in lower
-# case. Sources: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, and unbound_buffer.cc of Gloo.
+# The exceptions that end an agent of torchrun if another agent has ended.
+AGENT_ENDED = ("RendezvousClosedError", "RendezvousConnectionError")
+
+# Parts of the messages of torch's NCCL watchdog, of Gloo, of monitored_barrier() and of JAX's coordination service after a rank has waited
+# for others too long, in lower case. Sources: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, and unbound_buffer.cc of Gloo.
 TIMEOUTS = (
     "collective operation timeout",
     "collective timeout",
@@ -27,6 +38,7 @@ TIMEOUTS = (
     "for recv operation to complete",
     "for send operation to complete",
     "failed to pass monitoredbarrier",
+    "barrier timed out",
 )
 
 # Parts of messages, in lower case, and the kind of the cause that they name. The first that applies counts.

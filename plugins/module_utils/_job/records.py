@@ -835,7 +835,8 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
 
 def has_lost_connection(process: ProcessRecord) -> bool:
     """Return whether a process failed because its connection to another process was closed."""
-    return error_messages.is_connection_closed(process.get("cause", {}).get("message", ""))
+    why = process.get("cause", {})
+    return error_messages.is_connection_closed(why.get("message", "")) or why.get("name") in error_messages.AGENT_ENDED
 
 
 def is_aborted(process: ProcessRecord) -> bool:

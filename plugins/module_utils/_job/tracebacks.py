@@ -25,6 +25,8 @@ BOX_LINES = ("│", "|", "╰", "+")
 BOX_FRAME = re.compile(r"(?P<path>[^\s:]{1,4096}):(?P<line>\d{1,9}) in\b")
 # A progress bar, which another process may write between the lines of a traceback.
 PROGRESS_BAR = re.compile(r"\d%\|")
+# The ends of the names by which an exception is recognized below other output, such as the log of another thread.
+NAME_ENDS = ("Error", "Exception")
 # The line above an exception in an exception group. Its traceback, if it has one, follows.
 MEMBER = re.compile(r"(?P<prefix>.{0,200}?)(?P<first>\+-)?\+-{16} \d{1,9} -{16}$")
 
@@ -43,7 +45,7 @@ RANK_ENDED = re.compile(r"\[rank\d{1,7}\]: $")
 
 # Exceptions that only say that another process has failed, or that consist of other exceptions. How the other process has ended, as a
 # signal's name, its number, or an exit status.
-WRAPPERS = ("CalledProcessError", "ChildFailedError", "ProcessExitedException")
+WRAPPERS = ("CalledProcessError", "ChildFailedError", "ProcessExitedException", *error_messages.AGENT_ENDED)
 GROUPS = ("ExceptionGroup", "BaseExceptionGroup")
 CHILD_SIGNAL = re.compile(r"\b(?:died with <Signals\.|terminated with signal )(?P<name>SIG[A-Z0-9]{1,20})\b")
 CHILD_STATUS = re.compile(r"\b(?:returned non-zero exit status|terminated with exit code|exitcode {0,9}:) (?P<code>-?\d{1,3})\b")
@@ -56,6 +58,8 @@ LINES_AFTER = 50
 PATH_LIMIT = 1000
 # Maximum number of lines from an exception on in which its message may name the cause. In TensorFlow's messages, this is one of the last.
 MESSAGE_LINES = 40
+# The third line of an exception of NCCL, before the line that says most.
+LAST_ERROR = "Last error:"
 # Maximum number of processes that write their tracebacks at the same time.
 WRITERS = 32
 # Number of innermost stack frames of an exception group that also count for exceptions in the group that have never been raised.
@@ -72,8 +76,10 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 
 # The line that faulthandler writes before the stacks of a process that a signal kills.
 FATAL = "Fatal Python error: "
-# The line in which the C++ runtime writes the message of the exception because of which it aborts the process.
+# The line in which the C++ runtime writes the message of the exception because of which it aborts the process, and the line in which absl
+# (JAX, TensorFlow) says why it aborts the process.
 TERMINATED = "  what():  "
+FATAL_LOG = re.compile(r".{0,200}?\bF\d{4} \d\d:\d\d:\d\d\.\d{1,9} ")
 
 # Messages about wrong arguments consist of an error, whose form depends on the exit status, and of the usage or how to show it. Parsers
 # such as argparse, Click and Fire end with status 2, and absl with status 1. Typer and tyro write the error into a box.
@@ -117,6 +123,7 @@ class _Traceback:
         self.frames: list[tuple[str, str]] = []
         self.kind, self.message = "", ""
         self.has_head = self.is_boxed = self.is_member = self.is_direct = self.is_harmless = self.is_of_thread = False
+        self.is_interrupted = False
         self.previous: _Traceback | None = None
         # In a box: its width, and the beginning of a path that does not fit into a line.
         self.width, self.folded = 0, ""
@@ -161,7 +168,8 @@ class _Reader:
 
     def left_open(self) -> bool:
         """Return whether the log ends within a traceback."""
-        return self._last is not None and self._last.has_head and self._last in self._open.values()
+        last = self._last
+        return last is not None and last.has_head and not last.is_interrupted and last in self._open.values()
 
     def _start(self, prefix: str, index: int) -> _Traceback:
         new = _Traceback(prefix, index)
@@ -237,7 +245,11 @@ class _Reader:
             self.inside.add(index)
             self._box_line(current, text[1:-1].strip())
         elif text and not PROGRESS_BAR.search(text) and not text[0].isspace() and (current.frames or current.is_member):
-            self._close(index, current, ERROR.fullmatch(text))
+            error = ERROR.fullmatch(text)
+            if error and (error["kind"].endswith(NAME_ENDS) or not current.is_interrupted):
+                self._close(index, current, error)
+            else:
+                current.is_interrupted = True
 
     def _box_line(self, current: _Traceback, text: str) -> None:
         whole = current.folded + text
@@ -248,16 +260,17 @@ class _Reader:
             current.frames.append((frame["path"], frame["line"]))
             self._last = current
 
-    def _close(self, index: int, current: _Traceback, error: re.Match[str] | None) -> None:
+    def _close(self, index: int, current: _Traceback, error: re.Match[str]) -> None:
         del self._open[current.prefix]
-        if error is None:
-            return
         self.inside.add(index)
         current.last, current.kind, current.message = index, error["kind"].rpartition(".")[2], error["message"] or ""
         if current.is_boxed:
             current.message = self._unbroken(current)
+        rest = list(self._message(current))
         if not error_messages.kind(current.message):
-            current.message = next(filter(error_messages.kind, self._message(current)), current.message)
+            current.message = next(filter(error_messages.kind, rest), current.message)
+        if rest[1:2] == [LAST_ERROR] and not current.says_cause():
+            current.message = next(filter(error_messages.is_about_another_process, rest[2:3]), current.message)
         self._closed[current.prefix] = current
         self.found.append(current)
 
@@ -347,10 +360,12 @@ def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | No
 
 def abort_message(lines: Sequence[str]) -> str:
     """Return the message of the exception because of which the C++ runtime aborted the process, or else the first message about a time-out
-    of collective operations, after which torch aborts the process, or an empty string.
+    of collective operations, after which torch aborts the process, or else the last message with which absl aborts a process, or an empty
+    string.
     """
-    last = next((line for line in reversed(lines) if TERMINATED in line), "")
-    return (last.partition(TERMINATED)[2] or next(filter(error_messages.is_timeout, lines), ""))[:MESSAGE_LIMIT]
+    last = next((line for line in reversed(lines) if TERMINATED in line), "").partition(TERMINATED)[2]
+    message = last or next(filter(error_messages.is_timeout, lines), "") or next(filter(FATAL_LOG.match, reversed(lines)), "")
+    return message[:MESSAGE_LIMIT]
 
 
 def crash_place(lines: Sequence[str], directory: str) -> str:

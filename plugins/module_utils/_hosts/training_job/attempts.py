@@ -162,6 +162,8 @@ def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:
     if error_messages.is_timeout(message):
         return _timeout_cause(message)
     kind = error_messages.kind(message)
+    if error_messages.is_connection_closed(message):
+        return {**found, "message": message}
     return {**found, "kind": kind, "message": message} if kind else found
 
 

@@ -62,6 +62,7 @@ def test_a_message_can_say_that_a_connection_was_closed(message, closed):
         ("Received a dump signal due to a collective timeout from rank 1 and we will try our best to dump the debug info.", True),
         ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete", True),
         ("Rank 1 failed to pass monitoredBarrier in 1800000 ms", True),
+        ("DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0.", True),
         ("Connection reset by peer", False),
         ("The read operation timed out", False),
     ],

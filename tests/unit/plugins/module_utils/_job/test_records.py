@@ -162,6 +162,14 @@ def test_a_lost_process_comes_before_those_that_lost_the_connection_to_it():
         "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.11]:20123",
         "NCCL error: ncclRemoteError: A call failed possibly due to a network error or a remote process exited prematurely.",
         "recvValue failed on SocketImpl(fd=3): Connection was likely closed. Did the remote server shutdown or crash?",
+        "failed to recv, got 0 bytes",
+        "Net : Connection closed by remote peer ip-10-0-0-5.ec2.internal<50260>",
+        "socketStartConnect: Connect to 10.0.0.5<43111> failed : Software caused connection abort",
+        "socketPollConnect poll() returned 1, no POLLOUT events: Connection refused",
+        "UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.5:23000: Connection refused",
+        'UNKNOWN:Error received from peer  {grpc_message:"Socket closed", grpc_status:14}',
+        "ABORTED: /job:jax_worker/replica:0/task:1 unexpectedly tried to connect with a different incarnation.",
+        "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died",
     ],
 )
 def test_a_process_that_lost_a_connection_is_the_cause_only_if_no_other_process_failed(message):
@@ -173,6 +181,14 @@ def test_a_process_that_lost_a_connection_is_the_cause_only_if_no_other_process_
     assert records.first_failure([first, process(2, "failed", 12.0)])["rank"] == 2
     assert records.first_failure([first, process(2, "lost", heartbeat=12.5)])["rank"] == 2
     assert records.first_failure([second, first, process(2, "stopped", 1.0)])["rank"] == 0
+
+
+@pytest.mark.parametrize("name", ["RendezvousClosedError", "RendezvousConnectionError"])
+def test_an_agent_whose_peer_has_ended_is_the_cause_only_if_no_other_process_failed(name):
+    agent = process(0, "failed", 11.9, cause={"kind": "script_error", "what": f"{name} at x.py, line 7", "name": name, "message": ""})
+    root = process(1, "failed", 12.0, cause=RAISED)
+    assert records.first_failure([agent, root])["rank"] == 1
+    assert records.first_failure([agent])["rank"] == 0
 
 
 def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception():

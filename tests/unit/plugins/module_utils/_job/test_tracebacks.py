@@ -67,6 +67,16 @@ def last_message(text):
     return text.splitlines()[-1].partition(": ")[2]
 
 
+def last_line(text):
+    return text.splitlines()[-1]
+
+
+def interrupted(text, line):
+    """Return a text into which another thread has written before a line."""
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:line], INTERRUPTION, *lines[line:]])
+
+
 def mixed(text):
     """Return a log in which the lines of a rank alternate with lines of a waiting rank."""
     return "".join(f"[rank 1] {line}\n[rank 0] waits\n" for line in text.splitlines())
@@ -292,6 +302,12 @@ PEER_ENDED = EXITING.replace(
 def test_an_abort_names_the_message_of_the_runtime():
     assert abort_message(EXITING.splitlines()) == WATCHDOG
     assert abort_message(PLAIN.splitlines()) == ""
+
+
+def test_an_abort_names_the_message_of_absl():
+    died = "F1128 14:46:02.298440   18936 client.h:80] Terminating process. This most likely indicates that another task died"
+    assert abort_message([*INTERRUPTION.splitlines(), died, *INTERRUPTION.splitlines()]) == died
+    assert abort_message(INTERRUPTION.splitlines()) == ""
 
 
 @pytest.mark.parametrize("text", [EXITING, tagged(EXITING, "[rank 1] ")], ids=["plain", "tagged"])
@@ -542,6 +558,31 @@ Matrix size-incompatible
 """
 OOM = "OOM when allocating tensor with shape[64,512] and type float on GPU:0 by allocator GPU_0_bfc"
 SPAWNED = "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV\n"
+# The lines that JAX 0.10 writes, without a lock, while another thread writes a traceback.
+INTERRUPTION = """\
+W1128 14:43:40.103400   14512 preemption_sync_manager.cc:147] Failed to retrieve preemption notice: UNAVAILABLE: Socket closed
+Additional GRPC error information from remote target coordination_service while calling GetKeyValue:
+:UNKNOWN:Error received from peer  {grpc_message:"Socket closed", grpc_status:14}
+"""
+# The end of a torchrun agent that has restarted its worker although another agent has given up, with torch 2.13.
+RENDEZVOUS = """\
+Traceback (most recent call last):
+  File "/opt/pytorch/lib/torch/distributed/run.py", line 1028, in main
+    run(args)
+  File "/opt/pytorch/lib/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 677, in run
+    raise RendezvousClosedError
+torch.distributed.elastic.rendezvous.api.RendezvousClosedError
+"""
+# An exception of NCCL 2.14. The last line says more than the first.
+OLD_NCCL = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 8, in <module>
+    dist.all_reduce(x)
+torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/ProcessGroupNCCL.cpp:1275, internal error, NCCL version 2.14.3
+ncclInternalError: Internal check failed.
+Last error:
+Net : Connection closed by remote peer node2<50260>
+"""
 NAMED = ScriptError("NameError", "child.py, line 1", "name 'undefined_name' is not defined")
 SPACE = ScriptError("OSError", "train.py, line 10", "[Errno 28] No space left on device")
 BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
@@ -591,6 +632,18 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (UNRAISED, ScriptError("OSError", "group.py, line 1", "[Errno 28] No space left on device")),
         (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
         (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
+        (OLD_NCCL, ScriptError("DistBackendError", "train.py, line 8", last_line(OLD_NCCL))),
+        (
+            OLD_NCCL.replace("Last error", "Other"),
+            ScriptError("DistBackendError", "train.py, line 8", OLD_NCCL.splitlines()[3].partition(": ")[2]),
+        ),
+        (NAME_ERROR + "Last error:\nConnection reset by peer\n", NAMED),
+        # Another thread writes into a traceback.
+        *((interrupted(NAME_ERROR, line), NAMED) for line in range(1, 5)),
+        (NAME_ERROR[: NAME_ERROR.index("NameError")] + INTERRUPTION + "epoch: 3\n", None),
+        (NAME_ERROR[: NAME_ERROR.index("NameError")] + INTERRUPTION + "epoch: 3\n" + FULL, SPACE),
+        (NAME_ERROR + RENDEZVOUS, NAMED),
+        (RENDEZVOUS, ScriptError("RendezvousClosedError", "dynamic_rendezvous.py, line 677", "")),
         # torch marks the exceptions that end ranks. Ranks that share a log lose their connections to the first one.
         (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + tagged(LOST, "[rank1]: "), NAMED),
         (tagged(NAME_ERROR, "[rank3]: ") + tagged(LOST, "[rank0]: ") + ELASTIC, NAMED),

@@ -1257,6 +1257,7 @@ HEARTBEAT = """\
 [rank0]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info.
 [rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress.
 """
+ANOTHER_DIED = "F1128 14:46:02.298440   18936 client.h:80] Terminating process. This most likely indicates that another task died\n"
 CRASHED_THREAD = """\
 Fatal Python error: Aborted
 
@@ -1374,6 +1375,7 @@ Extension modules: torch._C (total: 1)
             {"signal": "SIGABRT"},
             ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None),
         ),
+        ("command", ANOTHER_DIED, {"signal": "SIGABRT"}, ("signal", "signal SIGABRT", "SIGABRT", None)),
         # Ranks that have waited for each other too long.
         *(
             ("command", log, {"signal": "SIGABRT"}, ("hang", what, "", None))
@@ -1414,6 +1416,14 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     path.write_text(log)
     found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
     assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+
+
+def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_connection(tmp_path):
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
+    found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
+    assert records.has_lost_connection({"cause": found})
 
 
 @pytest.mark.parametrize(
