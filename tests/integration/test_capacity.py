@@ -491,6 +491,19 @@ def test_a_reservation_in_a_placement_group(cloud, run, definition, types, name)
     assert types() == [(P4D, "us-east-1a", "on-demand")] * 5
 
 
+def test_a_reservation_for_dedicated_hardware(cloud, run, definition):
+    reservation = cloud.client("ec2").create_capacity_reservation(
+        InstanceType=P4D, InstancePlatform="Linux/UNIX", AvailabilityZone="us-east-1b", InstanceCount=5, Tenancy="dedicated"
+    )["CapacityReservation"]["CapacityReservationId"]
+    definition |= {"market": "capacity-reservation", "zones": ["us-east-1b"], "capacity_timeout": PATIENCE}
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=f"{reservation} is for instances with the tenancy dedicated"):
+        run("cluster", **definition, capacity_reservation_id=reservation)
+    with pytest.raises(ModuleFailed, match=r"open reservations for p4d\.24xlarge in us-east-1b have 0 of 0 instances available"):
+        run("cluster", **definition)
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+
+
 @pytest.mark.parametrize("alternative", [False, True])
 def test_a_reservation_in_a_local_zone(cloud, run, definition, alternative):
     block = cloud.control.reserve_capacity_block(P4D, "us-east-1-dfw-2a", 5)

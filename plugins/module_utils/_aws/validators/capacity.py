@@ -39,6 +39,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validato
 COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
 NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)
 ULTRASERVERS = "p6e-"
+# The tenancy of nodes. Instances run only in reservations with the same tenancy.
+TENANCY = "default"
 # EC2 accepts neither exponents nor the special values of floating-point numbers.
 PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
@@ -183,6 +185,7 @@ def _reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[st
         if item.get("InstanceMatchCriteria") == "open"
         and item["InstanceType"] == alternative.instance_type
         and item.get("AvailabilityZone") in alternative.zones
+        and item["Tenancy"] == TENANCY
     ]
 
 
@@ -225,6 +228,9 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_
             f"is for {described['InstanceType']}, not {alternative.instance_type}. "
             "Use the same instance type for the reservation and the nodes."
         )
+    elif described["Tenancy"] != TENANCY:
+        tenancy = described["Tenancy"]
+        yield f"is for instances with the tenancy {tenancy}, but nodes have the tenancy {TENANCY}. Specify another reservation."
     elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
         kind = BLOCK if alternative.market != BLOCK else RESERVATION
         yield f"is a {kind}, but market is {alternative.market}. Set market to {kind}."

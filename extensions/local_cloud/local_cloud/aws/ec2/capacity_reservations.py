@@ -33,7 +33,6 @@ IDENTIFIER = re.compile(r"cr-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 class CapacityReservation(TaggedEC2Resource):
     """Capacity for instances of one type in one zone."""
 
-    tenancy = "default"
     ephemeral_storage = False
 
     def __init__(self, backend: EC2Backend, instance_type: str, zone: str, count: int, kind: str = "default") -> None:
@@ -48,6 +47,7 @@ class CapacityReservation(TaggedEC2Resource):
         self.availability_zone = zone
         self.total_instance_count = count
         self.instance_platform = "Linux/UNIX"
+        self.tenancy = "default"
         self.instance_match_criteria = "targeted" if kind == CAPACITY_BLOCK else "open"
         self.ebs_optimized = False
         self.create_date = self.start_date = utcnow()
@@ -94,8 +94,8 @@ class CapacityReservation(TaggedEC2Resource):
         return self.total_instance_count - len(self.used) if self.takes_instances else 0
 
     def fits(self, instance_type: str, zone: str) -> bool:
-        """Return whether the reservation is for instances of the type in the zone."""
-        return (self.instance_type, self.availability_zone) == (instance_type, zone)
+        """Return whether the reservation is for instances of the type in the zone, with the default tenancy."""
+        return (self.instance_type, self.availability_zone, self.tenancy) == (instance_type, zone, "default")
 
     def end(self) -> None:
         """Terminate the instances of a Capacity Block that is about to end."""
@@ -212,6 +212,7 @@ def create_capacity_reservation(self: EC2Response) -> ActionResult:
     reservation.client_token = token
     reservation.placement_group_arn = self._get_param("PlacementGroupArn")
     reservation.instance_platform = self._get_param("InstancePlatform")
+    reservation.tenancy = self._get_param("Tenancy") or "default"
     reservation.instance_match_criteria = self._get_param("InstanceMatchCriteria") or "open"
     reservation.ebs_optimized = self._get_bool_param("EbsOptimized", False)
     reservation.end_date = end
