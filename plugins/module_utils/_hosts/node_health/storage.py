@@ -10,7 +10,9 @@ import os
 from typing import NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import MONITOR, RESTART, CheckedNode, Problem
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import CONFIGURE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    DEAD,
     fstab_fields,
     is_own_entry,
     is_shared,
@@ -55,7 +57,7 @@ def write(place: MountedStorage, node: CheckedNode) -> str:
     """Write a file and read it. Return a description of the problem, or an empty string. The caller must not be root."""
     try:
         if not is_mounted(place.path):
-            advice = "Mount it, or add noauto to its line in /etc/fstab." if place.is_foreign else "Run deeplearning.cluster.configure."
+            advice = "Mount it, or add noauto to its line in /etc/fstab." if place.is_foreign else CONFIGURE
             return f"nothing is mounted. {advice}"
         if place.read_only or place.is_foreign:
             with os.scandir(place.path) as entries:
@@ -63,7 +65,9 @@ def write(place: MountedStorage, node: CheckedNode) -> str:
             return ""
         return _write(file_of(place, node.token or os.urandom(8).hex(), node.number), node)
     except OSError as error:
-        return f"{error.strerror}. Check the storage and its security groups."
+        if error.errno not in DEAD:
+            return f"{error.strerror}. Check the storage and its security groups."
+        return f"{error.strerror}. {'Unmount it with umount --lazy, and mount it again.' if place.is_foreign else CONFIGURE}"
 
 
 def is_mounted(path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+    DEAD,
     DNS_SUFFIX,
     KINDS,
     SAFE_OPTIONS,
@@ -84,7 +85,7 @@ def ensure_present(module: AnsibleModule) -> None:
     path = params["path"]
     THIS.account(params["owner"])
     wanted = described(params)
-    mount = current_mount(path)
+    mount = working_mount(module, path)
     storage = mountable_way(module, wanted) if mount is None else check_mount(mount, wanted)
     client = storage.client
     if mount is None and not module.check_mode and not has_client(module, storage):
@@ -185,6 +186,25 @@ def has_shared_entry(path: str) -> bool:
 def current_mount(path: str) -> MountTableEntry | None:
     """Return what is mounted at `path`, or None if nothing is mounted there."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
+
+
+def working_mount(module: AnsibleModule, path: str) -> MountTableEntry | None:
+    """Return what is mounted at `path`. If nothing serves it any longer, unmount it and return None."""
+    mount = current_mount(path)
+    if mount is None or not is_dead(path):
+        return mount
+    if not module.check_mode:
+        module.run_command(["umount", "--lazy", path])
+    return None
+
+
+def is_dead(path: str) -> bool:
+    """Return whether the program or server that serves a mount no longer does."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno in DEAD
+    return False
 
 
 def check_mount(mount: MountTableEntry, wanted: FstabMount) -> FstabMount:

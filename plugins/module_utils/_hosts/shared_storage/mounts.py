@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -105,6 +106,10 @@ TYPES = {
 
 # The beginnings of the names of client packages that contain kernel modules.
 KERNEL_PACKAGES = ("lustre-client",)
+
+
+# The errors of a mount whose program (FUSE) has ended, or whose server (NFS) no longer knows it. Only a new mount ends these errors.
+DEAD = (errno.ENOTCONN, errno.ESTALE)
 
 
 class FstabMount(NamedTuple):

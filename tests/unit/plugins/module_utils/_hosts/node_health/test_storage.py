@@ -114,15 +114,18 @@ def test_a_stale_mount_is_not_a_missing_mount(tmp_path, monkeypatch, error):
         raise OSError(error, os.strerror(error), path)
 
     monkeypatch.setattr(os, "lstat", fail)
-    assert storage.write(storage.MountedStorage(str(tmp_path)), ONE) == f"{os.strerror(error)}. Check the storage and its security groups."
+    place = storage.MountedStorage(str(tmp_path))
+    assert storage.write(place, ONE) == f"{os.strerror(error)}. Run deeplearning.cluster.configure."
+    foreign = storage.write(place._replace(is_foreign=True), ONE)
+    assert foreign == f"{os.strerror(error)}. Unmount it with umount --lazy, and mount it again."
 
 
 def test_storage_that_answers_with_an_error(place, monkeypatch):
-    def stale(*_arguments):
-        raise OSError(116, "Stale file handle")
+    def fail(*_arguments):
+        raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, "fsync", stale)
-    assert storage.write(place, ONE) == "Stale file handle. Check the storage and its security groups."
+    monkeypatch.setattr(os, "fsync", fail)
+    assert storage.write(place, ONE) == "Input/output error. Check the storage and its security groups."
     assert os.listdir(place.path) == []
 
 
