@@ -101,7 +101,7 @@ class Gpu(NamedTuple):
     """The state of a GPU, as nvidia-smi reports it.
 
     `unreadable` contains the fields that the driver cannot read, `absent` the fields of `COMPARED` that the GPU does not report, and
-    `unknown` the fields that must be counters, `Yes` or `No`, but have another value.
+    `unknown` the fields that must be counters, `Yes` or `No`, but have another value. `is_divided` tells whether MIG divides the GPU.
     """
 
     bus: str
@@ -118,6 +118,7 @@ class Gpu(NamedTuple):
     fabric_state: str = ""
     fabric_error: str = ""
     fabric_health: str = ""
+    is_divided: bool = False
     processes: Sequence[GpuProcess] = ()
 
 
@@ -162,10 +163,11 @@ def read_gpus(node: CheckedNode) -> Gpus:
     """Return the GPUs of this host and the processes on them. Raises ValueError if the output of nvidia-smi is incomplete."""
     found, configured = gpus.query(), read_configured_gpus(node)
     described = [describe(element) for element in found.elements]
-    return Gpus(found.is_installed, found.error, described, configured, found.warnings, _uptime(), found.seconds)
+    return Gpus(found.is_installed, found.error, described, configured, found.warnings, read_uptime(), found.seconds)
 
 
-def _uptime() -> float:
+def read_uptime() -> float:
+    """Return the seconds since boot."""
     with open("/proc/uptime", encoding="ascii") as file:
         return float(file.read().split()[0])
 
@@ -202,6 +204,7 @@ def describe(element: ElementTree.Element) -> Gpu:
         fabric_state=value("fabric/state"),
         fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" else "",
         fabric_health=value("fabric/health/summary").lower(),
+        is_divided=value("mig_mode/current_mig") == "Enabled",
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
     )
 
@@ -298,6 +301,7 @@ def _errors(gpu: Gpu, expected: Sequence[str], uptime: float) -> list[Problem]:
         (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
         (gpu.recovery not in NO_RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
+        (gpu.is_divided, MONITOR, "MIG divides it, so each process uses only a part. To use all of it, run nvidia-smi -mig 0, and reboot."),
         *_unread(gpu, expected),
         *_fabric(gpu, uptime),
     ]

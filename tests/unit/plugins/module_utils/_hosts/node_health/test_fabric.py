@@ -15,17 +15,19 @@ NODE = CheckedNode("ubuntu", instance_type="p4d.24xlarge")
 
 
 @pytest.mark.parametrize(
-    ("state", "status", "switches", "severity"),
+    ("state", "status", "switches", "uptime", "severity"),
     [
-        ("active", 0, 6, None),
-        ("failed", 3, 6, "restart"),
-        ("inactive", 4, 6, "restart"),
-        ("activating", 3, 6, "monitor"),
-        ("", 1, 6, "monitor"),
-        ("failed", 3, 0, None),
+        ("active", 0, 6, 9e3, None),
+        ("failed", 3, 6, 60.0, "restart"),
+        ("inactive", 4, 6, 60.0, "restart"),
+        ("activating", 3, 6, 60.0, "monitor"),
+        ("activating", 3, 6, 9e3, "restart"),
+        ("deactivating", 3, 6, 9e3, "monitor"),
+        ("", 1, 6, 9e3, "monitor"),
+        ("failed", 3, 0, 9e3, None),
     ],
 )
-def test_a_service_on_which_all_gpus_depend(tmp_path, monkeypatch, state, status, switches, severity):
+def test_a_service_on_which_all_gpus_depend(tmp_path, monkeypatch, state, status, switches, uptime, severity):
     (tmp_path / "systemctl").write_text(program(("'is-active nvidia-fabricmanager'", state, status)))
     (tmp_path / "systemctl").chmod(0o755)
     (tmp_path / "switches").mkdir()
@@ -33,6 +35,7 @@ def test_a_service_on_which_all_gpus_depend(tmp_path, monkeypatch, state, status
         (tmp_path / f"switches/0000:0{number}:00.0").mkdir()
     monkeypatch.setattr(gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(gpu, "SWITCHES", str(tmp_path / "switches"))
+    monkeypatch.setattr(gpu, "read_uptime", lambda: uptime)
     found = fabric.decide(fabric.read(NODE), NODE)
     assert [each for each, _message in found] == ([severity] if severity else [])
     assert all(message.startswith("nvidia-fabricmanager: ") for _severity, message in found)

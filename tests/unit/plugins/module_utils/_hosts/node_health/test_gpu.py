@@ -71,6 +71,7 @@ def test_how_many_gpus_there_are(found, node, severity):
         (("</fabric>", "<health><summary>Limited Capacity</summary></health></fabric>"), "monitor", "fabric is 'limited capacity'"),
         (("action>None<", "action>Drain P2P<"), "monitor", "'Drain P2P'"),
         (("<status>Success", "<status>Initialization Failure"), "reboot", "Initialization Failure"),
+        (("<fabric>", "<mig_mode><current_mig>Enabled</current_mig></mig_mode><fabric>"), "monitor", "nvidia-smi -mig 0"),
     ],
 )
 def test_what_a_gpu_reports(change, severity, words):
