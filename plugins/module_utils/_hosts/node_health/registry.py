@@ -113,8 +113,8 @@ CHECKS = (
         gpu.decide_errors,
         (MONITOR, REBOOT, REPLACE),
         "a GPU that must be drained or that MIG divides, an NVLink fabric with limited capacity, values and states that are unknown; "
-        "uncorrectable memory errors, a required reset, memory or error counters that cannot be read, no healthy NVLink fabric; memory that "
-        "cannot be repaired, a GPU that is lost",
+        "uncorrectable memory errors, a required reset, memory or error counters that cannot be read, no healthy NVLink fabric; memory "
+        "that cannot be repaired, a GPU that is lost",
         OF_HOST,
         limit=NVIDIA_SMI,
     ),
@@ -142,8 +142,8 @@ CHECKS = (
         fabric.read,
         fabric.decide,
         (MONITOR, RESTART),
-        "a service `nvidia-fabricmanager` in an unknown state; one that does not run, or that is still starting ten minutes after the boot, "
-        "on hosts with NVSwitches",
+        "a service `nvidia-fabricmanager` in an unknown state; one that does not run, or that is still starting ten minutes after the "
+        "boot, on hosts with NVSwitches",
         subject=fabric.SERVICE,
     ),
     Check(
