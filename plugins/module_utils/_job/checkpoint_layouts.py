@@ -20,10 +20,11 @@ SET_ASIDE = ".suspect-"
 # Names of entries that are no complete checkpoints: incomplete checkpoints, and files that frameworks put beside checkpoints. Sources:
 # Orbax, `orbax.checkpoint.utils.TMP_DIR_SUFFIX`; TensorFlow, the operation SaveV2 (`_temp`), BundleWriter (`.tempstate`), the function
 # atomic_write_string_to_file (`.tmp` and a UUID), FileWriter (`events.out.tfevents`) and MonitoredTrainingSession (`graph.pbtxt`);
-# DeepSpeed, `_copy_recovery_script`; Hugging Face Transformers, `tmp-checkpoint-` in Trainer._save_checkpoint.
+# DeepSpeed, `_copy_recovery_script`; Megatron Bridge, `get_checkpoint_train_state_filename`; Hugging Face Transformers, `tmp-checkpoint-`
+# in Trainer._save_checkpoint.
 IGNORED = re.compile(
     r"\..*|tmp[-_.].*|.*[-_.]tmp|.*\.orbax-checkpoint-tmp.*|.*-\d+_temp|.*_temp_[0-9a-f]{32}|.*\.tempstate\d*|.*\.tmp[0-9a-f]{32}"
-    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_(fp32|torch)\.py|lost\+found",
+    r"|events\.out\.tfevents\..*|graph\.pbtxt|zero_to_(fp32|torch)\.py|lost\+found|latest_train_state\.pt",
     re.DOTALL,
 )
 
@@ -51,6 +52,10 @@ CONVENTIONAL = re.compile(r"(.*[-_.=])?(last|latest|newest|current|resume)([-_.=
 
 # Files that belong to a checkpoint with a different name. Source: BackupAndRestore of Keras.
 COMPANIONS = {"training_metadata.json": "latest.weights.h5"}
+
+# Files beside checkpoints that are copies of a file in the newest one, from which scripts learn which one is the newest. Source:
+# `checkpoint_exists` of Megatron Bridge.
+COPIES = {"latest_train_state.pt": "train_state.pt"}
 
 # Entries that are not checkpoints if there are others: descriptions, metrics and logs.
 AUXILIARY = re.compile(

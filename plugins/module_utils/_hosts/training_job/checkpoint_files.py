@@ -207,6 +207,8 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
         times = os.stat(path, follow_symlinks=False)
         os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         os.replace(temporary, path)
+    for copy, original in checkpoint_layouts.COPIES.items():
+        _change_copy(place, copy, os.path.join(name, original), left and os.path.join(left.name, original))
     for entry in entries:
         if entry.target != name:
             continue
@@ -217,6 +219,28 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
         else:
             with contextlib.suppress(FileNotFoundError):
                 _hide(place, entry.name, time.time())
+
+
+def _change_copy(place: str, copy: str, original: str, other: str | None) -> None:
+    """If the file `copy` is a copy of the file `original`, make it one of the file `other`, or hide it if that is None. Raises OSError."""
+    before, own, after = (_content(os.path.join(place, path)) if path else b"" for path in (copy, original, other))
+    if not before or before != own:
+        return
+    if other is None:
+        _hide(place, copy, time.time())
+    elif after:
+        temporary = _temporary(place, copy)
+        with open(_create(temporary), "wb") as file:
+            file.write(after)
+        os.replace(temporary, os.path.join(place, copy))
+
+
+def _content(path: str) -> bytes:
+    """Return the content of a small file, or nothing if it cannot be read or is large."""
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        content = file.read(checkpoint_layouts.POINTER_LIMIT + 1)
+        return content if len(content) <= checkpoint_layouts.POINTER_LIMIT else b""
+    return b""
 
 
 def _hide(place: str, name: str, moment: float) -> None:

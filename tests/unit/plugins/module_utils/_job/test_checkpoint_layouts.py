@@ -46,6 +46,7 @@ def group(name, parts=PARTS):
         "graph.pbtxt.tmp0123456789abcdef0123456789abcdef",
         "zero_to_fp32.py",
         "zero_to_torch.py",
+        "latest_train_state.pt",
     ],
 )
 def test_incomplete_checkpoints_and_other_files_of_frameworks_do_not_count(name):

@@ -146,6 +146,40 @@ def test_a_tensorflow_checkpoint_that_was_written_again_is_not_set_aside(tensorf
     assert (hidden(tensorflow), names(tensorflow)[0]) == ([], "model.ckpt-20")
 
 
+def save_with_megatron_bridge(place, iteration):
+    folder = place / f"iter_{iteration:07}"
+    folder.mkdir()
+    (folder / "__0_0.distcp").write_text("weights")
+    (folder / ".metadata").write_text("index")
+    for path in (folder / "train_state.pt", place / "latest_train_state.pt"):
+        path.write_text(f"iteration {iteration}")
+
+
+@pytest.mark.parametrize("has_number", [True, False])
+def test_megatron_bridge_uses_the_iteration_before_the_one_that_was_set_aside(tmp_path, has_number):
+    """Megatron Bridge reads the iteration from a copy of a file of the newest checkpoint. Older versions write no other file."""
+    for iteration in (100, 200):
+        save_with_megatron_bridge(tmp_path, iteration)
+    if has_number:
+        (tmp_path / "latest_checkpointed_iteration.txt").write_text("200")
+    for left in ("iteration 100", None):
+        newest = checkpoint_files.complete(str(tmp_path))[0]
+        for _host in range(2):
+            checkpoint_files.set_aside(str(tmp_path), {"name": newest.name, "changed": newest.changed})
+        state = tmp_path / "latest_train_state.pt"
+        assert (state.read_text() if state.exists() else None) == left
+    assert checkpoint_files.complete(str(tmp_path)) == []
+
+
+def test_megatron_bridge_keeps_the_iteration_before_one_that_it_has_not_completed(tmp_path):
+    save_with_megatron_bridge(tmp_path, 100)
+    (tmp_path / "iter_0000200").mkdir()
+    (tmp_path / "iter_0000200/__0_0.distcp").write_text("weights")
+    (damaged,) = checkpoint_files.damaged(str(tmp_path))
+    checkpoint_files.set_aside(str(tmp_path), {"name": damaged.name, "changed": damaged.changed})
+    assert (tmp_path / "latest_train_state.pt").read_text() == "iteration 100"
+
+
 def test_deepspeed_uses_the_tag_before_the_one_that_was_set_aside(tmp_path):
     for step in (100, 200, 300):
         write(tmp_path, f"global_step{step}/mp_rank_00_model_states.pt")
