@@ -191,6 +191,8 @@ def _read_option(line: str, installer: str) -> str:
     unknown = next((name for name in NOT_IN_UV if installer == "uv" and words[0].partition("=")[0] == name), "")
     if unknown:
         raise ValueError(f"has an option that uv ignores in a requirements file. Remove it, or {_use_pip()}.")
+    if installer == "uv" and any("," in (given[name] or "") for name in ("--no-binary", "--only-binary")):
+        raise ValueError(f"names several packages, which uv does not accept. Write a line for each of them, or {_use_pip()}.")
     return line
 
 

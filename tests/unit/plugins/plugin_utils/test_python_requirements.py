@@ -203,3 +203,12 @@ def test_options_that_uv_does_not_read_are_refused_for_uv(line):
 def test_a_missing_file_is_refused():
     with pytest.raises(AnsibleActionFail, match=r"'other.txt' is not a file on the controller \(searched in /nowhere\)"):
         read_requirements("other.txt", ["/nowhere"])
+
+
+@pytest.mark.parametrize("line", ["--no-binary numpy,scipy", "--only-binary=numpy,scipy"])
+def test_lists_of_packages_are_refused_for_uv(line):
+    assert parse(f"{line}\n").contents == f"{line}\n"
+    with pytest.raises(ValueError, match=r"line 1, .* names several packages, which uv does not accept\. Write a line for each"):
+        parse(f"{line}\n", "uv")
+    each = line.partition(",")[0] + "\n"
+    assert parse(each, "uv").contents == each
