@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 from typing import Any, Callable, Iterator, NamedTuple
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, Source, parse
@@ -25,6 +26,11 @@ COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|
 ANSWER = re.compile(r"An error occurred \([\w.]+\).*")
 # A line about a failure. The AWS CLI also writes warnings to standard error, before and after such lines.
 FAILURE = re.compile(r"(?:\w+ failed|fatal error): |.*An error occurred \(")
+# Failures that can pass. The AWS CLI reports them after it has repeated the request itself.
+PASSING = re.compile(
+    r"Connection broken|Connection reset|Connection was closed|timed out|[Tt]imeout|\((?:SlowDown|InternalError|ServiceUnavailable)\)"
+)
+PAUSES = (10, 60)  # seconds before a download that failed in this way is repeated
 # The object in a line about a failed copy, which is the source or the target.
 OBJECT = re.compile("s3://.+?(?= to | An error occurred)")
 # The JMESPath query that list_objects() uses. A key may contain tabs and line breaks, so each line of the text output is one JSON list.
@@ -102,9 +108,22 @@ def read_object(access: Access, place: str) -> str | None:
 def copy(access: Access, source: str, target: str, report: Report, *options: str, tree: bool = True) -> None:
     """Copy files from `source` to `target` if they are missing there or differ. `source`, `target` or both are on S3. Raises DataError."""
     command = aws(access, "s3", "sync" if tree else "cp", source, target, *options)
-    if source.startswith("s3://"):
+    download = source.startswith("s3://")
+    if download:
         # The AWS CLI skips objects of archived storage classes, because lists of objects do not say whether they are restored.
         command.append("--force-glacier-transfer")
+    for pause in (*(PAUSES if download else ()), None):
+        errors = _errors_of_copy(command, report)
+        if errors is None:
+            return
+        failures = [line for line in errors.splitlines() if FAILURE.match(line)]
+        if pause is None or not failures or not all(PASSING.search(line) for line in failures):
+            raise failure(access, parse(source if download else target), errors)
+        time.sleep(pause)
+
+
+def _errors_of_copy(command: list[str], report: Report) -> str | None:
+    """Run a command that copies files, and return what it wrote to standard error if it failed."""
     # The AWS CLI separates progress lines with carriage returns.
     with start(command) as process:
         errors: list[str] = []
@@ -115,8 +134,7 @@ def copy(access: Access, source: str, target: str, report: Report, *options: str
             if completed:
                 report(*completed)
         reader.join()
-    if process.returncode:
-        raise failure(access, parse(source if source.startswith("s3://") else target), "".join(errors))
+    return "".join(errors) if process.returncode else None
 
 
 def completed_bytes(text: str) -> tuple[int, int] | None:

@@ -147,3 +147,33 @@ def test_an_object_is_restored_or_not(tmp_path, monkeypatch, script, expected):
     replace_aws(tmp_path, monkeypatch, "echo 'An error occurred (403) when calling the HeadObject operation: Forbidden' >&2; exit 254")
     with pytest.raises(source.DeniedError):
         s3.is_restored(s3.Access(), source.parse("s3://b/set"), "set/a")
+
+
+RESET = "download failed: s3://data/7.bin to ./7.bin (\"Connection broken: ConnectionResetError(104, 'Connection reset by peer')\", ...)"
+SLOW = "download failed: s3://data/8.bin to ./8.bin An error occurred (SlowDown) when calling the GetObject operation: Reduce your rate."
+DENIED = "download failed: s3://data/9.bin to ./9.bin An error occurred (AccessDenied) when calling the GetObject operation: Denied"
+
+
+@pytest.mark.parametrize(
+    ("errors", "source_", "calls"),
+    [
+        ([RESET, SLOW], "s3://data", 3),
+        ([RESET, DENIED], "s3://data", 1),
+        (["the AWS CLI was killed"], "s3://data", 1),
+        (["upload failed: ./a to s3://data/a Connection was closed before we received a valid response"], "/data", 1),
+    ],
+)
+def test_a_download_is_repeated_after_failures_that_pass(tmp_path, monkeypatch, errors, source_, calls):
+    monkeypatch.setattr(s3, "PAUSES", (0, 0))
+    (tmp_path / "errors").write_text("\n".join(errors))
+    replace_aws(tmp_path, monkeypatch, f"cd {tmp_path}; echo >> calls; cat errors >&2; exit 1")
+    with pytest.raises(source.DataError):
+        s3.copy(s3.Access(), source_, "s3://data" if source_ == "/data" else "/data", lambda done, total: None)
+    assert (tmp_path / "calls").read_text() == "\n" * calls
+
+
+def test_a_repeated_download_can_succeed(tmp_path, monkeypatch):
+    monkeypatch.setattr(s3, "PAUSES", (0, 0))
+    (tmp_path / "errors").write_text(RESET)
+    replace_aws(tmp_path, monkeypatch, f"cd {tmp_path}; [ -e calls ] || {{ echo > calls; cat errors >&2; exit 1; }}")
+    s3.copy(s3.Access(), "s3://data", "/data", lambda done, total: None)
