@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import ESCAPES, find, link_problem, searched_places
@@ -188,12 +188,16 @@ def _read_option(line: str, installer: str) -> str:
         return _read_editable(given["-e"])
     if given["-f"] and not (given["-f"].startswith("/") or "://" in given["-f"]):
         raise ValueError(LOCAL)
-    unknown = next((name for name in NOT_IN_UV if installer == "uv" and words[0].partition("=")[0] == name), "")
-    if unknown:
-        raise ValueError(f"has an option that uv ignores in a requirements file. Remove it, or {_use_pip()}.")
-    if installer == "uv" and any("," in (given[name] or "") for name in ("--no-binary", "--only-binary")):
-        raise ValueError(f"names several packages, which uv does not accept. Write a line for each of them, or {_use_pip()}.")
+    if installer == "uv":
+        _check_for_uv(words[0].partition("=")[0], given)
     return line
+
+
+def _check_for_uv(option: str, given: dict[str, Any]) -> None:
+    if option in NOT_IN_UV:
+        raise ValueError(f"has an option that uv ignores in a requirements file. Remove it, or {_use_pip()}.")
+    if any("," in (given[name] or "") for name in ("--no-binary", "--only-binary")):
+        raise ValueError(f"names several packages, which uv does not accept. Write a line for each of them, or {_use_pip()}.")
 
 
 def _read_editable(value: str) -> str:
