@@ -124,7 +124,8 @@ def test_the_named_tests_run(capability):
         path, function = test.split("::")
         assert not skipping(path) & {"pytestmark", function, *fixtures(path, function)}, f"{test} can be skipped"
         start, folder = re.escape(command(path, function)), "/".join(path.split("/")[:2])
-        assert re.search(rf"^(\t|\ttime |EXHAUSTIVE := ){start} (.* )?{folder}( .*)?$", MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
+        line = rf"^(\t|\ttime |EXHAUSTIVE := ){start} (.* )?{folder}( .*)?$"
+        assert re.search(line, MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
 
 
 @each_capability
