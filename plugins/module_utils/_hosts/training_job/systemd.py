@@ -97,6 +97,7 @@ class UnitError(Exception):
 
 
 MUNGE_DIRECTORY = "/run/munge"
+UVM_DEVICE = "/dev/nvidia-uvm"  # exists once CUDA or nvidia-modprobe has loaded the kernel module
 
 # None of these settings needs a system call filter, which would slow down processes on older kernels (spec_store_bypass_disable=seccomp).
 # Jobs use the host's devices, shared memory and network, for GPUs and EFA. Namespaces and debuggers still work.
@@ -204,9 +205,14 @@ def bindings(visible: Visible, places: Sequence[str]) -> list[str]:
 
 
 def make_devices(run: RunCommand, gpu_count: int) -> None:
-    """Create the device files of GPUs, because NoNewPrivileges prevents CUDA from creating them with a setuid program."""
-    if gpu_count and not os.path.exists("/dev/nvidia-uvm") and shutil.which("nvidia-modprobe"):
-        run(["nvidia-modprobe", "-u", "-c=0"])
+    """Create the device files of GPUs, because NoNewPrivileges prevents CUDA from creating them with a setuid program. Raises UnitError."""
+    if gpu_count and not os.path.exists(UVM_DEVICE) and shutil.which("nvidia-modprobe"):
+        _unused, _output, error = run(["nvidia-modprobe", "-u", "-c=0"])
+        if not os.path.exists(UVM_DEVICE):
+            raise UnitError(
+                f"nvidia-modprobe has not created {UVM_DEVICE}, without which CUDA cannot use a GPU: {error.strip() or 'no message'}. "
+                "Install the NVIDIA driver for the kernel of this host."
+            )
 
 
 def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:

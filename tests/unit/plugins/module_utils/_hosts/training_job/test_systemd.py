@@ -71,3 +71,22 @@ def test_the_jobs_own_paths_in_tmp_stay_visible(properties):
     with tempfile.TemporaryDirectory(dir="/tmp") as code:
         found = properties(systemd.Visible(read=["/opt/x"], write=["/tmp", code, "/tmp/does-not-exist"]), is_sandboxed=False)
     assert [each for each in found if each.startswith("Bind")][3:] == [f"BindPaths={code}"]
+
+
+@pytest.mark.parametrize(("status", "creates"), [(1, False), (0, False), (1, True), (0, True)])
+def test_gpus_without_the_device_file_that_cuda_needs_are_an_error(tmp_path, monkeypatch, status, creates):
+    device = tmp_path / "nvidia-uvm"
+    monkeypatch.setattr(systemd, "UVM_DEVICE", str(device), raising=False)
+    monkeypatch.setattr(systemd.shutil, "which", lambda program: f"/usr/bin/{program}")
+
+    def run(command):
+        if creates:
+            device.touch()
+        return status, "", "modprobe: FATAL: Module nvidia-uvm not found in directory /lib/modules/6.1\n"
+
+    if creates:
+        systemd.make_devices(run, 8)
+    else:
+        with pytest.raises(systemd.UnitError, match=r"nvidia-uvm.*: modprobe: FATAL: Module nvidia-uvm not found"):
+            systemd.make_devices(run, 8)
+    systemd.make_devices(run, 0)
