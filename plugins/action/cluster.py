@@ -9,12 +9,13 @@ import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_run, result_of_run
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
+
+from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.option_names import of_run, result_of_run
+from ..plugin_utils.progress import execute_watched
+from ..plugin_utils.variable_names import check_names
+from ..plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(ActionBase):

@@ -9,11 +9,12 @@ from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import result_of_run
+
+from ..module_utils._aws.validator import Level
+from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
+from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.option_names import result_of_run
 
 
 class ActionModule(NormalAction):

@@ -11,7 +11,8 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..plugin_utils.output import show
 
 display = Display()
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, human
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.stager import upload_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.background import until_finished
+
+from ..module_utils._hosts.dataset.source import DataError, human
+from ..module_utils._hosts.dataset.stager import upload_facts
+from ..plugin_utils.answers import NodeAction, refusal
+from ..plugin_utils.background import until_finished
 
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.action.cluster import ActionModule
+from .cluster import ActionModule
 
 __all__ = ["ActionModule"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import execute_watched
+
+from ..plugin_utils.progress import execute_watched
 
 
 class ActionModule(ActionBase):

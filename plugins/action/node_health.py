@@ -10,10 +10,11 @@ import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import decide_clock
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+
+from ..module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
+from ..module_utils._hosts.node_health.system import decide_clock
+from ..plugin_utils import health
+from ..plugin_utils.answers import NodeAction
 
 MODULE = "deeplearning.cluster.node_health"
 

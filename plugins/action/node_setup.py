@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
+
+from ..module_utils._hosts.node_setup import records
+from ..plugin_utils import snapshot
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.output import ProgressLine, show
+from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
 
 MODULE = "deeplearning.cluster.node_setup"
 SHOW_SECONDS = 10.0

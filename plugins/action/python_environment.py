@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.python_requirements import read_requirements
+from ..plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction, module="python_environment"):

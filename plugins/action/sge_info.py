@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ..plugin_utils.answers import NodeAction
 
 
 class ActionModule(NodeAction, module="sge_info"):

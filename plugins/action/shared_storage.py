@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ..module_utils._aws.regions import partition_of
+from ..module_utils._hosts.shared_storage import converge
+from ..plugin_utils import snapshot
+from ..plugin_utils.answers import NodeAction
 
 MODULE = "deeplearning.cluster.shared_storage"
 

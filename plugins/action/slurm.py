@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction, module="slurm"):

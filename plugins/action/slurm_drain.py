@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import only_requested
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.queue_nodes import only_requested
 
 
 class ActionModule(NodeAction, module="slurm_drain"):

@@ -17,10 +17,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table, refuse_failed_inventory
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import KnownHosts
+
+from ..plugin_utils import ssh_files
+from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.nodes import node_table, refuse_failed_inventory
+from ..plugin_utils.ssh_files import KnownHosts
 
 KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"
 

@@ -11,18 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import converge, files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
-    DAY,
-    HOST,
-    USER,
-    Terms,
-    bare_key,
-    key_ids,
-    parse_certificate,
-)
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+
+from ..module_utils._hosts.ssh_trust import converge, files
+from ..module_utils._hosts.ssh_trust.certificates import DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
+from ..plugin_utils import snapshot
+from ..plugin_utils.answers import NodeAction
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm

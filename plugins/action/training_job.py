@@ -12,24 +12,18 @@ from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import generation
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_scripts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, checked_identity
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
-    SelectedCode,
-    code_to_send,
-    job_code,
-    patterns,
-    without_credentials,
-    write_archive,
-)
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.setup_steps import described, read_steps, steps_of_node
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import check_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text
+
+from ..module_utils._hosts.training_job import specification
+from ..module_utils._hosts.worker_metadata.metadata import generation
+from ..plugin_utils import job_scripts
+from ..plugin_utils.answers import NodeAction, checked_identity
+from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
+from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, without_credentials, write_archive
+from ..plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
+from ..plugin_utils.option_names import of_host_role
+from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
+from ..plugin_utils.variable_names import check_names
+from ..plugin_utils.yaml_text import refuse_changed_text
 
 # The options whose values are environment variables.
 VARIABLES = ("environment", "environment_by_task", "secrets")

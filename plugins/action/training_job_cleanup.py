@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
+
+from ..module_utils._job.records import JOB_NAME
+from ..plugin_utils.answers import NodeAction, refusal
+from ..plugin_utils.budget import Budget
 
 MODULE = "deeplearning.cluster.training_job_cleanup"
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import human
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.background import until_finished
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..module_utils._hosts.dataset.source import human
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.background import until_finished
+from ..plugin_utils.output import show
 
 display = Display()
 

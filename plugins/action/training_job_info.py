@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.job_watch import job_info
 
 
 class ActionModule(NodeAction, module="training_job_info"):

@@ -13,13 +13,14 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.states import is_over
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.commands import playbook_command
+from ..plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
+from ..plugin_utils.keyboard import interrupts
+from ..plugin_utils.output import show
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},

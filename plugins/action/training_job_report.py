@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..plugin_utils._report import charts, page
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ..plugin_utils.nodes import node_table
+from ..plugin_utils.output import show
 
 display = Display()
 

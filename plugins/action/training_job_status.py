@@ -9,19 +9,20 @@ from typing import Any, Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ALWAYS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table, place_of
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..module_utils._hosts.training_job import formatting
+from ..module_utils._hosts.training_job.watch import ALWAYS
+from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.states import RUNNING
+from ..module_utils._text import clean_line
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.budget import Budget
+from ..plugin_utils.commands import playbook_command
+from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ..plugin_utils.job_metrics import JobMetrics
+from ..plugin_utils.job_watch import job_info
+from ..plugin_utils.nodes import node_table, place_of
+from ..plugin_utils.output import show
 
 display = Display()
 

@@ -10,17 +10,18 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ENDED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import JobWatch, polls_through
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.keyboard import interrupts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import place_of
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import show
+
+from ..module_utils._hosts.training_job import formatting
+from ..module_utils._hosts.training_job.watch import ENDED
+from ..module_utils._job import states
+from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.budget import Budget
+from ..plugin_utils.commands import continuing_command, playbook_command
+from ..plugin_utils.job_metrics import JobMetrics
+from ..plugin_utils.job_watch import JobWatch, polls_through
+from ..plugin_utils.keyboard import interrupts
+from ..plugin_utils.nodes import place_of
+from ..plugin_utils.output import show
 
 display = Display()
 

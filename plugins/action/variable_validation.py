@@ -9,11 +9,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refuse_injected_facts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import refuse_failed_inventory
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import name_findings
+
+from ..module_utils._aws.validator import Level
+from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task
+from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.variable_names import name_findings
 
 ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import files
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
+from ..module_utils._hosts import gpus
+from ..module_utils._hosts.worker_metadata import files
+from ..plugin_utils import snapshot
+from ..plugin_utils.answers import NodeAction
 
 MODULE = "deeplearning.cluster.worker_metadata"
 

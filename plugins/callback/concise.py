@@ -41,12 +41,13 @@ from ansible import constants, context
 from ansible.playbook.block import Block
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes, failures
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import short
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import Folded, host_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
+
+from ..module_utils._text import clean, clean_line
+from ..plugin_utils._output import changes, failures
+from ..plugin_utils._output.folding import short
+from ..plugin_utils._output.hosts import Folded, host_names
+from ..plugin_utils._output.screen import Screen
+from ..plugin_utils.budget import Budget
 
 # Host variables whose values may appear in messages in place of the host's inventory name.
 ALIASES = ("deeplearning_hostname", "deeplearning_private_ip", "deeplearning_instance_id", "ansible_host")

@@ -85,7 +85,7 @@ def health_report(
     """Return the findings as text, advice about unhealthy nodes, and the names of these nodes."""
     # A playbook run that uses any of the collection's filters loads all filters, and importing this module takes longer than all other
     # imports together.
-    from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health
+    from ..plugin_utils import health
 
     found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
     return {

@@ -55,7 +55,7 @@ _value:
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from ..module_utils._job.documents import JobStatus
 
 
 def job_failure(
@@ -66,9 +66,9 @@ def job_failure(
 ) -> str:
     """Return a message that states why the job failed."""
     # A playbook run that uses any of the collection's filters loads all filters, so this file imports only what most runs need.
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-    from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import continuing_command, playbook_command
-    from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+    from ..module_utils._hosts.training_job import formatting
+    from ..plugin_utils.commands import continuing_command, playbook_command
+    from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
 
     found = with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable))
     return formatting.failure_message(found, playbook_command, continuing_command(found["name"]))

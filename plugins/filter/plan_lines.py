@@ -39,7 +39,7 @@ _value:
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import changes
+from ..plugin_utils._output import changes
 
 
 def plan_lines(made: Iterable[changes.PlannedChange]) -> list[str]:

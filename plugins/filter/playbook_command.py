@@ -48,7 +48,7 @@ _value:
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command
+from ..plugin_utils.commands import playbook_command
 
 
 class FilterModule:

@@ -52,9 +52,9 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode, is_plausible
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
+from ..module_utils._hosts.sge.configuration import SgeNode, is_plausible
+from ..plugin_utils.queue_nodes import with_hardware
+from .workers import VARIABLES, workers
 
 
 def sge_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:

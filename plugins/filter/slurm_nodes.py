@@ -53,9 +53,9 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.filter.workers import VARIABLES, workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import hardware_of, is_plausible
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.queue_nodes import with_hardware
+from ..module_utils._hosts.slurm.configuration import hardware_of, is_plausible
+from ..plugin_utils.queue_nodes import with_hardware
+from .workers import VARIABLES, workers
 
 # The inventory variables that are features of a node.
 FEATURES = ("deeplearning_instance_type", "deeplearning_zone")

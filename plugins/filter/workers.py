@@ -42,7 +42,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import ordered
+
+from ..module_utils._hosts.worker_metadata.metadata import ordered
 
 # The names of the values in the variables of hosts, and in the nodes that the lookup `nodes` returns.
 VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "address": "deeplearning_private_ip"}

@@ -127,7 +127,8 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+
+from ..module_utils._aws.client import (
     CONNECT_TIMEOUT,
     NO_CREDENTIALS,
     REJECTED,
@@ -138,18 +139,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     rejection,
     sdk_problem,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node, nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import NODE_SERVICES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import valid_region
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.response_members import limit_members
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import short_path
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.confusable_characters import problem_in_shell_words
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import DECIDED, other_value
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
+from ..module_utils._aws.instances import MASTER, WORKERS
+from ..module_utils._aws.node_group.inventory import Node, nodes
+from ..module_utils._aws.node_group.membership import MembershipError
+from ..module_utils._aws.node_service import Instance, NodeService
+from ..module_utils._aws.node_services import NODE_SERVICES
+from ..module_utils._aws.regions import valid_region
+from ..module_utils._aws.response_members import limit_members
+from ..module_utils._aws.storage.kinds import TAGS
+from ..plugin_utils.commands import short_path
+from ..plugin_utils.confusable_characters import problem_in_shell_words
+from ..plugin_utils.nodes import DECIDED, other_value
+from ..plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
 
 try:
     import boto3

@@ -63,7 +63,8 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import Account, policies
+
+from ..plugin_utils.iam_policies import Account, policies
 
 
 class LookupModule(LookupBase):

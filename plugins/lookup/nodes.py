@@ -47,7 +47,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+
+from ..plugin_utils.nodes import node_table
 
 
 class LookupModule(LookupBase):

@@ -48,8 +48,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import KINDS, OPTIONS, Kind
+
+from ..module_utils._aws.option import PREFIX
+from ..module_utils._aws.storage.kinds import KINDS, OPTIONS, Kind
 
 MOUNTS = f"{PREFIX}mounts"
 BY_NAME = {option.name: option for option in OPTIONS}

@@ -111,9 +111,9 @@ leftovers:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
+from ..module_utils._aws.provision.components import ALL_COMPONENTS
 
 
 def main() -> None:

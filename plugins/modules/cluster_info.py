@@ -139,20 +139,14 @@ nodes:
       type: int
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import printable
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import billed_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.component import Request
+from ..module_utils._aws.node_group.inventory import nodes
+from ..module_utils._aws.node_group.membership import MembershipError
+from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
+from ..module_utils._aws.plan.resources import printable
+from ..module_utils._aws.provision.components import billed_name
+from ..module_utils._aws.provision.read import read_all
 
 
 def main() -> None:

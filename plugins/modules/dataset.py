@@ -267,17 +267,9 @@ progress:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.call import (
-    ARGUMENTS,
-    OF_THE_CALL,
-    examine,
-    refuse_own_disk,
-    work_on,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
-    DataError,
-    check_sources,
-)
+
+from ..module_utils._hosts.dataset.call import ARGUMENTS, OF_THE_CALL, examine, refuse_own_disk, work_on
+from ..module_utils._hosts.dataset.source import DataError, check_sources
 
 
 def main() -> None:

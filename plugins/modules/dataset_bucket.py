@@ -73,18 +73,12 @@ adopted:
   type: bool
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket import bucket
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, ForbiddenChange
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.dataset_bucket import bucket
+from ..module_utils._aws.plan.errors import ApplyError, ForbiddenChange
+from ..module_utils._aws.plan.execute import apply_plan
+from ..module_utils._aws.plan.planning import make_plan
+from ..module_utils._aws.validators import definition
 
 ARGUMENTS = {
     "bucket": {"type": "str", "required": True},

@@ -103,10 +103,10 @@ resources:
   sample: {"emr_cluster": {"main": "j-3KVTXXXXXX7UG"}}
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.component import EMR
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ..module_utils._aws.emr.component import EMR
+from ..module_utils._aws.emr.validators import VALIDATORS
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
 
 
 def main() -> None:

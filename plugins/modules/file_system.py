@@ -77,9 +77,9 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
+from ..module_utils._aws.storage.efs.component import EFS
 
 
 def main() -> None:

@@ -80,14 +80,8 @@ nodes:
 
 from datetime import datetime, timedelta, timezone
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 
 
 def main() -> None:

@@ -98,19 +98,8 @@ problems:
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.host_keys import (
-    HostKeyError,
-    HostKeyProgress,
-    find_host_keys,
-    wait_for_host_keys,
-)
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.node_group.host_keys import HostKeyError, HostKeyProgress, find_host_keys, wait_for_host_keys
 
 
 def main() -> None:

@@ -77,9 +77,9 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ..module_utils._aws.instance_role.component import INSTANCE_ROLE
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
 
 
 def main() -> None:

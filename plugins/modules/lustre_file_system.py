@@ -81,9 +81,9 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
+from ..module_utils._aws.storage.lustre.component import LUSTRE
 
 
 def main() -> None:

@@ -65,8 +65,9 @@ key:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge.key import encode, ensure_key, ensure_no_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+
+from ..module_utils._hosts.munge.key import encode, ensure_key, ensure_no_key
+from ..module_utils._hosts.services import ServiceError
 
 
 def main() -> None:

@@ -101,9 +101,9 @@ kept:
   elements: str
 """
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ..module_utils._aws.node_group.component import NODE_GROUP
+from ..module_utils._aws.options.registry import argument_spec
+from ..module_utils._aws.provision import provisioning
 
 
 def main() -> None:

@@ -213,8 +213,9 @@ time:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import examine
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+
+from ..module_utils._hosts.node_health.examine import examine
+from ..module_utils._job import exclusions
 
 
 def main() -> None:

@@ -71,8 +71,9 @@ logs:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_logs.export import ARGUMENTS, export, prefix
+
+from ..module_utils._hosts.dataset.source import DataError
+from ..module_utils._hosts.node_logs.export import ARGUMENTS, export, prefix
 
 
 def main() -> None:

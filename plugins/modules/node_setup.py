@@ -193,7 +193,8 @@ progress:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.converge import SPECIFICATION, SetupError, ensure
+
+from ..module_utils._hosts.node_setup.converge import SPECIFICATION, SetupError, ensure
 
 
 def main() -> None:

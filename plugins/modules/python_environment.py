@@ -154,8 +154,9 @@ origin:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.build import ensure
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import EnvironmentRefusalError
+
+from ..module_utils._hosts.python_environment.build import ensure
+from ..module_utils._hosts.python_environment.record import EnvironmentRefusalError
 
 
 def main() -> None:

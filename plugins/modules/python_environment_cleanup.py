@@ -76,7 +76,8 @@ environments:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.cleanup import clean_up
+
+from ..module_utils._hosts.python_environment.cleanup import clean_up
 
 
 def main() -> None:

@@ -179,8 +179,9 @@ changed_jobs:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import specification, waiting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
+
+from ..module_utils._hosts.training_job import specification, waiting
+from ..module_utils._queues.base import QueueError
 
 PARAMETERS = {"name": {"type": "str", "required": True}, "document": {"type": "str", "required": True}}
 

@@ -108,8 +108,9 @@ leaving:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller, node
+
+from ..module_utils._hosts.queue import component
+from ..module_utils._hosts.sge import controller, node
 
 NODE = {**component.NODE, "cpus": {"type": "int"}, "gpus": {"type": "int", "default": 0}}
 STEPS: component.Steps = {

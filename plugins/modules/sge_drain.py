@@ -42,8 +42,9 @@ jobs:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.drain import drain
+
+from ..module_utils._hosts.services import ServiceError
+from ..module_utils._hosts.sge.drain import drain
 
 
 def main() -> None:

@@ -52,11 +52,12 @@ key_digest:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.munge import key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import packages
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.packages import CONTROLLER_PROGRAMS, PROGRAMS
+
+from ..module_utils._hosts import gpus
+from ..module_utils._hosts.munge import key
+from ..module_utils._hosts.queue import packages
+from ..module_utils._hosts.services import ServiceError
+from ..module_utils._hosts.sge.packages import CONTROLLER_PROGRAMS, PROGRAMS
 
 
 def main() -> None:

@@ -153,11 +153,8 @@ client_packages:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.converge import (
-    SPECIFICATION,
-    ensure_absent,
-    ensure_present,
-)
+
+from ..module_utils._hosts.shared_storage.converge import SPECIFICATION, ensure_absent, ensure_present
 
 
 def main() -> None:

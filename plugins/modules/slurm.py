@@ -191,8 +191,9 @@ leaving:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller, node
+
+from ..module_utils._hosts.queue import component
+from ..module_utils._hosts.slurm import controller, node
 
 HARDWARE = {
     "cpus": {"type": "int", "required": True},

@@ -41,8 +41,9 @@ jobs:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.drain import drain
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import SlurmError
+
+from ..module_utils._hosts.slurm.drain import drain
+from ..module_utils._hosts.slurm.services import SlurmError
 
 
 def main() -> None:

@@ -113,15 +113,9 @@ private_key:
 """
 
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import ARGUMENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.node_services import ARGUMENT
+from ..module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
 
 
 def main() -> None:

@@ -61,18 +61,10 @@ public_keys:
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    DENIED,
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    AwsClient,
-    ClusterError,
-    error_code,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.existing import exists
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import public_parameter_name
+from ..module_utils._aws.client import DENIED, SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, error_code, fail
+from ..module_utils._aws.ssh_authority import published
+from ..module_utils._aws.ssh_authority.existing import exists
+from ..module_utils._aws.ssh_authority.parameter import public_parameter_name
 
 
 def main() -> None:

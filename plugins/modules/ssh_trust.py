@@ -135,7 +135,8 @@ unsigned:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.converge import SPECIFICATION, check, run
+
+from ..module_utils._hosts.ssh_trust.converge import SPECIFICATION, check, run
 
 
 def main() -> None:

@@ -623,12 +623,13 @@ processes:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.lifecycle import start, stop
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION, check
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
+
+from ..module_utils._hosts.training_job import queue, systemd, users
+from ..module_utils._hosts.training_job.lifecycle import start, stop
+from ..module_utils._hosts.training_job.refusal import EXPECTED
+from ..module_utils._hosts.training_job.specification import SPECIFICATION, check
+from ..module_utils._job import records
+from ..module_utils._queues.base import QueueError
 
 
 def main() -> None:
@@ -645,9 +646,7 @@ def main() -> None:
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
         if state == "prepared":
             # The health checks are imported only if they run, because each host compiles all imported modules in each task.
-            from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.prepare import (  # pylint: disable=import-outside-toplevel
-                prepare,
-            )
+            from ..module_utils._hosts.training_job.prepare import prepare  # pylint: disable=import-outside-toplevel
 
             module.exit_json(**prepare(module, paths))
         actions = {"queued": queue.install, "submitted": queue.submit}

@@ -130,8 +130,9 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import some
+
+from ..module_utils._hosts.training_job import cleanup, systemd, users
+from ..module_utils._hosts.training_job.listing import some
 
 
 def main() -> None:

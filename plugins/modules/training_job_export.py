@@ -201,8 +201,9 @@ progress:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.call import ARGUMENTS, ExportError, work_on
+
+from ..module_utils._hosts.training_job import systemd, users
+from ..module_utils._hosts.training_job_export.call import ARGUMENTS, ExportError, work_on
 
 
 def main() -> None:

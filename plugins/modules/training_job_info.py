@@ -518,16 +518,11 @@ import functools
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.listing import list_jobs, no_job, some
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import (
-    ALWAYS,
-    ENDED,
-    NEVER,
-    NoProcessError,
-    watch,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+from ..module_utils._hosts.training_job import queue
+from ..module_utils._hosts.training_job.listing import list_jobs, no_job, some
+from ..module_utils._hosts.training_job.watch import ALWAYS, ENDED, NEVER, NoProcessError, watch
+from ..module_utils._job import records
 
 
 def main() -> None:

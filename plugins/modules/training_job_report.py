@@ -79,10 +79,11 @@ import functools
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import queue
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.collect import collect
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.publish import put
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+
+from ..module_utils._hosts.training_job import queue
+from ..module_utils._hosts.training_job_report.collect import collect
+from ..module_utils._hosts.training_job_report.publish import put
+from ..module_utils._job import records
 
 
 def main() -> None:

@@ -137,11 +137,8 @@ gpu_count:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.files import (
-    SPECIFICATION,
-    ensure_absent,
-    ensure_present,
-)
+
+from ..module_utils._hosts.worker_metadata.files import SPECIFICATION, ensure_absent, ensure_present
 
 
 def main() -> None:

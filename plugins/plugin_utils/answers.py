@@ -32,19 +32,13 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import (
-    RUN_SIZE,
-    TEXT,
-    VALUES,
-    Budget,
-    RunBudget,
-    size_of,
-)
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import login_advice, login_of
+
+from ..module_utils._job.schema import count_values
+from ..module_utils._text import clean, clean_line
+from .budget import RUN_SIZE, TEXT, VALUES, Budget, RunBudget, size_of
+from .nodes import known_nodes, node_table
+from .option_names import of_host_role
+from .ssh_login import login_advice, login_of
 
 display = Display()
 

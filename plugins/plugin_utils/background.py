@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
+from .answers import NodeAction
+from .output import ProgressLine, show
 
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+from ..module_utils._text import clean_line
 
 # Maximum number of values in a result, as schema.count_values() counts them. The main process needs about 2 microseconds for each value.
 VALUES = 100_000

@@ -15,8 +15,9 @@ from typing import Any
 from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.formatting import next_name
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import known_variables
+
+from ..module_utils._hosts.training_job.formatting import next_name
+from .variable_names import known_variables
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 # The variables that select a cluster if the inventory is not one of this collection.

@@ -21,48 +21,29 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, node_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.private_key import read_public_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
-    PATH,
-    SHARED,
-    DataError,
-    check_options,
-    check_sources,
-    name_of,
-    name_of_set,
-    parse,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
-    check_name,
-    read_sources,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
-    bucket_and_prefix,
-    check_bucket_source,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import (
-    RefusalError,
-    check_queue,
-    check_tasks,
-    find_launcher,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import setup_steps
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.failures import TYPES
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.confusable_characters import problem_in_shell_words, problem_in_word
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import code_to_send, patterns
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables, node_variables
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import read_requirements
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.unused_variables import of_definition, of_job
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION, name_findings
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import text_errors
+
+from ..module_utils._aws.instances import MASTER, WORKERS, node_name
+from ..module_utils._aws.node_group.private_key import read_public_key
+from ..module_utils._aws.option import PREFIX
+from ..module_utils._aws.options.registry import options_of
+from ..module_utils._aws.storage import kinds
+from ..module_utils._aws.validator import Finding, Level
+from ..module_utils._hosts.dataset.source import PATH, SHARED, DataError, check_options, check_sources, name_of, name_of_set, parse
+from ..module_utils._hosts.python_environment.definition import check_name, read_sources
+from ..module_utils._hosts.shared_storage.mounts import bucket_and_prefix, check_bucket_source
+from ..module_utils._hosts.training_job.specification import RefusalError, check_queue, check_tasks, find_launcher
+from ..module_utils._job import records
+from . import setup_steps
+from ._output.failures import TYPES
+from .command_lines import UNCHANGED, is_one_string, list_error
+from .confusable_characters import problem_in_shell_words, problem_in_word
+from .job_code import code_to_send, patterns
+from .node_variables import UNKNOWN, NodeVariables, node_variables
+from .nodes import node_table
+from .python_requirements import read_requirements
+from .unused_variables import of_definition, of_job
+from .variable_names import COLLECTION, name_findings
+from .yaml_text import text_errors
 
 JOB, DATASET, EXPORT, NAMES = "job", "dataset", "export", "names"
 PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"

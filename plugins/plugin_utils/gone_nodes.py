@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
+from ..module_utils._job import records, states
+from ..module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
 
 
 def gone_hosts(

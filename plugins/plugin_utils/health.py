@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, HealthFinding, is_unhealthy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import shortened
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import playbook_command, run_options
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import link_problem
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
+
+from ..module_utils._hosts.node_health.check import SEVERITIES, HealthFinding, is_unhealthy
+from ..module_utils._hosts.node_health.registry import CHECKS
+from ..module_utils._hosts.node_health.run import shortened
+from ..module_utils._job.exclusions import PERSON, RECOVERY
+from ._output.hosts import host_names
+from .commands import playbook_command, run_options
+from .job_code import link_problem
+from .text_files import program_problem
 
 # Maximum size of all custom checks in bytes. The checks are sent with the module.
 PROGRAMS_LIMIT = 1 << 20

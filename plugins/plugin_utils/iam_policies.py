@@ -10,27 +10,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import PATH
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NUMBER_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT, NODE_SERVICES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import (
-    AUTHORITY,
-    AUTHORITY_INFO,
-    PUBLIC_KEY,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.key import alias
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
+from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
+from ..module_utils._aws.emr import record
+from ..module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
+from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
+from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
+from ..module_utils._aws.iam_actions import IamActions
+from ..module_utils._aws.instance_role.definition import PATH
+from ..module_utils._aws.instances import MASTER, WORKERS
+from ..module_utils._aws.node_group.definition import NUMBER_TAG
+from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
+from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
+from ..module_utils._aws.provision.components import ALL_COMPONENTS
+from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO, PUBLIC_KEY
+from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
+from ..module_utils._aws.ssh_authority.key import alias
+from ..module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
+from ..module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
 
 EXAMPLE = "example-*"
 PARTITIONS = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")

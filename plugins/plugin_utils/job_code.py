@@ -20,9 +20,10 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem, python_problem
+
+from ..module_utils._job.patterns import matches
+from ..module_utils._text import clean_line
+from .text_files import program_problem, python_problem
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
 # which they were created. Below the top, `venv` may be a package of the code.

@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import ALWAYS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.metrics import FILES, INTERVAL, MetricsFile
+from ..module_utils._hosts.training_job.watch import ALWAYS
+from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.metrics import FILES, INTERVAL, MetricsFile
 
 
 class JobMetrics(MetricsFile):

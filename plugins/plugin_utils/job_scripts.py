@@ -12,17 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.process_environment import (
-    ENCODING,
-    LOCALE,
-    NEAR,
-    PROXIES,
-    activation,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import hostfile_path, remote_shell
+from ..module_utils._hosts.training_job.process_environment import ENCODING, LOCALE, NEAR, PROXIES, activation
+from ..module_utils._hosts.training_job.processes import plan
+from ..module_utils._job import records
+from ..module_utils._job.documents import ProcessSpec
+from ..module_utils._launchers.base import hostfile_path, remote_shell
 
 HOSTFILE = "DEEPLEARNING_HOSTFILE"
 # The variables that a shell can export.

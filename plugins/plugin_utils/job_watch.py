@@ -12,18 +12,19 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import LINES as LOG_LINES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.hosts import host_names
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction, refusal
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import LOG_TEXT, MESSAGES, Budget
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import with_run_options
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_metrics import JobMetrics
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
+
+from ..module_utils._hosts.training_job import formatting, logs
+from ..module_utils._hosts.training_job.watch import LINES as LOG_LINES
+from ..module_utils._job import recovery, states
+from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants
+from ..module_utils._text import clean_line
+from ._output.hosts import host_names
+from .answers import NodeAction, refusal
+from .budget import LOG_TEXT, MESSAGES, Budget
+from .commands import with_run_options
+from .job_metrics import JobMetrics
+from .output import ProgressLine, show
 
 display = Display()
 

@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import INSTANCE_ID
+
+from ..module_utils._aws.instances import MASTER, WORKERS
+from ..module_utils._job.records import INSTANCE_ID
 
 # The variables that decide which cluster this run acts on, as the inventory plugin has set them. Empty with a hand-written inventory.
 DECIDED: dict[str, str] = {}

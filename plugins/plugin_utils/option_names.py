@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.commands import with_run_options
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import known_variables
+from ..module_utils._aws.options.registry import OPTIONS
+from .commands import with_run_options
+from .variable_names import known_variables
 
 COLLECTION_NAME = "deeplearning.cluster"
 # Roles that pass the variables of their users to a provisioning module.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ansible import constants
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import TEXT, Budget
+
+from .budget import TEXT, Budget
 
 display = Display()
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine, show
+
+from ..module_utils._text import clean_line
+from .output import ProgressLine, show
 
 PAUSE_SECONDS = 0.5
 # Seconds that an interrupted module has to finish its API calls and return its message.

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import ESCAPES, find, link_problem, searched_places
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import decode
 from packaging.requirements import InvalidRequirement, Requirement
+
+from .job_code import ESCAPES, find, link_problem, searched_places
+from .text_files import decode
 
 # The options of a whole file, and those of one requirement. uv ignores some options with a warning, and does not know others.
 FLAGS = ("--no-index", "--require-hashes", "--pre", "--prefer-binary")

@@ -10,7 +10,8 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_list
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import refusal
+
+from .answers import refusal
 
 
 def with_hardware(

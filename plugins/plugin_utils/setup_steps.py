@@ -16,17 +16,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_code import (
-    GitError,
-    address_and_credentials,
-    find,
-    link_problem,
-    searched_places,
-)
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.text_files import program_problem
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import as_written
+
+from ..module_utils._text import clean_line
+from .job_code import GitError, address_and_credentials, find, link_problem, searched_places
+from .nodes import known_nodes
+from .text_files import program_problem
+from .yaml_text import as_written
 
 OPTION = "node_setup_steps"
 KINDS = ("packages", "script", "command", "repository")

@@ -17,7 +17,8 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import Account, FileState, HostFiles
+
+from ..module_utils._hosts.files import Account, FileState, HostFiles
 
 # The shell script that prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
 SCRIPT = r"""

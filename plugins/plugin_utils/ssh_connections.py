@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import Node
+from ..module_utils._aws.instances import MASTER
+from ..module_utils._aws.node_group.inventory import Node
 
 JUMP = "jump"
 DIRECT = "direct"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
+from ..module_utils._aws.instances import MASTER
 
 REFUSED = "Permission denied ("
 # ssh's name for the other end of a ProxyCommand.
@@ -108,9 +108,7 @@ def image_user(variable: Callable[[str], Any]) -> str:
     service = variable("deeplearning_node_service") or AUTO_SCALING
     if service != AUTO_SCALING:
         # Imported only for this message. Otherwise, each process that connects to a host would load the SDK.
-        from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import (  # pylint: disable=import-outside-toplevel
-            NODE_SERVICES,
-        )
+        from ..module_utils._aws.node_services import NODE_SERVICES  # pylint: disable=import-outside-toplevel
 
         return NODE_SERVICES[service].login_user if service in NODE_SERVICES else ""
 

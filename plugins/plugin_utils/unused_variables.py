@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import UnusedRule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import with_variables
+
+from ..module_utils._aws.option import UnusedRule
+from ..module_utils._aws.options.registry import options_of
+from ..module_utils._aws.storage import kinds
+from .node_variables import UNKNOWN
+from .option_names import with_variables
 
 
 class Variables(Protocol):

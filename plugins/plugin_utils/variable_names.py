@@ -22,9 +22,10 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
+
+from ..module_utils._aws.option import PREFIX
+from ..module_utils._aws.storage.kinds import TAGS
+from ..module_utils._aws.validator import Finding, Level
 
 COLLECTION = Path(__file__).parents[2]
 # Minimum similarity of names without their prefix. With 0.75, a four-letter name with two letters swapped still matches.

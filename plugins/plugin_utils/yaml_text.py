@@ -12,7 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role
+
+from .option_names import of_host_role
 
 try:
     # Ansible tags each value with its place in a file, but has no public interface for these tags.

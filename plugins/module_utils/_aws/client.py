@@ -29,9 +29,10 @@ from ansible_collections.amazon.aws.plugins.module_utils import modules
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import is_always_enabled, valid_region
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
+
+from .plan.resources import Address, Found
+from .regions import is_always_enabled, valid_region
+from .tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
 # AWS is eventually consistent. For a while, API calls that refer to a new resource may fail with these error codes.
 NOT_YET_VISIBLE = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Mapping, Protocol
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from .iam_actions import IamActions
 
 # An instance as EC2 describes it.
 Instance = Mapping[str, Any]

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import EMR_NODES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import NodeService
+from .emr.nodes import EMR_NODES
+from .node_group.nodes import AUTO_SCALING
+from .node_service import NodeService
 
 DEFAULT = "auto_scaling"
 NODE_SERVICES: dict[str, NodeService] = {DEFAULT: AUTO_SCALING, "emr": EMR_NODES}

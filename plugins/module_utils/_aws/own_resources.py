@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Mapping, TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, tag_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
+from .client import AwsClient, ClusterError, tag_dict
+from .plan.resources import Found
+from .tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 
 Description = TypeVar("Description", bound=Mapping[str, Any])
 

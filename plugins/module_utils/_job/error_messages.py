@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from . import recovery
 
 # Parts of the messages that the operating system, Gloo, NCCL (ncclRemoteError, and socket.cc), torch's TCPStore, gRPC (TensorFlow and JAX)
 # and JAX's coordination service produce if the other end of a connection has ended.

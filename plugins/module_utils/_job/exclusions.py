@@ -19,7 +19,7 @@ import re
 import time
 from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
+from . import recovery, schema
 
 PATH = "/var/lib/deeplearning-node-health/exclusions.json"
 # The user ID of root, who must own the file.

@@ -15,7 +15,7 @@ import itertools
 import math
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Goodput, HostGoodput
+from .documents import Goodput, HostGoodput
 
 TRAINING = "training"
 RECOMPUTED = "recomputed"

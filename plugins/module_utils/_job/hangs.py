@@ -13,10 +13,10 @@ import math
 import statistics
 from typing import Any, Hashable, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import CauseRecord, ProcessRecord, Stuck
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED
+from . import recovery
+from .documents import CauseRecord, ProcessRecord, Stuck
+from .records import SERVICE
+from .states import FAILED
 
 # Seconds to wait in addition to a multiple of the median step before a hang is suspected, and before the job counts as hanging. While a
 # hang is suspected, all supervisors poll at short intervals. They have 4 s to detect the suspicion, because they otherwise poll every 2 s.

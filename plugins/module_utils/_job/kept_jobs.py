@@ -15,8 +15,8 @@ import fcntl
 import glob
 import os
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import running_jobs, runtime_directories
+from . import exclusions, records, schema
+from .records import running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
 STARTED, KEPT = "/run/deeplearning/rejoin", "rejoin"

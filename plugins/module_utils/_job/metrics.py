@@ -12,8 +12,8 @@ import secrets
 from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
+from . import states
+from .documents import JobStatus
 
 # Seconds between two updates of the file while the job runs.
 INTERVAL = 60.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery, schema
+from . import recovery, schema
 
 # The directory belongs to root. Everyone can read the file.
 PATH = "/run/deeplearning/health/findings.json"

@@ -19,30 +19,10 @@ import subprocess
 import time
 from typing import IO, Any, Iterator, Mapping, NamedTuple, Sequence, TypeVar, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery, schema, storage_problems
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    CauseRecord,
-    Export,
-    Following,
-    JobDescription,
-    Outcome,
-    ProcessRecord,
-    Queued,
-    Verdict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, SchemaError, optional
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
-    FAILED,
-    FINAL,
-    LOST,
-    OF_PROCESSES,
-    PENDING,
-    QUEUED,
-    RUNNING,
-    STOPPED,
-    SUCCEEDED,
-    WAITING,
-)
+from . import error_messages, recovery, schema, storage_problems
+from .documents import CauseRecord, Export, Following, JobDescription, Outcome, ProcessRecord, Queued, Verdict
+from .schema import Document, SchemaError, optional
+from .states import FAILED, FINAL, LOST, OF_PROCESSES, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED, WAITING
 
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import storage_problems
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
+from . import storage_problems
+from .storage_problems import StorageProblem
 
 # Why an attempt ended.
 OPERATOR = "operator"

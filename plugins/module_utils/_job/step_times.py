@@ -13,8 +13,8 @@ import collections
 import statistics
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessRecord, StepTime
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import WORKER, participants
+from .documents import ProcessRecord, StepTime
+from .records import WORKER, participants
 
 # The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"

@@ -11,8 +11,8 @@ import re
 import signal
 from typing import Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from .._text import clean_line
+from . import error_messages, recovery
 
 HEAD = "Traceback (most recent call last)"
 # A stack frame of an exception, unlike one of faulthandler. A launcher may write a prefix before each line. loguru marks one frame.

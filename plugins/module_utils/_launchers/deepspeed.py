@@ -7,17 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Host,
-    Launcher,
-    LaunchError,
-    Process,
-    Program,
-    equal_slots,
-    gpu_environment,
-    port,
-    slots,
-)
+from .base import Host, Launcher, LaunchError, Process, Program, equal_slots, gpu_environment, port, slots
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import mpi
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, Launcher, Process, Program
+from . import mpi
+from .base import Host, Launcher, Process, Program
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:

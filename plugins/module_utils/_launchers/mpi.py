@@ -9,19 +9,8 @@ import ipaddress
 import re
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Culprit,
-    Host,
-    Launcher,
-    Process,
-    Program,
-    gpu_environment,
-    hostfile_path,
-    port,
-    remote_shell,
-    slots,
-)
+from .._job.records import SERVICE, WORKER
+from .base import Culprit, Host, Launcher, Process, Program, gpu_environment, hostfile_path, port, remote_shell, slots
 
 LEAD = "mpirun"
 

@@ -8,17 +8,8 @@ from __future__ import annotations
 import itertools
 from typing import Sequence, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Host,
-    Launcher,
-    LaunchError,
-    Process,
-    Program,
-    gpu_environment,
-    port,
-    slots,
-)
+from .._job.records import SERVICE, WORKER
+from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
 
 # A host, and the GPUs of one worker on that host.
 HostRanks = Tuple[Host, Sequence[int]]

@@ -5,17 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import (
-    command,
-    deepspeed,
-    horovod,
-    jax,
-    mpi,
-    mxnet,
-    tensorflow,
-    torchrun,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
+from . import command, deepspeed, horovod, jax, mpi, mxnet, tensorflow, torchrun
+from .base import Launcher
 
 LAUNCHERS: dict[str, Launcher] = {
     "command": command.LAUNCHER,

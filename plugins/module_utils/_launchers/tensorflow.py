@@ -9,17 +9,8 @@ import json
 from collections import Counter
 from typing import Dict, List, Sequence, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SERVICE, WORKER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Host,
-    Launcher,
-    LaunchError,
-    Process,
-    Program,
-    gpu_environment,
-    port,
-    slots,
-)
+from .._job.records import SERVICE, WORKER
+from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
 
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
 TASKS = {MULTI_WORKER: ("worker",), PARAMETER_SERVER: ("chief", "worker", "ps"), FLAGS: ("worker", "ps")}

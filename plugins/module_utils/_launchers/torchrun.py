@@ -8,18 +8,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import SPARE, WORKER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Culprit,
-    Host,
-    Launcher,
-    LaunchError,
-    Process,
-    Program,
-    equal_slots,
-    gpu_environment,
-    port,
-)
+from .._job.records import SPARE, WORKER
+from .base import Culprit, Host, Launcher, LaunchError, Process, Program, equal_slots, gpu_environment, port
 
 TAG = "[rank {}] "
 # Patterns for torchrun's last messages: the first line about a failure, and the worker that failed first.

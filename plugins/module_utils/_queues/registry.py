@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import sge, slurm, yarn
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import Queue
+from . import sge, slurm, yarn
+from .base import Queue
 
 QUEUES: dict[str, Queue] = {
     "sge": sge.QUEUE,

@@ -8,21 +8,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
-    ALLOCATED,
-    CANCELLED,
-    ENDED,
-    HOSTS,
-    ID,
-    REASON_LIMIT,
-    USER,
-    WAITING,
-    Command,
-    OneProgram,
-    Queue,
-    QueueEntry,
-    QueueRequest,
-)
+from .base import ALLOCATED, CANCELLED, ENDED, HOSTS, ID, REASON_LIMIT, USER, WAITING, Command, OneProgram, Queue, QueueEntry, QueueRequest
 
 # The parallel environment of training jobs: one slot on each host. Only root can use it, so it distinguishes training jobs from other
 # jobs.

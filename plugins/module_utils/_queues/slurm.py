@@ -8,19 +8,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
-    ALLOCATED,
-    CANCELLED,
-    ENDED,
-    ID,
-    REASON_LIMIT,
-    USER,
-    WAITING,
-    Command,
-    Queue,
-    QueueEntry,
-    QueueRequest,
-)
+from .base import ALLOCATED, CANCELLED, ENDED, ID, REASON_LIMIT, USER, WAITING, Command, Queue, QueueEntry, QueueRequest
 
 # The comment of training jobs, which distinguishes them from root's other jobs.
 COMMENT = "deeplearning.cluster"

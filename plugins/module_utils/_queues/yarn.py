@@ -18,8 +18,9 @@ import json
 import re
 from typing import Any, Callable, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
+from .._job.records import JOB_NAME
+from .._text import clean_line
+from .base import (
     ALLOCATED,
     APPLICATION_ID,
     CANCELLED,
@@ -34,7 +35,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base 
     QueueRequest,
     unit_name,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
 
 API = "/ws/v1/cluster"
 

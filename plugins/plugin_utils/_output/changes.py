@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ...module_utils._text import clean_line
 
 # One of the `changes` in a result: `kind`, `key`, `action` and the properties `before` and `after`.
 PlannedChange = Mapping[str, Any]

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_login import THROUGH_ANOTHER
+from ...module_utils._text import clean
+from ..ssh_login import THROUGH_ANOTHER
 
 # The beginning of ansible-core's messages about exceptions.
 PREFIX = re.compile(r"\A(?:Task failed: )?(?:(?:Action|Module) failed: )?")

@@ -16,9 +16,9 @@ import threading
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import cut, folded
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE
+from ..output import ProgressLine
+from ..progress import CLEAR_LINE
+from .folding import cut, folded
 
 INDENT = "  "
 NUMBER = re.compile(r"\d+")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessStatus
+from ...module_utils._job import records, recovery, states
+from ...module_utils._job.documents import ProcessStatus
 
 
 class TimelineEvent(NamedTuple):

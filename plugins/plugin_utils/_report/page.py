@@ -11,14 +11,15 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress as reported
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, records, recovery, states, step_times
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobDescription, JobStatus
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report.events import events
 from jinja2 import Environment, StrictUndefined, Template
+
+from ...module_utils._hosts.training_job import formatting
+from ...module_utils._hosts.training_job_report import files
+from ...module_utils._hosts.training_job_report import progress as reported
+from ...module_utils._job import goodput, records, recovery, states, step_times
+from ...module_utils._job.documents import JobDescription, JobStatus
+from . import charts
+from .events import events
 
 # Longer lists of processes are collapsed.
 MANY = 16

@@ -11,19 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import comparable_statement, listed
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, tag_dict, tag_list
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties, Wanted
+from ..policy_documents import comparable_statement, listed
+from ..regions import partition_of
 
 NAME = "data"
 BUCKET = Address("bucket", "data")

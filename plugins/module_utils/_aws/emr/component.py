@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted, printable
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+from ..client import ClusterError
+from ..component import Component, Request
+from ..plan.planning import Action, Change
+from ..plan.resources import Found, Wanted, printable
+from ..tags import EMR_COMPONENT
+from . import definition, resources
+from .definition import CLUSTER
+from .iam_actions import IAM_ACTIONS
 
 
 def _read(request: Request, _found: Sequence[Found]) -> list[Found]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import listed
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
+from ..plan.resources import Address, Ref, Wanted
+from ..policy_documents import listed
+from ..regions import partition_of
 
 CLUSTER = Address("emr_cluster", "main")
 SERVICE_ROLE = Address("emr_role", "service")

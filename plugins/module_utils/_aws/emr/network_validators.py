@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import FIRST_WITH_SERVICE_RULE, release
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc import vpc_properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ..client import AwsClient
+from ..component import Request
+from ..network import adopted
+from ..network.definition import ANYWHERE
+from ..network.security_groups import rules
+from ..network.vpc import vpc_properties
+from ..plan.resources import Found
+from ..tags import EMR_COMPONENT
+from ..validator import Validator
+from .definition import CLUSTER
+from .releases import FIRST_WITH_SERVICE_RULE, release
 
 # The port on which the master connects to EMR. Source: Amazon EMR Management Guide, "Working with Amazon EMR-managed security groups".
 SERVICE_PORT = 9443

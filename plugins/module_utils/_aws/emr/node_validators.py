@@ -9,20 +9,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code, is_missing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.network_validators import described_subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import (
-    LARGEST_ROOT,
-    amazon_linux,
-    amazon_linux_of,
-    release,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import name_advice, offering
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ..client import AwsClient, ClientError, error_code, is_missing
+from ..component import Request
+from ..network.zones import name_advice, offering
+from ..node_group import images, instance_types
+from ..plan.resources import Found
+from ..tags import EMR_COMPONENT
+from ..validator import Level, Validator
+from .network_validators import described_subnet
+from .releases import LARGEST_ROOT, amazon_linux, amazon_linux_of, release
 
 FOREIGN_SYSTEMS = re.compile(r"ubuntu|debian|rhel|suse|windows", re.IGNORECASE)
 

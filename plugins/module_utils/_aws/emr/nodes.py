@@ -12,20 +12,13 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    COMPONENT_TAG,
-    ClientError,
-    ClusterError,
-    error_code,
-    tag_dict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.iam_actions import NODES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS, tags_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of, with_storage_tags
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
+from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, error_code, tag_dict
+from ..instances import MASTER, WORKERS, tags_of
+from ..node_group.membership import number_of, with_storage_tags
+from ..node_service import Instance, NodeService, Reader
+from ..tags import EMR_COMPONENT
+from . import record
+from .iam_actions import NODES
 
 # EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`.
 JOB_FLOW_TAG, ROLE_TAG = "aws:elasticmapreduce:job-flow-id", "aws:elasticmapreduce:instance-group-role"

@@ -13,8 +13,8 @@ import re
 import secrets
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, is_missing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
+from ..client import AwsClient, ClientError, ClusterError, is_missing
+from ..node_service import Reader
 
 # The tag for the token of a new EMR cluster.
 #

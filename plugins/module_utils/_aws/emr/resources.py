@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
+from ..client import (
     DENIED_TIMEOUT,
     SDK_ERRORS,
     AwsClient,
@@ -26,27 +26,16 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
     read_concurrently,
     tag_list,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER, GROUPS, READY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import (
-    LIVE,
-    STARTED,
-    describe,
-    group_of,
-    own_cluster,
-    role_of,
-    running_instances,
-    surplus,
-    unnumbered,
-    unrecorded_clusters,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import NODE_TYPES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NUMBER_TAG, assign_numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
+from ..component import Request
+from ..instances import NODE_TYPES
+from ..node_group.definition import NUMBER_TAG, assign_numbers
+from ..node_group.membership import number_of
+from ..node_service import Instance
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from . import definition, record
+from .definition import CLUSTER, GROUPS, READY
+from .nodes import LIVE, STARTED, describe, group_of, own_cluster, role_of, running_instances, surplus, unnumbered, unrecorded_clusters
 
 RESIZABLE = ("CORE", "TASK")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")

@@ -8,25 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    DENIED,
-    AwsClient,
-    ClientError,
-    error_code,
-    is_missing,
-    tag_dict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.network_validators import (
-    described_groups,
-    described_subnet,
-    named_groups,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ..client import DENIED, AwsClient, ClientError, error_code, is_missing, tag_dict
+from ..component import Request
+from ..network import adopted
+from ..plan.resources import Found
+from ..tags import EMR_COMPONENT
+from ..validator import Validator
+from . import definition, resources
+from .network_validators import described_groups, described_subnet, named_groups
 
 # Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
 SCOPED_POLICY, SCOPED_TAG = "AmazonEMRServicePolicy_v2", "for-use-with-amazon-emr-managed-policies"

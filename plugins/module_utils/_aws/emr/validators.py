@@ -10,22 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import CLUSTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.network_validators import EmrNetwork, EmrPublicAccess
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.node_validators import EmrImageSystem, EmrNodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import (
-    FIRST_WITH_CUSTOM_IMAGES,
-    FIRST_WITH_LARGER_ROOT,
-    LARGEST_ROOT,
-    release,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.role_validators import EmrRoles, EmrServicePolicy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import BUCKET_NAME
+from ..._hosts.shared_storage.mounts import BUCKET_NAME
+from ..client import AwsClient, ClientError, error_code
+from ..component import Request
+from ..plan.resources import Found
+from ..tags import EMR_COMPONENT
+from ..validator import Level, Validator
+from .definition import CLUSTER
+from .network_validators import EmrNetwork, EmrPublicAccess
+from .node_validators import EmrImageSystem, EmrNodes
+from .releases import FIRST_WITH_CUSTOM_IMAGES, FIRST_WITH_LARGER_ROOT, LARGEST_ROOT, release
+from .role_validators import EmrRoles, EmrServicePolicy
 
 LOG_URI = re.compile(rf"(?i:s3[an]?)://({BUCKET_NAME})(/.*)?")
 SCRIPT = re.compile(r"(s3[an]?|file)://.+|/.+", re.IGNORECASE)

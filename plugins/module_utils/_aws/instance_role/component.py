@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT
+from ..component import Component, Request
+from ..plan.resources import Found, Wanted
+from ..storage.registry import mounts
+from ..tags import INSTANCE_ROLE_COMPONENT
+from . import definition, resources
+from .iam_actions import IAM_ACTIONS
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import bucket_and_prefix
+from ..._hosts.shared_storage.mounts import bucket_and_prefix
+from ..plan.resources import Address, Ref, Wanted
+from ..regions import Partition, partition_of
 
 ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")

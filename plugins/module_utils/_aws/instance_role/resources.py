@@ -11,21 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-    read_concurrently,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE, PATH, ROLE, name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.policy_documents import PolicyDocument
+from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, is_missing, read_concurrently, tag_dict, tag_list
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from ..policy_documents import PolicyDocument
+from .definition import INSTANCE_PROFILE, PATH, ROLE, name
 
 POLICY_NAME = "nodes"
 

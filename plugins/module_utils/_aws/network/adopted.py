@@ -9,14 +9,14 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import ANYWHERE, VPC, SecurityRule, subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import security_group_properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.subnets import subnet_properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc import vpc_properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.vpc_endpoints import endpoint_is_gone
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ..client import AwsClient
+from ..component import Request
+from ..plan.resources import Address, Found
+from .definition import ANYWHERE, VPC, SecurityRule, subnet
+from .security_groups import security_group_properties
+from .subnets import subnet_properties
+from .vpc import vpc_properties
+from .vpc_endpoints import endpoint_is_gone
 
 SIDES = ("public", "private")
 GROUPS = ("nodes", "ssh", "storage")

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
-    addresses,
-    adopted,
-    definition,
-    endpoint_services,
-    guardduty,
-    resources,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
+from ..client import ClusterError
+from ..component import Component, Request
+from ..plan.planning import Action, Change
+from ..plan.resources import Found, Wanted
+from ..tags import NETWORK_COMPONENT
+from . import addresses, adopted, definition, endpoint_services, guardduty, resources
+from .iam_actions import IAM_ACTIONS
+from .zones import zones
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

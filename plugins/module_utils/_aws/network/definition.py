@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Callable, Dict, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+from ..plan.resources import Address, Ref, Wanted
 
 ANYWHERE = "0.0.0.0/0"
 SELF = "self"

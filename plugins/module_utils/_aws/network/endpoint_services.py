@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
+from ..client import AwsClient, ClusterError
 
 
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:

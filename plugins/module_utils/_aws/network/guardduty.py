@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, AwsClient, tag_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import security_groups, vpc_endpoints
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import network_kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
+from ..client import CLUSTER_TAG, AwsClient, tag_dict
+from ..plan.resources import Address, Found, Properties
+from . import security_groups, vpc_endpoints
+from .tagged import network_kind
 
 TAG = "GuardDutyManaged"
 ENDPOINT, GROUP = "guardduty_endpoint", "guardduty_security_group"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ..iam_actions import IamActions
 
 # A changed definition can remove zones, NAT gateways, endpoints and public subnets, so both `present` and `absent` need these actions
 REMOVALS = (

@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
-    Properties,
-    network_kind,
-    read_tagged,
-    tag_specifications,
-    update_tags,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ..client import AwsClient
+from ..plan.resources import Address, Found
+from .tagged import Properties, network_kind, read_tagged, tag_specifications, update_tags
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

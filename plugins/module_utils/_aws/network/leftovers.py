@@ -11,15 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    tag_dict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
+from ..client import AwsClient, ClientError, ClusterError, error_code, tag_dict
+from ..plan.resources import Found
+from ..tags import CLUSTER_TAG
 
 
 def delete(cloud: AwsClient, call: Callable[..., Any], place: tuple[str, str], vpc_id: str, **arguments: Any) -> None:

@@ -9,15 +9,9 @@ from collections.abc import Iterator
 from typing import Any, Mapping
 from uuid import uuid4
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
-    Properties,
-    network_kind,
-    read_tagged,
-    tag_specifications,
-    update_tags,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ..client import AwsClient, ClientError, ClusterError, error_code
+from ..plan.resources import Address, Found
+from .tagged import Properties, network_kind, read_tagged, tag_specifications, update_tags
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

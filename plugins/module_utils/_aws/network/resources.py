@@ -7,22 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    read_concurrently,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
-    elastic_ips,
-    guardduty,
-    internet_gateway,
-    nat_gateways,
-    route_tables,
-    security_groups,
-    subnets,
-    vpc,
-    vpc_endpoints,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient, read_concurrently
+from ..plan.resources import Found
+from . import elastic_ips, guardduty, internet_gateway, nat_gateways, route_tables, security_groups, subnets, vpc, vpc_endpoints
 
 PARTS = (vpc, internet_gateway, subnets, elastic_ips, nat_gateways, route_tables, security_groups, vpc_endpoints)
 KINDS = (*(part.KIND for part in PARTS), *guardduty.KINDS)

@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SELF, SecurityRule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
-    Properties,
-    network_kind,
-    read_tagged,
-    tag_specifications,
-    update_tags,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ..client import AwsClient
+from ..plan.resources import Address, Found
+from . import leftovers
+from .definition import SELF, SecurityRule
+from .tagged import Properties, network_kind, read_tagged, tag_specifications, update_tags
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.tagged import (
-    Properties,
-    network_kind,
-    read_tagged,
-    tag_specifications,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
+from ..client import AwsClient
+from ..plan.resources import Address, Found
+from . import leftovers
+from .tagged import Properties, network_kind, read_tagged, tag_specifications
 
 
 def read(cloud: AwsClient) -> Iterator[Found]:

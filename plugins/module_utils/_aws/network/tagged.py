@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_list
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
+from ..client import AwsClient, tag_list
+from ..own_resources import read_own
+from ..plan.planning import Kind
+from ..plan.resources import Found, Properties
+from ..tags import NETWORK_COMPONENT
 
 
 def read_tagged(

@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, ClusterError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient, ClientError, ClusterError, error_code
+from ..component import Request
+from ..plan.resources import Found
 
 NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
 

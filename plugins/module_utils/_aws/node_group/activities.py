@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ..._text import clean_line
 
 FAILED = ("Failed", "Cancelled")
 SUCCESSFUL = "Successful"

@@ -12,21 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import described_reservation, zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    auto_scaling_group,
-    desired_workers,
-    in_one_zone,
-    nodes,
-    numbers,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import activities
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient
+from ..component import Alternative, Request
+from ..instances import MASTER, NODE_TYPES, WORKERS
+from ..network.zones import described_reservation, zones
+from ..plan.planning import Change, Policy
+from ..plan.resources import Found
+from . import groups
+from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes, numbers
+from .members import activities
 
 SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 

@@ -8,23 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import IMAGE_TAG, ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
-    capacity,
-    definition,
-    elastic_ip,
-    groups,
-    launch_templates,
-    placement,
-    resources,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.settings import node_settings, settings_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
+from ..client import IMAGE_TAG, ClusterError
+from ..component import Component, Request
+from ..instances import MASTER, NODE_TYPES
+from ..plan.planning import Change, Policy
+from ..plan.resources import Address, Found, Wanted
+from ..tags import NODES_COMPONENT
+from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
+from .iam_actions import IAM_ACTIONS
+from .settings import node_settings, settings_of
 
 
 def _read(request: Request, _network: Sequence[Found]) -> list[Found]:

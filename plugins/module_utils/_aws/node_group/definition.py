@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, NODE_TYPES, WORKERS, group_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SSH_GROUP, subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import first_boot
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot
+from ..._hosts.shared_storage import boot
+from ..component import Mount
+from ..instance_role.definition import INSTANCE_PROFILE
+from ..instances import MASTER, NODE_TYPES, WORKERS, group_name
+from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
+from ..plan.resources import Address, Computed, Ref, Wanted
+from ..storage.kinds import TAGS
+from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
+from . import first_boot
 
 MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
 NUMBER_TAG = "deeplearning:number"

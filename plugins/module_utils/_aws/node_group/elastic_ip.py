@@ -8,24 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, tag_list
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    MASTER_ADDRESS,
-    Capacity,
-    auto_scaling_group,
-    launch_parameters,
-    nodes,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
-    in_group,
-    live_instances,
-    wait_for_instances,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
+from ..client import AwsClient, tag_list
+from ..instances import MASTER, group_name
+from ..own_resources import read_own
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties, Wanted
+from ..tags import NODES_COMPONENT
+from .definition import MASTER_ADDRESS, Capacity, auto_scaling_group, launch_parameters, nodes
+from .members import in_group, live_instances, wait_for_instances
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wait: bool, numbered: bool) -> Wanted:

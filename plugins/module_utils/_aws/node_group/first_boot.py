@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.gpus import METADATA
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import KERNEL_PACKAGES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import CLIENT_DROP_IN, DAEMON_DROP_IN, DIRECTORY
+from ..._hosts.gpus import METADATA
+from ..._hosts.shared_storage.mounts import KERNEL_PACKAGES
+from ..._hosts.ssh_trust.files import CLIENT_DROP_IN, DAEMON_DROP_IN, DIRECTORY
 
 # Files of the node from which an image was made. Until the first run of `configure`, the new node would trust the former cluster.
 FORMER = (DAEMON_DROP_IN, CLIENT_DROP_IN, DIRECTORY, METADATA)

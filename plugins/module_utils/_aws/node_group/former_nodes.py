@@ -11,10 +11,10 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Reader
+from ..client import ClientError, error_code
+from ..instances import ALIVE
+from ..node_service import Reader
+from . import membership
 
 # Prefixes of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")

@@ -9,35 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    WaitTimeout,
-    error_code,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import group_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    NODE_TYPE_TAG,
-    STORAGE_TAGS,
-    SUSPENDED,
-    WANTED_TAG,
-    assign_numbers,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import (
-    END_PAUSE,
-    END_TIMEOUT,
-    active_members,
-    in_group,
-    live_instances,
-    shrink,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
+from ..client import AwsClient, ClientError, WaitTimeout, error_code, tag_dict, tag_list
+from ..instances import group_name
+from ..own_resources import read_own
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from ..tags import NODES_COMPONENT
+from .definition import NODE_TYPE_TAG, STORAGE_TAGS, SUSPENDED, WANTED_TAG, assign_numbers
+from .members import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
+from .membership import number_of
 
 SETTINGS = {"health_check_grace_period": "HealthCheckGracePeriod", "protected_from_scale_in": "NewInstancesProtectedFromScaleIn"}
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to become visible in AWS

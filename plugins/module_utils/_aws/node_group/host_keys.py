@@ -8,15 +8,8 @@ from __future__ import annotations
 import threading
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    WaitTimeout,
-    error_code,
-    is_missing,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, error_code, is_missing
+from .console import host_keys
 
 QUIET_SECONDS = 2
 PAUSE = 1  # seconds between the first two reads of an instance's console

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ..iam_actions import IamActions
 
 # An attempt that finds no capacity deletes the resources that it has created
 REMOVALS = (

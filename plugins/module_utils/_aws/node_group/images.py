@@ -9,16 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import Image
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient, ClientError, ClusterError, error_code, is_missing
+from ..component import Request
+from ..plan.resources import Found
+from .definition import Image
 
 OPTIONS = ("image_id", "image_parameter", "image_framework")  # mutually exclusive
 DEFAULT_FRAMEWORK = "pytorch"

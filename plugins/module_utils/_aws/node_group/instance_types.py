@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, PLAIN, Interface
+from ..client import AwsClient, ClusterError
+from ..component import Request
+from .definition import EFA, EFA_ONLY, PLAIN, Interface
 
 
 class NetworkCard(NamedTuple):

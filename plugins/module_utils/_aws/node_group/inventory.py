@@ -9,17 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
-    MASTER,
-    NODE_TYPES,
-    WORKERS,
-    node_name,
-    tags_of,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import EFA, EFA_ONLY, assign_numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError, check, number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS, told
+from ..instances import MASTER, NODE_TYPES, WORKERS, node_name, tags_of
+from ..node_service import Instance, NodeService
+from ..storage.kinds import TAGS, told
+from .definition import EFA, EFA_ONLY, assign_numbers
+from .membership import MembershipError, check, number_of
 
 
 @dataclass(frozen=True)

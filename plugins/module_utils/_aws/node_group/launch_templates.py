@@ -11,18 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    IMAGE_TAG,
-    AwsClient,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import BLOCK, RESERVATION, SPOT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLAIN, Interface
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable, with_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Address, Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
+from ..client import IMAGE_TAG, AwsClient, tag_dict, tag_list
+from ..own_resources import read_own, readable, with_keys
+from ..plan.planning import Change, Kind
+from ..plan.resources import UNKNOWN, Address, Found, Properties
+from ..tags import NODES_COMPONENT
+from .capacity import BLOCK, RESERVATION, SPOT
+from .definition import PLAIN, Interface
 
 ON_DEMAND = "on-demand"
 RESERVATIONS_ONLY = "capacity-reservations-only"

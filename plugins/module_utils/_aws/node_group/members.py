@@ -11,26 +11,15 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    WaitTimeout,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import ALIVE, NODE_TYPES, group_name, group_of, node_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    NUMBER_TAG,
-    assign_numbers,
-    nodes,
-    numbers,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import number_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
+from ..instances import ALIVE, NODE_TYPES, group_name, group_of, node_name
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from . import membership
+from .activities import Launches, explain
+from .definition import NUMBER_TAG, assign_numbers, nodes, numbers
+from .membership import number_of
+from .nodes import AUTO_SCALING
 
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads

@@ -12,17 +12,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
-    GROUP_TAG,
-    MASTER,
-    NODE_TYPES,
-    group_name,
-    tags_of,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_NUMBER, NUMBER_TAG, STORAGE_TAGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import TAGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import CLUSTER_TAG
+from ..instances import GROUP_TAG, MASTER, NODE_TYPES, group_name, tags_of
+from ..node_service import Instance, NodeService
+from ..storage.kinds import TAGS
+from ..tags import CLUSTER_TAG
+from .definition import MASTER_NUMBER, NUMBER_TAG, STORAGE_TAGS
 
 NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 

@@ -9,24 +9,12 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import tag_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import (
-    GROUP_TAG,
-    MASTER,
-    WORKERS,
-    group_name,
-    group_of,
-    tags_of,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.former_nodes import (
-    activities,
-    departures,
-    former_instances,
-    running_instances,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.iam_actions import FORMER_NODES, NODES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_service import Instance, NodeService, Reader
+from ..client import tag_dict
+from ..instances import GROUP_TAG, MASTER, WORKERS, group_name, group_of, tags_of
+from ..node_service import Instance, NodeService, Reader
+from . import membership
+from .former_nodes import activities, departures, former_instances, running_instances
+from .iam_actions import FORMER_NODES, NODES
 
 
 def _instances(reader: Reader) -> list[Instance]:

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import PLACEMENT_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
+from ..client import AwsClient, ClientError, ClusterError, error_code, tag_list
+from ..own_resources import read_own
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties, Wanted
+from ..tags import NODES_COMPONENT
+from .definition import PLACEMENT_GROUP
 
 STRATEGY = "cluster"
 

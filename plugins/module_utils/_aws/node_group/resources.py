@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, read_concurrently
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
-    elastic_ip,
-    groups,
-    launch_templates,
-    members,
-    placement,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient, read_concurrently
+from ..instances import MASTER
+from ..plan.resources import Found
+from . import elastic_ip, groups, launch_templates, members, placement
+from .definition import nodes
 
 KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elastic_ip.KIND)
 

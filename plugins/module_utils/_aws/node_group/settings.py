@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, images, instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import NodeSettings, RootVolume, clustered
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import mounts
+from ..client import ClusterError
+from ..component import Alternative, Request
+from ..instances import MASTER
+from ..plan.resources import Found
+from ..storage.registry import mounts
+from . import capacity, images, instance_types
+from .definition import NodeSettings, RootVolume, clustered
 
 
 def settings_of(group: str, settings: NodeSettings, master_market: str | None) -> NodeSettings:

@@ -5,18 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    DEFAULT_WAIT_TIMEOUT,
-    EMR_CLUSTER,
-    INSTANCE_ROLE,
-    NETWORK,
-    NODE_GROUP,
-    NOT_STORED,
-    SUBJECT,
-    Option,
-    in_place,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
+from ..option import DEFAULT_WAIT_TIMEOUT, EMR_CLUSTER, INSTANCE_ROLE, NETWORK, NODE_GROUP, NOT_STORED, SUBJECT, Option, in_place
+from ..storage import kinds
 
 # The modules that manage one component each, in the order of the documentation.
 COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP, EMR_CLUSTER)

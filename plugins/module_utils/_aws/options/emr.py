@@ -5,17 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    EMR_CLUSTER,
-    IN_PLACE,
-    NOT_STORED,
-    REPLACES_EMR_CLUSTER,
-    Option,
-    Suboption,
-    Update,
-    UpdatePolicy,
-    in_place,
-)
+from ..option import EMR_CLUSTER, IN_PLACE, NOT_STORED, REPLACES_EMR_CLUSTER, Option, Suboption, Update, UpdatePolicy, in_place
 
 
 def _option(name: str, spec: dict[str, object], update: Update, *description: str, suboptions: tuple[Suboption, ...] = ()) -> Option:

@@ -5,14 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    IN_PLACE,
-    INSTANCE_ROLE,
-    NODE_GROUP,
-    REPLACES_NODES,
-    Option,
-    in_place,
-)
+from ..option import IN_PLACE, INSTANCE_ROLE, NODE_GROUP, REPLACES_NODES, Option, in_place
 
 OPTIONS = (
     Option(

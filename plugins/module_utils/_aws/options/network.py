@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+from ..option import (
     DELETE_AND_CREATE,
     IN_PLACE,
     NETWORK,
@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option i
     forbidden,
     in_place,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
+from ..storage import kinds
 
 IN_THE_NETWORK = (NETWORK, *kinds.MODULES, NODE_GROUP)
 MOVING = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)))

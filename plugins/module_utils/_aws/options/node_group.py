@@ -5,18 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    EMR_CLUSTER,
-    NODE_GROUP,
-    NOT_STORED,
-    REPLACES_NODES,
-    SUBJECT,
-    Option,
-    Suboption,
-    Update,
-    UpdatePolicy,
-    in_place,
-)
+from ..option import EMR_CLUSTER, NODE_GROUP, NOT_STORED, REPLACES_NODES, SUBJECT, Option, Suboption, Update, UpdatePolicy, in_place
 
 MARKETS = ["on-demand", "spot", "capacity-reservation", "capacity-block"]
 

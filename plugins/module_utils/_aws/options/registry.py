@@ -10,15 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options import (
-    common,
-    emr,
-    instance_role,
-    network,
-    node_group,
-    storage,
-)
+from ..option import Option
+from . import common, emr, instance_role, network, node_group, storage
 
 # All options, in the order of the documentation.
 OPTIONS: tuple[Option, ...] = (

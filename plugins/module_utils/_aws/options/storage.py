@@ -5,14 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    COPY_DATA,
-    NOT_STORED,
-    Option,
-    forbidden,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import MODULES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import OPTIONS as OPTIONS_OF_KINDS
+from ..option import COPY_DATA, NOT_STORED, Option, forbidden
+from ..storage.kinds import MODULES
+from ..storage.kinds import OPTIONS as OPTIONS_OF_KINDS
 
 OPTIONS: tuple[Option, ...] = (
     Option(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
+    from .planning import Change
 
 
 class ForbiddenChange(Exception):

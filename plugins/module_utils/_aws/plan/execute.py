@@ -10,9 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, NotReady
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change, Kind, sorter_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, resolve
+from .errors import ApplyError, NotReady
+from .planning import Action, Change, Kind, sorter_of
+from .resources import Address, Found, resolve
 
 CONCURRENCY = 16
 

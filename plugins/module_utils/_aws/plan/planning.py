@@ -15,15 +15,8 @@ try:
 except ImportError:
     pass  # Python 3.8, which ansible-test uses only to import the file
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import DuplicateResources, ForbiddenChange
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import (
-    Address,
-    Found,
-    Wanted,
-    printable,
-    references,
-    resolve,
-)
+from .errors import DuplicateResources, ForbiddenChange
+from .resources import Address, Found, Wanted, printable, references, resolve
 
 
 class Policy(Enum):

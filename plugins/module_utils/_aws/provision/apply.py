@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import outcome_is_unknown
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+from ..client import outcome_is_unknown
+from ..plan.errors import ApplyError
+from ..plan.execute import apply_plan
+from ..plan.planning import Change
+from ..plan.resources import Found
+from .components import KINDS
+from .context import Run
+from .read import read_all
 
 MAX_PLANS = 5  # the maximum number of plans in one run
 REPLAN_AFTER = 3  # seconds for new resources to become visible in AWS

@@ -10,22 +10,22 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import launch_template
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_templates import predict_versions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import Shortage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change, make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.apply import converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_changes, plan_end_of_nodes, predict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+from ..client import ClusterError
+from ..component import Request
+from ..node_group import capacity, members
+from ..node_group.component import NODE_GROUP
+from ..node_group.definition import launch_template
+from ..node_group.launch_templates import predict_versions
+from ..node_group.members import Shortage
+from ..plan.errors import ApplyError
+from ..plan.planning import Change, make_plan
+from ..plan.resources import Found, Ref, Wanted
+from . import report
+from .apply import converge
+from .components import KINDS
+from .context import Run
+from .plan import plan_changes, plan_end_of_nodes, predict
+from .read import read_all
 
 
 def provision(run: Run) -> NoReturn:

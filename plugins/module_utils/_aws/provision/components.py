@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import INSTANCE_ROLE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import S3_ENDPOINT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
+from ..component import Component
+from ..instance_role.component import INSTANCE_ROLE
+from ..network.component import NETWORK
+from ..network.definition import S3_ENDPOINT
+from ..node_group.component import NODE_GROUP
+from ..plan.planning import Kind
+from ..plan.resources import Address
+from ..storage.registry import STORAGE
 
 # The components of the module `cluster`.
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient, ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
+from ..client import AnsibleAWSModule, AwsClient, ClusterError
+from ..component import Component, Request
+from ..node_group import images
+from ..node_group.component import NODE_GROUP
+from ..plan.planning import Change
+from ..plan.resources import Found
+from ..storage.registry import STORAGE
+from ..validator import Validator
+from ..validators import definition
+from ..validators.registry import VALIDATORS
 
 
 @dataclass

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import WaitTimeout, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import leftovers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.apply import converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, DATA_KINDS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_deletion, predict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
+from ..client import WaitTimeout, error_code
+from ..network import leftovers
+from ..network.definition import VPC
+from ..plan.errors import ApplyError
+from ..plan.planning import Change
+from ..plan.resources import Found
+from . import report
+from .apply import converge
+from .components import ALL_COMPONENTS, DATA_KINDS
+from .context import Run
+from .plan import plan_deletion, predict
+from .read import read_all
 
 SWEEP_TIMEOUT = 30  # seconds during which AWS may still list deleted resources
 

@@ -9,19 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import (
-    Action,
-    Change,
-    make_plan,
-    split_replacing,
-    users_of,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found, Wanted, references
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import COMPONENT_OF_KIND, DATA_KINDS, KINDS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ..client import ClusterError
+from ..component import Request
+from ..node_group import capacity
+from ..plan.planning import Action, Change, make_plan, split_replacing, users_of
+from ..plan.resources import KNOWN_AFTER_APPLY, Found, Wanted, references
+from .components import COMPONENT_OF_KIND, DATA_KINDS, KINDS
+from .context import Run
 
 
 def plan_changes(run: Run, request: Request, found: Sequence[Found]) -> tuple[list[Change], list[Change]]:

@@ -8,26 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    SDK_ERRORS,
-    AnsibleAWSModule,
-    ClusterError,
-    Interrupted,
-    fail,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ForbiddenChange
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.attempts import provision
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import register
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run, make_run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.delete import delete
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.interrupt import interruptible
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.read import read_all
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.validate import outdated_nodes, validate
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted, fail
+from ..component import Component
+from ..network.addresses import AddressPlanError
+from ..node_group import images
+from ..plan.errors import ForbiddenChange
+from ..validator import Validator
+from . import report
+from .attempts import provision
+from .components import register
+from .context import Run, make_run
+from .delete import delete
+from .interrupt import interruptible
+from .read import read_all
+from .validate import outdated_nodes, validate
 
 
 def run(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import components_to_read
+from ..component import Component, Request
+from ..plan.resources import Found
+from .components import components_to_read
 
 
 def read_all(request: Request) -> list[Found]:

@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError, Interrupted, denial_advice, fail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import WORKERS, group_name, node_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    auto_scaling_group,
-    desired_workers,
-    nodes,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS, billed_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
+from ..client import ClusterError, Interrupted, denial_advice, fail
+from ..component import Alternative
+from ..instances import WORKERS, group_name, node_name
+from ..node_group.definition import auto_scaling_group, desired_workers, nodes
+from ..plan.errors import ApplyError
+from ..plan.planning import Action, Change
+from ..plan.resources import KNOWN_AFTER_APPLY, Found
+from .components import ALL_COMPONENTS, billed_name
+from .context import Run
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import KINDS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.context import Run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.plan import plan_changes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level, find_all
+from ..client import ClusterError
+from ..component import Request
+from ..node_group import capacity
+from ..node_group.component import NODE_GROUP
+from ..plan.planning import make_plan
+from ..plan.resources import Found
+from ..tags import NODES_COMPONENT
+from ..validator import Finding, Level, find_all
+from . import report
+from .components import KINDS
+from .context import Run
+from .plan import plan_changes
 
 OUTDATED_NODES = "outdated_nodes"
 

@@ -8,26 +8,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    COMPONENT_TAG,
-    DENIED,
-    AnsibleAWSModule,
-    AwsClient,
-    ClientError,
-    error_code,
-    is_missing,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.nodes import JOB_FLOW_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import membership
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_services import DEFAULT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key as authority_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.visibility import wait_for_version
+from ..client import CLUSTER_TAG, COMPONENT_TAG, DENIED, AnsibleAWSModule, AwsClient, ClientError, error_code, is_missing, tag_list
+from ..emr import record
+from ..emr.nodes import JOB_FLOW_TAG
+from ..node_group import membership
+from ..node_services import DEFAULT
+from ..plan.resources import KNOWN_AFTER_APPLY
+from . import key as authority_key
+from . import published
+from .parameter import parameter_name, public_parameter_name
+from .visibility import wait_for_version
 
 try:
     from cryptography.hazmat.primitives import serialization

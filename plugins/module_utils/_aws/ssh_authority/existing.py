@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+from ..client import AwsClient, ClientError, error_code
+from .parameter import parameter_name
 
 
 def exists(cloud: AwsClient) -> bool:

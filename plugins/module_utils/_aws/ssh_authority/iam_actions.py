@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ..iam_actions import IamActions
 
 # `present` needs no permission to schedule the deletion of a new key, because the key's policy grants this permission to the creator of the
 # key.

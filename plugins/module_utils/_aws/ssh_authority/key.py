@@ -10,17 +10,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    BotoCoreError,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-    outcome_is_unknown,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
+from ..client import AwsClient, BotoCoreError, ClientError, ClusterError, error_code, is_missing, outcome_is_unknown
+from ..regions import partition_of
+from .parameter import parameter_name
 
 # Number of days during which the deletion of a key can be cancelled. This is the minimum that KMS allows. A longer period is not
 # needed, because the encrypted parameter is already deleted.

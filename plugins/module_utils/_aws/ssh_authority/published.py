@@ -11,17 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    COMPONENT_TAG,
-    AwsClient,
-    ClientError,
-    error_code,
-    is_missing,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import public_parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.visibility import wait_for_version
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AwsClient, ClientError, error_code, is_missing, tag_list
+from .parameter import public_parameter_name
+from .visibility import wait_for_version
 
 
 class Published(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ..client import AwsClient
 
 VISIBLE_TIMEOUT = 60  # seconds
 

@@ -12,19 +12,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import with_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT
+from ..client import AwsClient, ClientError, ClusterError, error_code, is_missing
+from ..component import Component
+from ..iam_actions import IamActions
+from ..own_resources import with_keys
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found
+from ..tags import NETWORK_COMPONENT
 
 FileSystemDescription = Mapping[str, Any]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import options as bucket_options
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import tags as bucket_tags
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import options as efs_options
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import tags as efs_tags
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import options as lustre_options
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import tags as lustre_tags
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
+from ..option import Option
+from .bucket import options as bucket_options
+from .bucket import tags as bucket_tags
+from .efs import options as efs_options
+from .efs import tags as efs_tags
+from .lustre import options as lustre_options
+from .lustre import tags as lustre_tags
+from .tags import StorageTag
 
 
 class Kind(NamedTuple):

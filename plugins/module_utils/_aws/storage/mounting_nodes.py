@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import CLUSTER_TAG, AwsClient, ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import group_of, tags_of
+from ..client import CLUSTER_TAG, AwsClient, ClusterError
+from ..instances import group_of, tags_of
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket import validators as bucket_validators
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.component import BUCKET_MOUNT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import validators as efs_validators
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.component import EFS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import validators as lustre_validators
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import LUSTRE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
+from ..component import Mount, Request
+from ..plan.resources import Found
+from ..validator import Validator
+from .bucket import validators as bucket_validators
+from .bucket.component import BUCKET_MOUNT
+from .efs import validators as efs_validators
+from .efs.component import EFS
+from .lustre import validators as lustre_validators
+from .lustre.component import LUSTRE
 
 STORAGE = (EFS, LUSTRE, BUCKET_MOUNT)
 STORAGE_NAMES = frozenset(component.name for component in STORAGE)

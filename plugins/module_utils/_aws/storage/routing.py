@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import VPC
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+from ..client import AwsClient
+from ..network import adopted
+from ..network.definition import VPC
+from ..plan.resources import Found
 
 
 def vpc_id(found: Sequence[Found]) -> str | None:

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClusterError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import NETWORK
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.component import NODE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import MASTER_ADDRESS, numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ..client import AwsClient, ClusterError, error_code
+from ..component import Request
+from ..instances import MASTER, group_of
+from ..network.component import NETWORK
+from ..node_group import capacity
+from ..node_group.component import NODE_GROUP
+from ..node_group.definition import MASTER_ADDRESS, numbers
+from ..node_group.members import ALIVE
+from ..plan.resources import Found
+from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
+from ..validator import Level, Validator
 
 try:
     from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError

@@ -10,31 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Alternative, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, group_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import (
-    available,
-    described_reservation,
-    name_advice,
-    offering,
-    zones,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.capacity import (
-    BLOCK,
-    RESERVATION,
-    SPOT,
-    alternatives,
-    choices,
-    least_workers,
-    managed_groups,
-    may_replace_nodes,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import clustered, numbers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import ALIVE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ..client import AwsClient
+from ..component import Alternative, Request
+from ..instances import MASTER, group_of
+from ..network.zones import available, described_reservation, name_advice, offering, zones
+from ..node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives, choices, least_workers, managed_groups, may_replace_nodes
+from ..node_group.definition import clustered, numbers
+from ..node_group.members import ALIVE
+from ..plan.resources import Found
+from ..tags import NODES_COMPONENT
+from ..validator import Level, Validator
 
 COMING = ("assessing", "delayed", "payment-pending", "pending", "scheduled")
 NOTICE, ULTRASERVER_NOTICE = timedelta(minutes=30), timedelta(minutes=60)

@@ -10,21 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.addresses import AddressPlanError, network
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SSH_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import OWN_TAGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import (
-    EMR_COMPONENT,
-    INSTANCE_ROLE_COMPONENT,
-    NETWORK_COMPONENT,
-    NODES_COMPONENT,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ..._hosts.shared_storage import mounts
+from ..component import Request
+from ..network import adopted
+from ..network.addresses import AddressPlanError, network
+from ..network.definition import SSH_GROUP
+from ..node_group.definition import OWN_TAGS
+from ..plan.resources import Found
+from ..storage import registry
+from ..tags import EMR_COMPONENT, INSTANCE_ROLE_COMPONENT, NETWORK_COMPONENT, NODES_COMPONENT
+from ..validator import Validator
 
 CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.iam import DENIED, is_allowed
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ..._hosts.shared_storage import mounts
+from ..client import AwsClient, ClientError, error_code
+from ..component import Request
+from ..instance_role.definition import INSTANCE_PROFILE
+from ..plan.resources import Found
+from ..regions import partition_of
+from ..tags import INSTANCE_ROLE_COMPONENT
+from ..validator import Level, Validator
+from .iam import DENIED, is_allowed
 
 REGION_HEADER = "x-amz-bucket-region"
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient, ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.component import nodes_policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import INSTANCE_PROFILE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.parameter import parameter_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ..client import AwsClient, ClientError, error_code
+from ..component import Request
+from ..instance_role.component import nodes_policy
+from ..instance_role.definition import INSTANCE_PROFILE
+from ..plan.resources import Found
+from ..ssh_authority.parameter import parameter_name
+from ..tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
+from ..validator import Level, Validator
 
 STATEMENT_KEYS = ("Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition")
 SID = re.compile(r"[A-Za-z0-9]*")

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import images, instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.instance_types import InstanceType
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import registry
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import REQUIRED_TYPES, TYPES
+from ..._hosts.shared_storage.mounts import REQUIRED_TYPES, TYPES
+from ..client import ClusterError
+from ..component import Request
+from ..node_group import images, instance_types
+from ..node_group.instance_types import InstanceType
+from ..plan.resources import Found
+from ..storage import registry
+from ..tags import NODES_COMPONENT
+from ..validator import Level, Validator
 
 
 class ImageFits(Validator):

@@ -8,27 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import DENIED, AwsClient, ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instances import MASTER, WORKERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import addresses, adopted, endpoint_services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.component import own_subnets, subnet_cidrs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import (
-    NFS,
-    NODES_GROUP,
-    SELF,
-    SSH,
-    SSH_GROUP,
-    STORAGE_GROUP,
-    VPC,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import desired_workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE_NAMES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ..client import DENIED, AwsClient, ClientError, error_code
+from ..component import Request
+from ..instances import MASTER, WORKERS
+from ..network import addresses, adopted, endpoint_services
+from ..network.component import own_subnets, subnet_cidrs
+from ..network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC
+from ..network.zones import available, zones
+from ..node_group import instance_types
+from ..node_group.definition import desired_workers
+from ..plan.resources import Address, Found
+from ..storage.registry import STORAGE_NAMES
+from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
+from ..validator import Level, Validator
 
 EVERY_NETWORK_USER = STORAGE_NAMES | {NETWORK_COMPONENT, NODES_COMPONENT}
 ALL_TCP = ("tcp", 1, 65535)

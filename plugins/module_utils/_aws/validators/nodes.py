@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, ClusterError, error_code, is_missing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import available, name_advice, offering, zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import instance_types, private_key, volumes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
-    PLACEMENT_GROUP,
-    clustered,
-    desired_workers,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.placement import STRATEGY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.account import quotas
+from ..client import ClientError, ClusterError, error_code, is_missing
+from ..component import Request
+from ..network import adopted
+from ..network.zones import available, name_advice, offering, zones
+from ..node_group import instance_types, private_key, volumes
+from ..node_group.definition import PLACEMENT_GROUP, clustered, desired_workers
+from ..node_group.placement import STRATEGY
+from ..plan.resources import Found
+from ..tags import NODES_COMPONENT
+from ..validator import Level, Validator
+from .account import quotas
 
 # The name of the Amazon VPC quota.
 GROUPS_PER_INTERFACE = "Security groups per network interface"

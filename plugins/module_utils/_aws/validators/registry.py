@@ -5,19 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import VALIDATORS as STORAGE_VALIDATORS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import (
-    account,
-    capacity,
-    definition,
-    exports,
-    iam,
-    images,
-    network,
-    nodes,
-    storage,
-)
+from ..storage.registry import VALIDATORS as STORAGE_VALIDATORS
+from ..validator import Validator
+from . import account, capacity, definition, exports, iam, images, network, nodes, storage
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),

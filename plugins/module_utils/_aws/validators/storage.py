@@ -9,20 +9,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.security_groups import rules as security_group_rules
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import desired_workers
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import UNKNOWN, Found, resolve
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds, registry
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import find
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.options import DEFAULT_MOUNT_POINT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as EFS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import FILE_SYSTEM_NAMES, STORAGE_NAMES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NETWORK_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import check_mount_point
+from ..._hosts.shared_storage.mounts import check_mount_point
+from ..component import Mount, Request, Server
+from ..network import adopted
+from ..network.definition import NODES_GROUP
+from ..network.security_groups import rules as security_group_rules
+from ..node_group.definition import desired_workers
+from ..plan.resources import UNKNOWN, Found, resolve
+from ..storage import kinds, registry
+from ..storage.common import find
+from ..storage.efs.options import DEFAULT_MOUNT_POINT
+from ..storage.efs.resources import NAME as EFS
+from ..storage.registry import FILE_SYSTEM_NAMES, STORAGE_NAMES
+from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
+from ..validator import Level, Validator
 
 KMS_KEY = re.compile(r"(arn:[\w-]+:kms:[\w-]+:\d{12}:key/)?(mrk-)?[0-9a-fA-F-]{32,36}")
 # The option that sets the directory where jobs are stored.

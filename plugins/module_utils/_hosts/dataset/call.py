@@ -8,16 +8,10 @@ from __future__ import annotations
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import background, stager
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
-    DIRECT,
-    S3,
-    SHARED,
-    DataError,
-    fingerprint,
-    name_of_set,
-)
+
+from . import background, stager
+from .shares import patterns
+from .source import DIRECT, S3, SHARED, DataError, fingerprint, name_of_set
 
 ARGUMENTS = {
     "source": {"type": "str", "default": ""},

@@ -12,7 +12,7 @@ import heapq
 import re
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DatasetFile
+from .source import DatasetFile
 
 Item = TypeVar("Item")
 # With this many groups per host, all shares have nearly the same size.

@@ -18,9 +18,9 @@ import shutil
 import time
 from typing import Any, Dict, NamedTuple, TextIO
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, tools, unpacked
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import literal, shards
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import (
+from . import s3, tools, unpacked
+from .shares import literal, shards
+from .source import (
     DESCRIBING,
     DIRECT,
     PATH,

@@ -19,10 +19,11 @@ from collections import deque
 from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import unpacked
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.s3 import Report, start
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, Source, human
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.runner import curl_configuration
+
+from ..node_setup.runner import curl_configuration
+from . import unpacked
+from .s3 import Report, start
+from .source import DataError, Source, human
 
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0

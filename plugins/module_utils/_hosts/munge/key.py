@@ -14,14 +14,9 @@ import secrets
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
-    MUNGE,
-    STARTED,
-    STOPPED,
-    converge_service,
-    drop_in,
-)
+
+from ..files import HostFile, converge
+from ..services import MUNGE, STARTED, STOPPED, converge_service, drop_in
 
 # The key is not in munge.key, because the package creates munge.key with different contents on each host.
 PATH = "/etc/munge/deeplearning.key"

@@ -14,13 +14,7 @@ import tempfile
 from functools import partial
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    ON_DEMAND,
-    RESTART,
-    Check,
-    CheckedNode,
-    Problem,
-)
+from .check import ON_DEMAND, RESTART, Check, CheckedNode, Problem
 
 # Maximum number of characters to read from the output. Only the first line is reported.
 OUTPUT_LIMIT = 4096

@@ -20,20 +20,10 @@ import subprocess
 from functools import partial
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    DEEP,
-    MONITOR,
-    REBOOT,
-    REPLACE,
-    RESTART,
-    SEVERITIES,
-    Check,
-    CheckedNode,
-    Problem,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import has_nvlinks
+from .. import gpus
+from . import gpu
+from .check import DEEP, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, Check, CheckedNode, Problem
+from .instance_types import has_nvlinks
 
 PROGRAM = "dcgmi"
 # The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes.

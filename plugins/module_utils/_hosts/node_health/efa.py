@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import Callable, List, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REPLACE, RESTART, CheckedNode, Problem
+from .check import REPLACE, RESTART, CheckedNode, Problem
 
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[[List[str]], Tuple[int, str, str]]

@@ -9,18 +9,11 @@ import base64
 import time
 from typing import Any, Iterable
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom, dcgm, exclude, storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    BEFORE_JOB,
-    DEEP,
-    ON_DEMAND,
-    CheckedNode,
-    HealthFinding,
-    is_unhealthy,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings, run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ..._job import exclusions
+from . import custom, dcgm, exclude, storage
+from .check import BEFORE_JOB, DEEP, ON_DEMAND, CheckedNode, HealthFinding, is_unhealthy
+from .registry import checks_for
+from .run import Readings, run
 
 # The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
 DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")

@@ -10,16 +10,10 @@ import re
 from typing import Callable, Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    REBOOT,
-    REPLACE,
-    Check,
-    HealthFinding,
-    is_unhealthy,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import is_failure
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
+from ..._job import exclusions
+from .. import gpus
+from .check import REBOOT, REPLACE, Check, HealthFinding, is_unhealthy
+from .run import is_failure
 
 # The bus and the device in the PCI address of a GPU. The kernel and nvidia-smi write the domain and the function differently.
 ADDRESS = re.compile(r"\b[0-9A-Fa-f]{4,8}:([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")

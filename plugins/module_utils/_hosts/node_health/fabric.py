@@ -12,14 +12,9 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    MONITOR,
-    RESTART,
-    CheckedNode,
-    Problem,
-)
+from .. import gpus
+from . import gpu
+from .check import MONITOR, RESTART, CheckedNode, Problem
 
 SERVICE = "nvidia-fabricmanager"
 PROGRAM = "systemctl"

@@ -19,20 +19,12 @@ import subprocess
 from typing import Iterator, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.gpus import PROGRAM
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    MONITOR,
-    REBOOT,
-    REPLACE,
-    RESTART,
-    SEVERITIES,
-    CheckedNode,
-    Problem,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count, has_nvlinks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import CONFIGURE, read_configured_gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOBS_SLICE
+from ..._job.records import JOBS_SLICE
+from .. import gpus
+from ..gpus import PROGRAM
+from .check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
+from .instance_types import gpu_count, has_nvlinks
+from .system import CONFIGURE, read_configured_gpus
 
 # The socket of the persistence daemon, which keeps the GPUs initialized.
 PERSISTENCE = "/run/nvidia-persistenced/socket"

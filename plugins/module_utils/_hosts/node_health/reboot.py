@@ -14,9 +14,9 @@ import os
 import time
 from typing import IO, Any, Iterator, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import REBOOT, REPLACE, HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.exclude import requires_exclusion
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records, schema
+from ..._job import exclusions, records, schema
+from .check import REBOOT, REPLACE, HealthFinding
+from .exclude import requires_exclusion
 
 # Files in the directory of the exclusions, which only root can write: the result of the checks after the last boot, and the time of the
 # last reboot because of a finding.

@@ -9,18 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm, efa, fabric, gpu, storage, system, xid
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    BETWEEN_NODES,
-    MONITOR,
-    OF_HOST,
-    ON_DEMAND,
-    PERIODIC,
-    REBOOT,
-    REPLACE,
-    RESTART,
-    Check,
-)
+from . import dcgm, efa, fabric, gpu, storage, system, xid
+from .check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
 NVIDIA_SMI = 30.0

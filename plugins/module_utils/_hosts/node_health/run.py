@@ -18,15 +18,8 @@ import signal
 import time
 from typing import Any, Callable, Iterator, NoReturn, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    MONITOR,
-    SEVERITIES,
-    Check,
-    CheckedNode,
-    HealthFinding,
-    Problem,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ..._text import clean_line
+from .check import MONITOR, SEVERITIES, Check, CheckedNode, HealthFinding, Problem
 
 # Maximum size of a child's result in bytes, maximum number of problems per check, and maximum length of a message in characters.
 ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500

@@ -15,24 +15,9 @@ import sys
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import (
-    after_failure,
-    exclude,
-    reboot,
-    registry,
-    run,
-    storage,
-    xid,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    AFTER_FAILURE,
-    BOOT,
-    PERIODIC,
-    RESTART,
-    CheckedNode,
-    HealthFinding,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, periodic_findings
+from ..._job import kept_jobs, periodic_findings
+from . import after_failure, exclude, reboot, registry, run, storage, xid
+from .check import AFTER_FAILURE, BOOT, PERIODIC, RESTART, CheckedNode, HealthFinding
 
 # The file descriptor of the socket. Source: sd_listen_fds(3).
 LISTENER = 3

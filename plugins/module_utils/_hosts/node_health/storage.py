@@ -9,14 +9,9 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import MONITOR, RESTART, CheckedNode, Problem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.system import CONFIGURE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
-    DEAD,
-    fstab_fields,
-    is_own_entry,
-    is_shared,
-)
+from ..shared_storage.mounts import DEAD, fstab_fields, is_own_entry, is_shared
+from .check import MONITOR, RESTART, CheckedNode, Problem
+from .system import CONFIGURE
 
 FSTAB = "/etc/fstab"
 # With this option, an entry with `noauto` is mounted when a program opens its mount point.

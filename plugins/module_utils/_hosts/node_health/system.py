@@ -12,17 +12,11 @@ import socket
 import time
 from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    MONITOR,
-    REBOOT,
-    RESTART,
-    CheckedNode,
-    Problem,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mounted_at
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import DAY, parse_certificate
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import HOST_CERTIFICATE, USER_CERTIFICATE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import alias, parse_metadata
+from ..shared_storage.mounts import mounted_at
+from ..ssh_trust.certificates import DAY, parse_certificate
+from ..ssh_trust.files import HOST_CERTIFICATE, USER_CERTIFICATE
+from ..worker_metadata.metadata import alias, parse_metadata
+from .check import MONITOR, REBOOT, RESTART, CheckedNode, Problem
 
 GIB = 1 << 30
 # A disk must have this many free bytes. On a small disk, such as a tmpfs, a fraction of its size is sufficient.

@@ -21,16 +21,8 @@ import shutil
 import subprocess
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
-    MONITOR,
-    REBOOT,
-    REPLACE,
-    RESTART,
-    SEVERITIES,
-    CheckedNode,
-    Problem,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.gpu import has_gpus
+from .check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
+from .gpu import has_gpus
 
 # The name of the check.
 NAME = "xid"

@@ -14,14 +14,11 @@ import shutil
 import tempfile
 from typing import Any, Callable, Iterator
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup.records import LOGS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import UNIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
-    bucket_and_prefix,
-    check_bucket_source,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+from ..._job.schema import open_regular
+from ..dataset import s3
+from ..node_setup.records import LOGS
+from ..shared_storage.boot import UNIT
+from ..shared_storage.mounts import bucket_and_prefix, check_bucket_source
 
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[..., "tuple[int, str, str]"]

@@ -15,8 +15,9 @@ import time
 from typing import Any, Iterator, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records, runner
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+
+from ..._text import clean_line
+from . import records, runner
 
 UNIT = "deeplearning-node-setup.service"
 # This directory is in /run, which is an in-memory file system, because the description of the steps contains secrets.

@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import (
+
+from .definition import (
     BuildLocation,
     Interpreter,
     Sources,
@@ -34,12 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
     specify,
     without,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
-    EnvironmentRefusalError,
-    exclusive,
-    parse,
-    read,
-)
+from .record import EnvironmentRefusalError, exclusive, parse, read
 
 PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
 # The arguments that make pip report missing requirements without contacting an index.

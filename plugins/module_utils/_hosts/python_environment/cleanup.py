@@ -13,11 +13,8 @@ import shutil
 import time
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import BuildLocation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.record import (
-    EnvironmentRefusalError,
-    exclusive,
-)
+from .definition import BuildLocation
+from .record import EnvironmentRefusalError, exclusive
 
 DAY = 86400.0
 

@@ -11,8 +11,9 @@ import os
 from typing import Any, Callable, Collection, Mapping, Sequence, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+
+from ..services import ServiceError
+from .state_directory import StateDirectoryError
 
 # The parameters that all modules for queues have.
 PARAMETERS: dict[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ import os
 import re
 from typing import Collection, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
+from ..files import THIS
+from ..services import ServiceError
 
 OS_RELEASE = "/etc/os-release"
 

@@ -15,7 +15,7 @@ import shutil
 import stat
 from typing import Collection
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
+from ..files import THIS
 
 FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
 MODE = 0o700

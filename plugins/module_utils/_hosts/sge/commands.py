@@ -10,10 +10,11 @@ import tempfile
 from typing import Iterable
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import GROUP
+
+from ..._queues.sge import GROUP
+from ..services import ServiceError
+from . import configuration
+from .configuration import SgeObject
 
 # Time limit of a command in seconds.
 COMMAND_TIMEOUT = "60"

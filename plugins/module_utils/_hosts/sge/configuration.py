@@ -12,7 +12,7 @@ import re
 from typing import Iterable, Mapping, NamedTuple
 from xml.etree import ElementTree
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import ENVIRONMENT, GROUP
+from ..._queues.sge import ENVIRONMENT, GROUP
 
 # Access lists: who can submit jobs, and who can submit training jobs.
 USERS, ROOT = "deeplearning", "deeplearning_root"

@@ -11,12 +11,13 @@ import shutil
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component, state_directory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import STARTED, STOPPED, ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode, SgeSettings
+
+from .. import services
+from ..files import converge
+from ..queue import component, state_directory
+from ..services import STARTED, STOPPED, ServiceError
+from . import commands, configuration, hosts
+from .configuration import SgeNode, SgeSettings
 
 # Creates an empty queue, as the package's script init_cluster does for another kind of storage.
 CREATE = """\

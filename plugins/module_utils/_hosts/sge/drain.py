@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.sge import GROUP
+
+from ..._queues.sge import GROUP
+from . import commands, configuration, hosts
+from .configuration import SgeObject
 
 
 def drain(module: AnsibleModule) -> None:

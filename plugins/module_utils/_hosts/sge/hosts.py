@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import MUNGE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import configuration, shepherd
+from ..files import HostFile
+from ..services import MUNGE
+from . import configuration, shepherd
 
 CONTROLLER, NODE = "sge_qmaster.service", "sge_execd.service"
 USER = "sgeadmin"

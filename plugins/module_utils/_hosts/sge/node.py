@@ -9,11 +9,12 @@ import os
 import socket
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import check_host_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import STARTED, STOPPED, ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration, hosts
+
+from .. import services
+from ..files import converge
+from ..queue.component import check_host_name
+from ..services import STARTED, STOPPED, ServiceError
+from . import commands, configuration, hosts
 
 
 def ensure_present(module: AnsibleModule) -> None:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import TYPES, FstabMount
+from .mounts import TYPES, FstabMount
 
 # Seconds for which the boot service retries. DNS names of new mount targets take up to 90 s to appear.
 BOOT_TIMEOUT = 900

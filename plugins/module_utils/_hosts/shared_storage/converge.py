@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.boot import SCRIPT_PATH, UNIT, replace_in_script
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import (
+from ..files import THIS, HostFile, HostFiles, agree, converge
+from .boot import SCRIPT_PATH, UNIT, replace_in_script
+from .mounts import (
     DEAD,
     DNS_SUFFIX,
     KINDS,

@@ -10,8 +10,8 @@ import os
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
+from ..files import HostFile
+from ..worker_metadata.metadata import MASTER_NAME
 
 # slurm.conf describes 95 % of a node's memory, because Slurm drains a node that has less memory than described. A kernel update or a
 # replacement of the node can change its memory by a few megabytes.

@@ -10,38 +10,15 @@ import shutil
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import state_directory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import (
-    check_controller,
-    check_programs,
-    check_queue_is_empty,
-    warn_of_missing_hardware,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
-    STARTED,
-    STOPPED,
-    converge_service,
-    drop_in,
-    find_service,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import SlurmNode, SlurmSettings
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import (
-    REASON,
-    NodeState,
-    decide,
-    parse_jobs,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
-    CONTROLLER,
-    SlurmError,
-    ask,
-    change_state,
-    node_states,
-    update_node,
-    wait_for_controller,
-)
+
+from ..files import THIS, HostFile, converge
+from ..queue import state_directory
+from ..queue.component import check_controller, check_programs, check_queue_is_empty, warn_of_missing_hardware
+from ..services import STARTED, STOPPED, converge_service, drop_in, find_service
+from . import configuration
+from .configuration import SlurmNode, SlurmSettings
+from .membership import REASON, NodeState, decide, parse_jobs
+from .services import CONTROLLER, SlurmError, ask, change_state, node_states, update_node, wait_for_controller
 
 USER = "slurm"
 SLURM, GRES, CGROUP = (configuration.path_of(name) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.controller import SLURM
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, parse_jobs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import ask, change_state, node_states
+
+from ..files import THIS
+from . import configuration
+from .controller import SLURM
+from .membership import REASON, parse_jobs
+from .services import ask, change_state, node_states
 
 STATES = "running,completing,suspended,configuring"
 

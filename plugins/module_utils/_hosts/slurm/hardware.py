@@ -11,7 +11,7 @@ import re
 import stat
 from typing import Any, Callable, Iterable, List, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import MEMORY_SHARE, Hardware
+from .configuration import MEMORY_SHARE, Hardware
 
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[[List[str]], Tuple[int, str, str]]

@@ -10,28 +10,15 @@ import socket
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.component import check_host_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import (
-    STARTED,
-    STOPPED,
-    converge_service,
-    drop_in,
-    find_service,
-    log_end,
-    refuse_other_queue,
-    wait_until,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import PORT, SlurmNode
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.services import (
-    NODE,
-    SlurmError,
-    change_state,
-    node_states,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import MASTER_NAME
+
+from ..files import THIS, HostFile, converge
+from ..queue.component import check_host_name
+from ..services import STARTED, STOPPED, converge_service, drop_in, find_service, log_end, refuse_other_queue, wait_until
+from ..worker_metadata.metadata import MASTER_NAME
+from . import configuration
+from .configuration import PORT, SlurmNode
+from .membership import NodeState
+from .services import NODE, SlurmError, change_state, node_states
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
 # slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time. slurmd counts the GPUs

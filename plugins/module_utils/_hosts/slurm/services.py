@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import log_end, wait_until
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import NodeState, parse_states
+
+from .. import services
+from ..services import log_end, wait_until
+from .membership import NodeState, parse_states
 
 CONTROLLER, NODE = "slurmctld.service", "slurmd.service"
 # Time limit of a command in seconds. A command retries while slurmctld does not respond.

@@ -14,12 +14,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Callable, List, NamedTuple, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
-    CERTIFICATE_TYPE,
-    bare_key,
-    parse_certificate,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import DAEMON_DROP_IN, HOST_KEY
+from .certificates import CERTIFICATE_TYPE, bare_key, parse_certificate
+from .files import DAEMON_DROP_IN, HOST_KEY
 
 DAEMON, CLIENT = "/etc/ssh/sshd_config", "/etc/ssh/ssh_config"
 NONE = "none"

@@ -10,8 +10,9 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFiles, agree, converge, difference
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
+
+from ..files import THIS, HostFiles, agree, converge, difference
+from .certificates import (
     ADDRESS_PATTERN,
     CLUSTER_NAME,
     HOST,
@@ -24,16 +25,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
     check_networks,
     renewal_reason,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import (
-    DIRECTORY,
-    HOST_CERTIFICATE,
-    HOST_KEY,
-    USER_CERTIFICATE,
-    USER_KEY,
-    client_files,
-    daemon_files,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.sshd import check_conflicts, converge_daemon
+from .files import DIRECTORY, HOST_CERTIFICATE, HOST_KEY, USER_CERTIFICATE, USER_KEY, client_files, daemon_files
+from .sshd import check_conflicts, converge_daemon
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import HostFile, HostFiles
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import (
+from ..files import HostFile, HostFiles
+from .certificates import (
     bare_key,
     client_configuration,
     daemon_configuration,

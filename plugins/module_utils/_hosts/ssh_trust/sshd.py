@@ -10,16 +10,11 @@ import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, converge, write
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import conflicts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import CERTIFICATE_TYPE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.files import (
-    AUTHORITY,
-    DAEMON_DROP_IN,
-    HOST_CERTIFICATE,
-    HOST_KEY,
-    REVOKED,
-)
+
+from ..files import THIS, HostFile, converge, write
+from . import conflicts
+from .certificates import CERTIFICATE_TYPE
+from .files import AUTHORITY, DAEMON_DROP_IN, HOST_CERTIFICATE, HOST_KEY, REVOKED
 
 SERVICES = ("ssh.service", "sshd.service")
 # Seconds within which a reloaded sshd should offer the new certificate, and the addresses at which all addresses of a family are reached.

@@ -21,30 +21,10 @@ import signal
 import time
 from typing import Callable, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    checkpoint_files,
-    connections,
-    progress,
-    specs,
-    status,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    checkpoint_layouts,
-    error_messages,
-    exclusions,
-    recovery,
-    tracebacks,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    CauseRecord,
-    Following,
-    Outcome,
-    ProcessRecord,
-    ProcessSpec,
-    Verdict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+from ..._job import checkpoint_layouts, error_messages, exclusions, recovery, tracebacks
+from ..._job.checkpoint_layouts import Saved
+from ..._job.documents import CauseRecord, Following, Outcome, ProcessRecord, ProcessSpec, Verdict
+from ..._job.records import (
     DAMAGED_LIMIT,
     Budget,
     Paths,
@@ -62,10 +42,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     runtime_directory,
     write_new_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, STOPPED, is_over
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from ..._job.states import FAILED, LOST, STOPPED, is_over
+from ..._job.storage_problems import StorageProblem
+from ..._launchers.base import LaunchError
+from ..._launchers.registry import LAUNCHERS
+from . import checkpoint_files, connections, progress, specs, status
 
 # Seconds between two polls of the records while all supervisors wait for each other.
 INTERVAL = 0.5

@@ -22,8 +22,8 @@ import stat
 import struct
 from typing import BinaryIO, Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import LABELLED, parse_step
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+from ..._job.checkpoint_layouts import LABELLED, parse_step
+from ..._job.schema import open_regular
 
 # The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
 JSON_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2

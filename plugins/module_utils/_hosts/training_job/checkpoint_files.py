@@ -15,11 +15,11 @@ import shutil
 import stat
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_damage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import checkpoint_layouts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Checkpoint
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
+from ..._job import checkpoint_layouts
+from ..._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
+from ..._job.documents import Checkpoint
+from ..._job.schema import open_regular
+from . import checkpoint_damage
 
 # Maximum number of directory entries to read when searching for a change or for a checkpoint.
 ENTRIES = 10_000

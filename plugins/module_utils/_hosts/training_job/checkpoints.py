@@ -9,10 +9,10 @@ import os
 import pwd
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, RUNNING
+from ..._job import records
+from ..._job.states import PENDING, RUNNING
+from . import checkpoint_files, users
+from .refusal import EXPECTED, RefusalError
 
 VARIABLE = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 

@@ -10,9 +10,9 @@ import os
 import time
 from typing import Any, Collection, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ..._job import records
+from ..._job.states import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from . import users
 
 DAY = 86400.0
 

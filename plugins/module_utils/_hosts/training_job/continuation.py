@@ -15,10 +15,10 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, checkpoints
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, JobDescription, ProcessRecord, Verdict
+from ..._job import records, recovery
+from ..._job.documents import Following, JobDescription, ProcessRecord, Verdict
+from . import attempts, checkpoints
+from .refusal import RefusalError
 
 # Rules after which a job can be continued, whatever the cause of its last failure.
 RULES = ("operator", "time_limit", "too_few_hosts")

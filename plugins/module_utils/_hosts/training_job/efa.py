@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
+from ..._launchers.base import Host, LaunchError
 
 
 def fabric_environment(hosts: Sequence[Host]) -> dict[str, str]:

@@ -12,37 +12,15 @@ import statistics
 import time
 from typing import Any, Callable, Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import logs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import goodput, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    AttemptStatus,
-    Export,
-    Goodput,
-    JobStatus,
-    ProcessRecord,
-    Queued,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import MADE_NO_PROGRESS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
-    COULD_NOT_BE_STARTED,
-    OUT_OF_MEMORY,
-    Paths,
-    participants,
-    standby_hosts,
-    title,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import (
-    FAILED,
-    LOST,
-    PENDING,
-    QUEUED,
-    RUNNING,
-    STOPPED,
-    SUCCEEDED,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ..._job import goodput, recovery
+from ..._job.documents import AttemptStatus, Export, Goodput, JobStatus, ProcessRecord, Queued
+from ..._job.hangs import MADE_NO_PROGRESS
+from ..._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, participants, standby_hosts, title
+from ..._job.schema import Document
+from ..._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ..._queues.registry import QUEUES
+from ..._text import clean_line
+from . import logs
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000

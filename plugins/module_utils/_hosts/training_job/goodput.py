@@ -9,12 +9,12 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import progress_file
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, records, recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Following, Goodput, ProcessRecord, StepTime
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import Attempt, Meter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.step_times import StepTimes, hosts_of_ranks
+from ..._job import hangs, records, recovery, states
+from ..._job.documents import Following, Goodput, ProcessRecord, StepTime
+from ..._job.goodput import Attempt, Meter
+from ..._job.schema import Document
+from ..._job.step_times import StepTimes, hosts_of_ranks
+from . import progress_file
 
 # Maximum total size of the records of all attempts before the newest one, in bytes. For attempts beyond this limit, only the decisions
 # count.

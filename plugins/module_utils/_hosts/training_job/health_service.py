@@ -14,18 +14,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import service
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    host_health,
-    systemd,
-    users,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records, schema
+from ..._job import exclusions, kept_jobs, records, schema
+from .. import services
+from ..node_health import service
+from . import host_health, systemd, users
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import rejoin  # noqa: F401
+    from . import rejoin  # noqa: F401
 
 # The directory of the unit files, and the files of the program in the directory of the exclusions. Only root can read the program.
 UNITS = services.DROP_INS

@@ -26,16 +26,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, resource_manager, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Queued
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, ENDED, OneProgram, Queue
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+from ..._job import records
+from ..._job.documents import Queued
+from ..._job.states import LOST, RUNNING
+from ..._launchers.base import LaunchError
+from ..._queues.base import CANCELLED, ENDED, OneProgram, Queue
+from ..._queues.registry import QUEUES
+from . import launch, resource_manager, systemd, users
+from .host import read_metadata
+from .refusal import EXPECTED, RefusalError
+from .specs import plan_specs
 
 PARAMETERS = "parameters.json"
 

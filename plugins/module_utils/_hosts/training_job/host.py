@@ -11,9 +11,9 @@ import socket
 import struct
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import parse_metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host
+from ..._launchers.base import Host
+from ..worker_metadata.metadata import parse_metadata
+from .refusal import RefusalError
 
 # The variables with which users select network interfaces.
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")

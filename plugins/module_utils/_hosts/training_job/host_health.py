@@ -9,8 +9,8 @@ import socket
 import time
 from typing import Callable
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, recovery, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, Unfit
+from ..._job import exclusions, recovery, schema
+from ..._job.documents import ProcessSpec, Unfit
 
 # The socket of the service that runs the health checks as root (see health_service.py).
 SOCKET = "/run/deeplearning/health.sock"

@@ -12,12 +12,12 @@ import threading
 import time
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import goodput
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.metrics import FILES, INTERVAL, MetricsFile
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
+from ..._job.documents import ProcessSpec
+from ..._job.metrics import FILES, INTERVAL, MetricsFile
+from ..._job.records import Paths
+from ..._job.states import is_over
+from . import goodput
+from .status import read_status
 
 # The time in seconds after which a file counts as the file of an ended job. Running jobs write their files every INTERVAL seconds.
 MAX_AGE = 86400.0

@@ -11,10 +11,10 @@ import pwd
 import sys
 from typing import Any, Callable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ..._job import kept_jobs, records
+from ..._job.documents import ProcessSpec
+from . import local_code, systemd, users
+from .refusal import EXPECTED, RefusalError
 
 # A function, such as AnsibleModule.warn, that shows a warning.
 Warn = Callable[[str], None]

@@ -21,11 +21,11 @@ import sys
 import threading
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, reservation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import RUNNING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import CANCELLED, OneProgram, unit_name
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+from ..._job.states import RUNNING
+from ..._queues.base import CANCELLED, OneProgram, unit_name
+from ..._queues.registry import QUEUES
+from . import hold, reservation
+from .refusal import RefusalError
 
 # Seconds between two checks of whether a host has ended.
 INTERVAL = 1.0

@@ -8,18 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    checkpoints,
-    continuation,
-    hold,
-    launch,
-    queue,
-    systemd,
-    users,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
+
+from ..._job import kept_jobs, records
+from . import checkpoints, continuation, hold, launch, queue, systemd, users
+from .host import read_metadata
+from .processes import plan
 
 
 def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import os
 import time
 from typing import Any, Callable, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import quiet, read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.watch import shorten
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ..._job import records, schema
+from ..._job.documents import JobStatus
+from ..._job.states import is_over
+from ..._text import clean_line
+from . import formatting
+from .status import quiet, read_status
+from .watch import shorten
 
 # Maximum total size, in bytes, of the records to read and return for a list of jobs. The controller accepts twice this size.
 LISTING_LIMIT = 1 << 25

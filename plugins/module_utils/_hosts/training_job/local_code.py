@@ -12,8 +12,8 @@ import os
 import pwd
 import shutil
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import mount_points, mounted_at
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ..._job import records
+from ..shared_storage.mounts import mount_points, mounted_at
 
 # The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"

@@ -10,10 +10,10 @@ import re
 import shlex
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Log, ProcessRecord
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import title
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ..._job.documents import Log, ProcessRecord
+from ..._job.records import title
+from ..._job.schema import open_regular
+from ..._text import clean, clean_line
 
 # A line in which a program says that it waits, for example for a lock or for other ranks. Programs repeat such lines while they hang.
 WAITING = re.compile(r"\bwaiting\b", re.IGNORECASE)

@@ -13,33 +13,21 @@ import time
 from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.efa import missing_for_efa
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.examine import before_job, refusal
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import Readings
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    checkpoints,
-    continuation,
-    health_service,
-    local_code,
-    queue,
-    systemd,
-    users,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import (
-    check_interfaces,
-    check_python,
-    describe_host,
-    read_metadata,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.launch import open_sync_directory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.unpack import install_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessRecord
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import LOST, RUNNING, SUCCEEDED
+
+from ..._job import exclusions, records
+from ..._job.documents import ProcessRecord
+from ..._job.states import LOST, RUNNING, SUCCEEDED
+from ..node_health import exclude
+from ..node_health.check import HealthFinding
+from ..node_health.efa import missing_for_efa
+from ..node_health.examine import before_job, refusal
+from ..node_health.run import Readings
+from ..node_setup import records as node_setup_records
+from . import checkpoints, continuation, health_service, local_code, queue, systemd, users
+from .host import check_interfaces, check_python, describe_host, read_metadata
+from .launch import open_sync_directory
+from .refusal import EXPECTED, RefusalError
+from .unpack import install_code
 
 
 def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ..._job.documents import ProcessSpec
 
 PROFILE = "/etc/profile"
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import find_launcher
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ..._job import records
+from ..._job.documents import ProcessSpec
+from .refusal import RefusalError
+from .specification import find_launcher
+from .specs import plan_specs
 
 
 def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[ProcessSpec]:

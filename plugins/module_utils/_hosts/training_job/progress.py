@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import Document, open_regular, parse_json
+from ..._job import schema
+from ..._job.schema import Document, open_regular, parse_json
 
 # Number of bytes at the end of the file in which to search for the last entry.
 PROGRESS_TAIL = 4096

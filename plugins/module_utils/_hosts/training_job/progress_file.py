@@ -11,8 +11,8 @@ import os
 from bisect import bisect_left
 from typing import Any, BinaryIO, Dict, Iterator, Sequence, Tuple
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.progress import progress_entry
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import DIGITS, TIME_LIMIT, open_regular
+from ..._job.schema import DIGITS, TIME_LIMIT, open_regular
+from .progress import progress_entry
 
 ProgressEntry = Dict[str, Any]
 

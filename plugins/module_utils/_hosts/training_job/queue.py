@@ -20,35 +20,21 @@ import time
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    checkpoints,
-    hold,
-    host,
-    reservation,
-    resource_manager,
-    systemd,
-    users,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.processes import plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Queued
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import PENDING, QUEUED, STOPPED
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import base
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
-    CANCELLED,
-    WAITING,
-    Queue,
-    QueueEntry,
-    QueueError,
-    QueueRequest,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+from ..._job import records, schema
+from ..._job.documents import JobStatus, Queued
+from ..._job.states import PENDING, QUEUED, STOPPED
+from ..._queues import base
+from ..._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError, QueueRequest
+from ..._queues.registry import QUEUES
+from . import checkpoints, hold, host, reservation, resource_manager, systemd, users
+from .processes import plan
+from .refusal import EXPECTED, RefusalError
+from .specs import PARAMETERS
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import lead  # noqa: F401
+    from . import lead  # noqa: F401
 
 # The modules that run on hosts without Ansible.
 PROGRAM = (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
+from . import local_code
 
 
 class RefusalError(Exception):

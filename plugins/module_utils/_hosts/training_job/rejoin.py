@@ -18,10 +18,10 @@ import sys
 import time
 from typing import Any, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import launch, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ..._job import kept_jobs, recovery
+from ..._job.documents import ProcessSpec
+from . import launch, systemd
+from .refusal import RefusalError
 
 # The action of the supervisor's program that takes part in the recovery of an attempt that has ended.
 ACTION = "rejoin"

@@ -25,7 +25,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec
+from ..._job.documents import ProcessSpec
 
 # Seconds to wait for the other host's unit. All units are started at the same time.
 PATIENCE = 60.0

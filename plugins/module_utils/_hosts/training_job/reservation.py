@@ -14,20 +14,12 @@ import os
 import signal
 import time
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, resource_manager, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.host import read_metadata
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import yarn
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import (
-    ALLOCATED,
-    CANCELLED,
-    HOSTS,
-    Command,
-    QueueEntry,
-    QueueError,
-    unit_name,
-)
+from ..._job import records
+from ..._queues import yarn
+from ..._queues.base import ALLOCATED, CANCELLED, HOSTS, Command, QueueEntry, QueueError, unit_name
+from . import hold, resource_manager, systemd, users
+from .host import read_metadata
+from .refusal import RefusalError
 
 # Seconds between two requests to YARN.
 INTERVAL = 5.0

@@ -18,9 +18,9 @@ import time
 from typing import Any, Iterable, Mapping
 from xml.etree import ElementTree
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import REASON_LIMIT, QueueError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.yarn import OWNER
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean_line
+from ..._queues.base import REASON_LIMIT, QueueError
+from ..._queues.yarn import OWNER
+from ..._text import clean_line
 
 CONFIGURATION = "/etc/hadoop/conf/yarn-site.xml"
 PORT = 8088

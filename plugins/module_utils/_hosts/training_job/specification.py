@@ -9,12 +9,13 @@ import os
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Launcher
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+from ..._job import records
+from ..._launchers.base import Launcher
+from ..._launchers.registry import LAUNCHERS
+from ..._queues.registry import QUEUES
+from . import users
+from .refusal import RefusalError
 
 SPECIFICATION: dict[str, Any] = {
     "argument_spec": {

@@ -12,19 +12,12 @@ import collections
 import os
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.efa import fabric_environment
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Endpoint, JobSpec, ProcessSpec
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import STANDBY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import (
-    Host,
-    Process,
-    Program,
-    hostfile,
-    hostfile_path,
-    port,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from ..._job import records
+from ..._job.documents import Endpoint, JobSpec, ProcessSpec
+from ..._job.records import STANDBY
+from ..._launchers.base import Host, Process, Program, hostfile, hostfile_path, port
+from ..._launchers.registry import LAUNCHERS
+from .efa import fabric_environment
 
 # The command of a process on standby, which does nothing until its supervisor ends it.
 WAIT = ("sleep", "infinity")

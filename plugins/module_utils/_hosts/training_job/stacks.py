@@ -19,12 +19,12 @@ import subprocess
 import time
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, connections
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import tracebacks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, Stuck
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RANKS_PER_HOST_LIMIT, Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import open_regular
-from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
+from ..._job import tracebacks
+from ..._job.documents import ProcessSpec, Stuck
+from ..._job.records import RANKS_PER_HOST_LIMIT, Paths
+from ..._job.schema import open_regular
+from ..._text import clean, clean_line
+from . import attempts, connections
 
 # Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters in the description of a line of code,
 # and bytes of a stack.

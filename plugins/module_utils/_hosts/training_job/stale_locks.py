@@ -17,8 +17,8 @@ import stat
 import time
 from typing import Iterator, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.storage_watch import file_system
+from ..shared_storage.mounts import is_shared
+from .storage_watch import file_system
 
 # Directories in the home directory, and variables with the paths of directories, in which frameworks keep their caches.
 CACHES = (".cache", ".triton", ".keras", ".config/matplotlib")

@@ -10,20 +10,12 @@ import os
 import time
 from typing import Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files, logs, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    AttemptStatus,
-    Failure,
-    JobStatus,
-    LastWords,
-    ProcessRecord,
-    ProcessStatus,
-    Verdict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Launcher
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
+from ..._job import records, recovery, states
+from ..._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
+from ..._job.records import Paths
+from ..._launchers.base import Culprit, Launcher
+from ..._launchers.registry import LAUNCHERS
+from . import checkpoint_files, logs, progress
 
 LOG_LINES = 40
 # If a job has more than twice this number of attempts, only this number of the first attempts and of the last attempts are read.

@@ -18,15 +18,8 @@ import threading
 import time
 from typing import Callable, Iterable, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import is_shared
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import (
-    INODES,
-    LIMIT,
-    QUOTA,
-    READ_ONLY,
-    SPACE,
-    StorageProblem,
-)
+from ..._job.storage_problems import INODES, LIMIT, QUOTA, READ_ONLY, SPACE, StorageProblem
+from ..shared_storage.mounts import is_shared
 
 # Directories to which every job can write: for temporary files and for the shared memory of data loaders.
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")

@@ -28,32 +28,9 @@ import time
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    attempts,
-    checkpoint_files,
-    connections,
-    host_health,
-    logs,
-    notices,
-    process_environment,
-    progress,
-    remote,
-    stacks,
-    stale_locks,
-    storage_watch,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import plan_specs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, periodic_findings, recovery, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import (
-    CauseRecord,
-    Following,
-    Notice,
-    Outcome,
-    ProcessRecord,
-    ProcessSpec,
-    Verdict,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+from ..._job import hangs, periodic_findings, recovery, schema
+from ..._job.documents import CauseRecord, Following, Notice, Outcome, ProcessRecord, ProcessSpec, Verdict
+from ..._job.records import (
     COULD_NOT_BE_STARTED,
     HOST_SHUT_DOWN,
     MAY_BE_LOST,
@@ -77,8 +54,23 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     write_json,
     write_new_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
+from ..._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
+from ..._launchers.base import LaunchError
+from . import (
+    attempts,
+    checkpoint_files,
+    connections,
+    host_health,
+    logs,
+    notices,
+    process_environment,
+    progress,
+    remote,
+    stacks,
+    stale_locks,
+    storage_watch,
+)
+from .specs import plan_specs
 
 # Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
 # directory. So each heartbeat that a host writes also makes the host see the current records of the other hosts.
@@ -718,9 +710,7 @@ def metrics_writer(spec: ProcessSpec) -> ModuleType | None:
     """
     if not spec["metrics_directory"] or spec["name"] != spec["lead"]:
         return None
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (  # pylint: disable=import-outside-toplevel
-        host_metrics,
-    )
+    from . import host_metrics  # pylint: disable=import-outside-toplevel
 
     return host_metrics
 

@@ -21,24 +21,14 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import ProcessSpec, StartedProcess
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
-    JOB_NAME,
-    JOBS_SLICE,
-    PROCESS_NAME,
-    read_json,
-    runtime_directory,
-    slice_name,
-    title,
-    unit_name,
-    write_json,
-)
+from ..._job import records
+from ..._job.documents import ProcessSpec, StartedProcess
+from ..._job.records import JOB_NAME, JOBS_SLICE, PROCESS_NAME, read_json, runtime_directory, slice_name, title, unit_name, write_json
+from .users import RunCommand
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the supervisor's source code, and need not run it.
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import supervisor  # noqa: F401
+    from . import supervisor  # noqa: F401
 
 # The names of modules below begin with the name of this package.
 PACKAGE = "ansible_collections.deeplearning.cluster.plugins.module_utils."

@@ -12,9 +12,9 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoints, continuation, local_code, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
+from ..._job import exclusions, records
+from . import checkpoints, continuation, local_code, users
+from .refusal import EXPECTED, RefusalError
 
 # The directory has the group of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
 SHARED_DIRECTORY = 0o1775

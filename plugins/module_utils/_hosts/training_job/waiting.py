@@ -18,12 +18,13 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, host, queue, specification, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import EXPECTED, RefusalError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import WAITING, QueueError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
+
+from ..._job import records, schema
+from ..._launchers.base import LaunchError
+from ..._queues.base import WAITING, QueueError
+from ..._queues.registry import QUEUES
+from . import hold, host, queue, specification, users
+from .refusal import EXPECTED, RefusalError
 
 # The parameters that differ between the hosts of a job.
 OWN = ("instance_id", "capacity_end")

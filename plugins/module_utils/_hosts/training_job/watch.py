@@ -9,17 +9,11 @@ import os
 import time
 from typing import Any, Callable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    checkpoint_files,
-    formatting,
-    goodput,
-    logs,
-    progress,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import quiet, read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus, Log, Logs, ProcessStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import QUEUED, is_over
+from ..._job import records
+from ..._job.documents import JobStatus, Log, Logs, ProcessStatus
+from ..._job.states import QUEUED, is_over
+from . import checkpoint_files, formatting, goodput, logs, progress
+from .status import quiet, read_status
 
 # Maximum total size of all logs in one response, and the smallest limit for a single log, both in bytes.
 LOGS_LIMIT = 1 << 20

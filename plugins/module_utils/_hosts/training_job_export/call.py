@@ -11,18 +11,15 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.exporter import (
-    PLAN_FILES,
-    ExportSpec,
-    is_over,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import KEY_LIMIT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, schema
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, WAITING
+
+from ..._job import records, schema
+from ..._job.documents import Export
+from ..._job.states import FAILED, LOST, RUNNING, WAITING
+from ..shared_storage import mounts
+from ..training_job import local_code, systemd, users
+from . import unit
+from .exporter import PLAN_FILES, ExportSpec, is_over
+from .selection import KEY_LIMIT
 
 ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str", "required": True},

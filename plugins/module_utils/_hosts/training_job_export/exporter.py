@@ -22,23 +22,9 @@ import threading
 import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError, listed, parse
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import (
-    FILES_LIMIT,
-    GONE,
-    KEY_LIMIT,
-    ExportFile,
-    Root,
-    Selection,
-    SelectionError,
-    open_file,
-    select,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import schema, states
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import Export, ProcessRecord
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import (
+from ..._job import schema, states
+from ..._job.documents import Export, ProcessRecord
+from ..._job.records import (
     Paths,
     attempt_state,
     delete,
@@ -52,7 +38,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     with_state,
     write_json,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
+from ..._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
+from ..dataset import s3
+from ..dataset.source import DataError, DeniedError, listed, parse
+from ..training_job import checkpoint_files
+from .selection import FILES_LIMIT, GONE, KEY_LIMIT, ExportFile, Root, Selection, SelectionError, open_file, select
 
 GRANT = "Add the destination to deeplearning_export_destinations"
 # In seconds.

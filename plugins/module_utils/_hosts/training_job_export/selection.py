@@ -15,7 +15,7 @@ import re
 import stat
 from typing import Iterator, NamedTuple, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.patterns import matches
+from ..._job.patterns import matches
 
 # Files that the export itself or a supervisor is writing.
 NEVER = ("/status/export*", "status/**/*.json.*", "status/**/over.*")

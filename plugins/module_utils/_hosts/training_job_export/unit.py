@@ -13,12 +13,10 @@ import os
 import pwd
 import sys
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.users import RunCommand
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    records,
-)
+from ..._job import records
+from ..training_job import local_code, systemd
+from ..training_job.users import RunCommand
+from . import exporter
 
 # The modules that run without Ansible.
 PROGRAM = (

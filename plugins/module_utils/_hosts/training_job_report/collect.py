@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import goodput, progress_file
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.documents import JobStatus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import is_over
+from ..._job import records
+from ..._job.documents import JobStatus
+from ..._job.states import is_over
+from ..training_job import goodput, progress_file
+from ..training_job.status import read_status
+from . import files, progress
 
 
 def collect(paths: records.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import Any, Dict, Iterator
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import TIME_LIMIT, open_regular
+from ..._job.schema import TIME_LIMIT, open_regular
 
 ReportFile = Dict[str, Any]
 Listing = Dict[str, Any]

@@ -11,9 +11,10 @@ import socket
 from typing import Any, Iterable
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.files import THIS, HostFile, HostFiles, agree, converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import (
+
+from .. import gpus
+from ..files import THIS, HostFile, HostFiles, agree, converge
+from .metadata import (
     Worker,
     address_file,
     environment_block,

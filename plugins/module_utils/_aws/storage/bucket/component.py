@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Component, Mount, Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import Partition, partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ...component import Component, Mount, Request
+from ...iam_actions import IamActions
+from ...plan.resources import Computed, Found
+from ...regions import Partition, partition_of
+from .tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
 
 NAME = "bucket_mount"
 

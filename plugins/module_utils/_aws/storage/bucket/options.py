@@ -5,13 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    INSTANCE_ROLE,
-    NODE_GROUP,
-    REPLACES_NODES,
-    Option,
-    UnusedRule,
-)
+from ...option import INSTANCE_ROLE, NODE_GROUP, REPLACES_NODES, Option, UnusedRule
 
 OPTIONS = (
     Option(

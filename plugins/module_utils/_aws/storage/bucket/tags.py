@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ..tags import StorageTag
 
 BUCKET_MOUNT_TAG = "deeplearning:bucket-mount"
 BUCKET_MOUNT_POINT_TAG = "deeplearning:bucket-mount-point"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ...client import ClientError, error_code
+from ...component import Request
+from ...plan.resources import Found
+from ...regions import partition_of
+from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
+from ...validator import Validator
 
 
 class BucketMount(Validator):

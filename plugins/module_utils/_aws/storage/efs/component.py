@@ -7,28 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NFS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.tags import (
-    ACCESS_POINT_TAG,
-    FILE_SYSTEM_ADDRESS_TAG,
-    FILE_SYSTEM_TAG,
-    FILE_SYSTEM_TLS_TAG,
-    tls_tag,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import (
-    mounting_nodes,
-    nodes_of_others,
-    refuse_in_use,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ...component import Mount, Request, Server
+from ...network.definition import NFS
+from ...network.zones import zones
+from ...plan.planning import Action, Change
+from ...plan.resources import Computed, Found, Ref, Wanted
+from ...regions import partition_of
+from ..mounting_nodes import mounting_nodes, nodes_of_others, refuse_in_use
+from ..routing import vpc_id
+from . import definition, resources
+from .iam_actions import IAM_ACTIONS
+from .tags import ACCESS_POINT_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import policy_documents
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+from ... import policy_documents
+from ...network.definition import STORAGE_GROUP, subnet
+from ...plan.resources import Address, Ref, Wanted
 
 FILE_SYSTEM = Address("file_system", "main")
 POLICY = Address("file_system_policy", "main")

@@ -13,23 +13,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable, with_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key, find
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import (
+from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, is_missing, tag_dict, tag_list
+from ...component import Request
+from ...network.definition import STORAGE_GROUP
+from ...own_resources import read_own, readable, with_keys
+from ...plan.planning import Kind
+from ...plan.resources import Address, Found, Properties
+from ..common import FileSystems, Lookup, comparable_key, find
+from ..mounting_nodes import mounting_nodes
+from ..routing import vpc_id
+from .definition import (
     ACCESS_POINT_KIND,
     FILE_SYSTEM,
     OWNER,
@@ -42,9 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.
     policy_document,
     stale_mount_target,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.tags import ACCESS_POINT_TAG, FILE_SYSTEM_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import mounting_nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
+from .tags import ACCESS_POINT_TAG, FILE_SYSTEM_TAG
 
 NAME = "file_system"
 GONE = ("deleting", "deleted")

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import find
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.definition import POLICY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import FILE_SYSTEMS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs.resources import NAME as FILE_SYSTEM
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Level, Validator
+from ...component import Request
+from ...network.definition import STORAGE_GROUP
+from ...network.zones import zones
+from ...plan.resources import Found
+from ...validator import Level, Validator
+from ..common import find
+from ..routing import is_routed, vpc_id
+from .definition import POLICY
+from .resources import FILE_SYSTEMS
+from .resources import NAME as FILE_SYSTEM
 
 # Limits of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
 DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")

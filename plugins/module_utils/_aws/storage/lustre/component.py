@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError, error_code
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount, Request, Server
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import SecurityRule
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.zones import zones
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Change
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Computed, Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import definition, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.iam_actions import IAM_ACTIONS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.mounting_nodes import nodes_of_others, refuse_in_use
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ...client import ClientError, error_code
+from ...component import Mount, Request, Server
+from ...network import adopted
+from ...network.definition import SecurityRule
+from ...network.zones import zones
+from ...plan.planning import Change
+from ...plan.resources import Computed, Found, Ref, Wanted
+from ..mounting_nodes import nodes_of_others, refuse_in_use
+from ..routing import vpc_id
+from . import definition, resources
+from .iam_actions import IAM_ACTIONS
+from .tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
 
 
 def _read(request: Request, network: Sequence[Found]) -> list[Found]:

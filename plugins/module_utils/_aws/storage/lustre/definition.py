@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import STORAGE_GROUP, subnet
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Ref, Wanted
+from ...network.definition import STORAGE_GROUP, subnet
+from ...plan.resources import Address, Ref, Wanted
 
 LUSTRE = Address("lustre_file_system", "main")
 # The port ranges on which servers and clients connect to each other: protocol, first port and last port.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
+from ...option import (
     COPY_DATA,
     DELETE_AND_CREATE,
     IN_PLACE,

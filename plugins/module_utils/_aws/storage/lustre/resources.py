@@ -11,22 +11,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Mapping
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import (
-    CLUSTER_TAG,
-    AwsClient,
-    ClusterError,
-    tag_dict,
-    tag_list,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import DEFAULT_WAIT_TIMEOUT
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.own_resources import read_own, readable
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Properties
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.common import FileSystems, Lookup, comparable_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import LUSTRE, data_repository
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import lustre_source
+from ...._hosts.shared_storage.mounts import lustre_source
+from ...client import CLUSTER_TAG, AwsClient, ClusterError, tag_dict, tag_list
+from ...component import Request
+from ...option import DEFAULT_WAIT_TIMEOUT
+from ...own_resources import read_own, readable
+from ...plan.planning import Kind
+from ...plan.resources import Address, Found, Properties
+from ..common import FileSystems, Lookup, comparable_key
+from ..routing import vpc_id
+from .definition import LUSTRE, data_repository
 
 NAME = "lustre"
 TIMEOUT = 3600  # maximum time to create, change or delete a file system or a link, in seconds. Usually, a few minutes are enough

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.tags import StorageTag
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ...._hosts.shared_storage import mounts
+from ..tags import StorageTag
 
 LUSTRE_TAG = "deeplearning:lustre-file-system"
 LUSTRE_SOURCE_TAG = "deeplearning:lustre-source"  # the source for mount(8)

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import adopted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network.definition import NODES_GROUP, SELF, STORAGE_GROUP
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.component import is_mounted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.definition import PORTS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import FILE_SYSTEMS
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre.resources import NAME as LUSTRE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.routing import is_routed, vpc_id
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Validator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import BUCKET_NAME
+from ...._hosts.shared_storage.mounts import BUCKET_NAME
+from ...component import Request
+from ...network import adopted
+from ...network.definition import NODES_GROUP, SELF, STORAGE_GROUP
+from ...plan.resources import Found
+from ...validator import Validator
+from ..routing import is_routed, vpc_id
+from .component import is_mounted
+from .definition import PORTS
+from .resources import FILE_SYSTEMS
+from .resources import NAME as LUSTRE
 
 S3_PREFIX = re.compile(rf"s3://{BUCKET_NAME}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import itertools
 import json
@@ -16,7 +15,6 @@ import textwrap
 import threading
 import time
 import types
-import zipfile
 from multiprocessing.connection import Client
 from pathlib import Path
 
@@ -122,17 +120,6 @@ def record(tmp_path):
 def log(tmp_path):
     path = tmp_path / "logs/rank1.log"
     return path.read_text() if path.exists() else ""
-
-
-def test_the_program_holds_all_that_it_imports(program):
-    with zipfile.ZipFile(program) as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    for name, source in files.items():
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("ansible"):
-                path = node.module.replace(".", "/")
-                imported = [path + ".py"] if path + ".py" in files else [f"{path}/{alias.name}.py" for alias in node.names]
-                assert set(imported) <= set(files), f"{name} imports {imported}"
 
 
 def test_success(run, make_spec, tmp_path):
