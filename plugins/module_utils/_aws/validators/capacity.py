@@ -170,7 +170,7 @@ def _reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[st
         if item.get("InstanceMatchCriteria") == "open"
         and item["InstanceType"] == alternative.instance_type
         and item.get("AvailabilityZone") in alternative.zones
-        and item["Tenancy"] == TENANCY
+        and item.get("Tenancy", TENANCY) == TENANCY
     ]
 
 
@@ -213,7 +213,7 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_
             f"is for {described['InstanceType']}, not {alternative.instance_type}. "
             "Use the same instance type for the reservation and the nodes."
         )
-    elif described["Tenancy"] != TENANCY:
+    elif described.get("Tenancy", TENANCY) != TENANCY:
         tenancy = described["Tenancy"]
         yield f"is for instances with the tenancy {tenancy}, but nodes have the tenancy {TENANCY}. Specify another reservation."
     elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
