@@ -184,6 +184,16 @@ def test_no_doc_fragment_extends_another():
     assert [path.name for path in (PLUGINS / "doc_fragments").glob("*.py") if "extends_documentation_fragment" in path.read_text()] == []
 
 
+def test_the_files_to_change_contain_what_the_contributing_guide_says():
+    section = (REPOSITORY / "CONTRIBUTING.md").read_text().partition("## Change something")[2].partition("\nEach change")[0]
+    found = re.findall(r"`([\w./]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?", section)
+    assert len(found) > 20
+    for file, names in found:
+        path = next(path for folder in (PLUGINS / "module_utils", PLUGINS) if (path := folder / file).is_file())
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"^(def |class )?{name}\b *[=:(]", path.read_text(), re.MULTILINE), f"{file} does not define {name}"
+
+
 def test_no_test_imports_from_a_test():
     importers = [
         str(path.relative_to(REPOSITORY))
