@@ -134,7 +134,7 @@ local-cloud: test-setup ## Test the local cloud: its API and its hosts
 	if [ -z "$(PYTEST_ARGS)" ]; then $(LOCAL_CLOUD_DIGEST) >extensions/local_cloud/tested; fi
 
 local-cloud-changed: test-setup ## Test the local cloud if its files or the requirements differ from those that the tests last passed with
-	@if [ "$$($(LOCAL_CLOUD_DIGEST))" = "$$(cat extensions/local_cloud/tested)" ]; then
+	@if [ "$$($(LOCAL_CLOUD_DIGEST))" = "$$(cat extensions/local_cloud/tested 2>/dev/null)" ]; then
 		echo 'The local cloud has not changed since its tests passed.'
 	else
 		$(MAKE) local-cloud

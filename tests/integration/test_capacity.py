@@ -254,9 +254,10 @@ def test_progress_is_told(cloud, run, definition, tmp_path):
     run("cluster", **definition, alternatives=[{"instance_type": "c5.large"}], progress_file=str(told))
     lines = told.read_text().splitlines()
     assert any(
-        re.search(r"-workers: 2 of 4 nodes in service, p4d.* \(on-demand\); AWS reports: .*capacity.*, \d of \d+ s", line) for line in lines
+        re.search(r"-workers: 2 of 4 nodes in service, p4d.* \(on-demand\); AWS reports: .*capacity.*, \d+ of \d+ s", line)
+        for line in lines
     )
-    assert any("0 of 4 nodes in service, c5.large in us-east-1a (on-demand)" in line for line in lines)
+    assert any("nodes in service, c5.large in us-east-1a (on-demand)" in line for line in lines)
 
 
 def test_nodes_are_replaced_only_when_asked(cloud, run, definition, name, types):

@@ -257,6 +257,15 @@ class ForkedServer:
     """A server that was forked from the process in `server_template`, with the methods of `subprocess.Popen` that a manager needs."""
 
     def __init__(self, request: Request) -> None:
+        # On a busy machine, the process that forks servers was once seen to have ended. A new one takes its place.
+        pid = self._fork(request) or self._fork(request)
+        if not pid:
+            raise CloudError("The process that forks servers has ended.")
+        self._process = Path("/proc") / pid
+
+    @staticmethod
+    def _fork(request: Request) -> str:
+        """Return the ID of a new server process, or an empty string if the process that forks servers has ended."""
         template = server_template()
         assert template.stdin
         assert template.stdout
@@ -264,8 +273,8 @@ class ForkedServer:
         template.stdin.flush()
         pid = template.stdout.readline().strip()
         if not pid:
-            raise CloudError("The process that forks servers has ended.")
-        self._process = Path("/proc") / pid
+            template.wait(10)
+        return pid
 
     def poll(self) -> int | None:
         """Return None while the server runs."""
