@@ -385,6 +385,12 @@ def test_inventory_of_live_nodes(cloud, run, definition, name, tmp_path):
     assert listed["workers"]["hosts"] == [f"{name}-worker2"]
     assert "ProxyCommand" not in str(listed)
 
+    (tmp_path / "host_vars").mkdir()
+    for node, region in (("master", REGION), ("worker2", "eu-west-1")):
+        (tmp_path / "host_vars" / f"{name}-{node}.yml").write_text(f"deeplearning_region: {region}\n")
+    _listed, errors = inventory(cloud, tmp_path, name)
+    assert f"'eu-west-1', set by the variables of {name}-worker2" in " ".join(errors.split())
+
 
 def test_inventory_makes_three_calls_and_only_reads_the_account_with_a_cache(cloud, run, definition, name, tmp_path):
     run("cluster", **definition)

@@ -191,20 +191,18 @@ def current_mount(path: str) -> MountTableEntry | None:
 def working_mount(module: AnsibleModule, path: str) -> MountTableEntry | None:
     """Return what is mounted at `path`. If nothing serves it any longer, unmount it and return None."""
     mount = current_mount(path)
-    if mount is None or not is_dead(path):
+    if mount is None or not is_dead(module, path):
         return mount
     if not module.check_mode:
         module.run_command(["umount", "--lazy", path])
     return None
 
 
-def is_dead(path: str) -> bool:
-    """Return whether the program or server that serves a mount no longer does."""
-    try:
-        os.stat(path)
-    except OSError as error:
-        return error.errno in DEAD
-    return False
+def is_dead(module: AnsibleModule, path: str) -> bool:
+    """Return whether the program or server that serves a mount no longer does. A server that does not answer in time may still return."""
+    command = ["timeout", "--signal=KILL", str(ATTEMPT), "stat", path]
+    _status, _output, error = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+    return any(os.strerror(number) in error for number in DEAD)
 
 
 def check_mount(mount: MountTableEntry, wanted: FstabMount) -> FstabMount:

@@ -37,33 +37,26 @@ def test_the_module_needs_to_know_what_to_mount(arguments):
 
 
 class Module:
-    """A module whose commands are recorded."""
+    """A module whose commands are recorded. `stat` fails with an error."""
 
-    def __init__(self, check_mode):
-        self.check_mode, self.commands = check_mode, []
+    def __init__(self, check_mode, error):
+        self.check_mode, self.error, self.commands = check_mode, error, []
 
     def run_command(self, command, **_options):
         self.commands.append(command)
-        return 0, "", ""
+        return 0, "", f"stat: cannot statx '/data': {os.strerror(self.error)}" if self.error else ""
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
 @pytest.mark.parametrize(
     ("error", "is_dead"), [(errno.ENOTCONN, True), (errno.ESTALE, True), (errno.EACCES, False), (None, False)], ids=str
 )
-def test_a_mount_that_nothing_serves_any_longer_is_unmounted(monkeypatch, tmp_path, error, is_dead, check_mode):
+def test_a_mount_that_nothing_serves_any_longer_is_unmounted(monkeypatch, error, is_dead, check_mode):
     """The process of Mountpoint for Amazon S3 may have ended. The mount table still contains the mount."""
-
-    read = os.stat
-
-    def stat(path, **options):
-        if error and path == str(tmp_path):
-            raise OSError(error, os.strerror(error), path)
-        return read(path, **options)
-
     found = MountTableEntry(source="mountpoint-s3", kind="fuse", root="/", options="rw", port="")
     monkeypatch.setattr(converge, "current_mount", lambda path: found)
-    monkeypatch.setattr(os, "stat", stat)
-    module = Module(check_mode)
-    assert converge.working_mount(module, str(tmp_path)) == (None if is_dead else found)
-    assert module.commands == ([["umount", "--lazy", str(tmp_path)]] if is_dead and not check_mode else [])
+    module = Module(check_mode, error)
+    assert converge.working_mount(module, "/data") == (None if is_dead else found)
+    looked, *more = module.commands
+    assert looked == ["timeout", "--signal=KILL", "20", "stat", "/data"], "a server that does not answer does not hold the run"
+    assert more == ([["umount", "--lazy", "/data"]] if is_dead and not check_mode else [])
