@@ -25,6 +25,11 @@ from .members import activities
 SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
+def without_zeros(price: str) -> str:
+    """Return a price without zeros at its end. AWS may return a price with another number of zeros."""
+    return price.rstrip("0").rstrip(".") if "." in price else price
+
+
 def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return all candidates in the order of the definition. If the nodes use a placement group or EFA, each candidate has only one zone."""
     options = request.options

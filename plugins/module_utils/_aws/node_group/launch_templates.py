@@ -16,7 +16,7 @@ from ..own_resources import read_own, readable, with_keys
 from ..plan.planning import Change, Kind
 from ..plan.resources import UNKNOWN, Address, Found, Properties
 from ..tags import NODES_COMPONENT
-from .capacity import BLOCK, RESERVATION, SPOT
+from .capacity import BLOCK, RESERVATION, SPOT, without_zeros
 from .definition import PLAIN, Interface
 
 ON_DEMAND = "on-demand"
@@ -76,7 +76,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
         "public_address": primary.get("AssociatePublicIpAddress", False),
         "placement_group": data.get("Placement", {}).get("GroupName", ""),
         "market": market,
-        "spot_max_price": data.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice", ""),
+        "spot_max_price": without_zeros(data.get("InstanceMarketOptions", {}).get("SpotOptions", {}).get("MaxPrice", "")),
         "capacity_reservation": reservation,
         "user_data": base64.b64decode(data.get("UserData", "")).decode(),
         "metadata_hop_limit": data.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1),

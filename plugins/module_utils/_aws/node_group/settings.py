@@ -52,7 +52,7 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
             suitable=capacity.suits_placement_group(request, alternative, instance_type.placement_strategies, found),
         ),
         market=alternative.market,
-        spot_max_price=alternative.spot_max_price or "",
+        spot_max_price=capacity.without_zeros(alternative.spot_max_price or ""),
         capacity_reservation=alternative.capacity_reservation or "",
         login_user=options["login_user"],
         mounts=tuple(mounts(request, found)),

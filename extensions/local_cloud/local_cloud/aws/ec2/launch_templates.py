@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -41,9 +42,13 @@ def _get_template_from_args(self: EC2Backend, launch_template_arg: dict[str, Any
 
 @override(LaunchTemplate)
 def create_version(self: Any, data: dict[str, Any], description: str) -> LaunchTemplateVersion:
+    """Create a version. A maximum price gets the six decimals that prices of spot requests have on AWS."""
     data = {key: value for key, value in data.items() if value is not None}
     if "UserData" in data and not isinstance(data["UserData"], Base64EncodedString):
         data["UserData"] = parse_user_data(data["UserData"])
+    market = data.get("InstanceMarketOptions", {})
+    if price := market.get("SpotOptions", {}).get("MaxPrice"):
+        data["InstanceMarketOptions"] = {**market, "SpotOptions": {**market["SpotOptions"], "MaxPrice": f"{Decimal(price):.6f}"}}
     version = moto_create_version(self, data, description)
     version.number = self._latest_number = getattr(self, "_latest_number", 0) + 1
     return version

@@ -61,6 +61,12 @@ def test_a_launch_template_reads_as_it_was_written(changes):
     assert properties.keys() == launch_templates.KIND.replacing | {"launched_tags"}
 
 
+@pytest.mark.parametrize(("returned", "expected"), [("40", "40"), ("40.000000", "40"), ("0.500000", "0.5"), ("12.50", "12.5"), ("", "")])
+def test_a_price_is_the_same_with_any_number_of_zeros(returned, expected):
+    data = launch_templates._template_data({**PROPERTIES, "market": "spot", "spot_max_price": returned})
+    assert launch_templates._template_properties(data)["spot_max_price"] == expected
+
+
 def test_the_order_of_interfaces_does_not_matter():
     interfaces = ((0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "efa-only"), (2, 0, "efa-only"))
     data = launch_templates._template_data({**PROPERTIES, "interfaces": interfaces, "public_address": False})
