@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ansible.errors import AnsibleActionFail
-from packaging.requirements import InvalidRequirement, Requirement
 
 from .job_code import ESCAPES, find, link_problem, searched_places
 from .text_files import decode
@@ -222,6 +221,9 @@ def _read_requirement(text: str) -> str:
         raise ValueError(LOCAL)
     if CONDA.fullmatch(text):
         raise ValueError("is in the format of conda, which pip cannot read. Use the output of `pip list --format=freeze`.")
+    # ansible-core requires this package, but ansible-test imports plugins without it.
+    from packaging.requirements import InvalidRequirement, Requirement  # pylint: disable=import-outside-toplevel
+
     try:
         found = Requirement(text)
     except InvalidRequirement as error:

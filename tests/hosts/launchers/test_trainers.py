@@ -5,6 +5,7 @@ TRAINER_RUNS in the environment is the number of kills of each trainer.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -16,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states i
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
+from ..exports import export_cluster
 
 pytestmark = pytest.mark.frameworks
 
@@ -51,9 +53,19 @@ def usual_losses(cluster):
     return losses
 
 
-def begin(cluster, name, trainer):
-    variables = {"launcher": "torchrun", "python": "/opt/trainers/bin/python", "restarts": 4, "environment": {"OMP_NUM_THREADS": "1"}}
-    cluster.start(name, f"{trainer}.py", source=str(cluster.folder / "source"), **variables)
+@pytest.fixture(scope="module")
+def exporting(tmp_path_factory):
+    """Instances that have the environments of the trainers and export to S3."""
+    with export_cluster(tmp_path_factory.mktemp("exports"), 2, ["aws-cli", "trainers"]) as result:
+        for source in SOURCES:
+            shutil.copytree(source, result.folder / "source", dirs_exist_ok=True)
+        yield result
+
+
+def begin(cluster, name, trainer, environment=None, **variables):
+    options = {"launcher": "torchrun", "command": [], "python": "/opt/trainers/bin/python", "restarts": 4}
+    environment = {"OMP_NUM_THREADS": "1", **(environment or {})}
+    cluster.start(name, f"{trainer}.py", source=str(cluster.folder / "source"), environment=environment, **options, **variables)
 
 
 def loss(cluster, name):
@@ -89,3 +101,25 @@ def test_the_training_goes_on_from_the_newest_checkpoint_that_can_be_loaded(clus
         steps = [int(step) for step in re.findall(r"begins at step (\d+)", cluster.read(f"/efs/jobs/{name}/logs/attempt*/*.log"))]
         assert min(steps) > 0, "the script started over"
         assert trainer == "distributed_checkpoint" or "step" in cluster.read(f"/efs/jobs/{name}/progress.jsonl")
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_what_was_exported_can_be_loaded(exporting, trainer):
+    """A job is exported while it saves, and stopped. Another job goes on with the checkpoints in S3."""
+    name = f"exported-{trainer.replace('_', '-')}"
+    begin(exporting, name, trainer, export_interval=1)
+    wait_until(lambda: sum("checkpoints/" in path for path in exporting.objects(name)) > 2)
+    exporting.stop(name)
+    wait_until(lambda: exporting.info(name)["export"]["state"] == "succeeded")
+    paths = [path for path in exporting.objects(name) if path.startswith("checkpoints/")]
+    for path in paths:
+        file = exporting.folder / name / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(exporting.content(name, path))
+    copy = {"src": f"{exporting.folder / name}/checkpoints/", "dest": f"/efs/{name}/", "owner": "deeplearning"}
+    restore = exporting.folder / "restore.yml"
+    restore.write_text(json.dumps([{"hosts": "trainers[0]", "become": True, "tasks": [{"ansible.builtin.copy": copy}]}]))
+    assert exporting.play(str(restore)).returncode == 0
+    begin(exporting, f"{name}-2", trainer, {"DEEPLEARNING_CHECKPOINT_DIRECTORY": f"/efs/{name}"}, export="")
+    assert loss(exporting, f"{name}-2") > 0
+    assert int(re.search(r"begins at step (\d+)", exporting.read(f"/efs/jobs/{name}-2/logs/*.log"))[1]) > 0, paths

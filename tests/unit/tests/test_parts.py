@@ -1,0 +1,64 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import parts
+import pytest
+import yaml
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "expected"),
+    [
+        ("hosts/test_ssh_trust.py", "roles/ssh_trust/tasks/main.yml", True),
+        ("hosts/test_ssh_trust.py", "roles/ssh_config/tasks/main.yml", False),
+        ("integration/test_emr_nodes.py", "plugins/module_utils/_aws/emr/nodes.py", True),
+        ("integration/test_emr_nodes.py", "plugins/module_utils/_aws/emr/steps.py", False),
+        ("end_to_end/test_train.py", "playbooks/train.yml", True),
+        ("end_to_end/test_train.py", "roles/training_job/tasks/main.yml", False),
+        ("hosts/test_export.py", "tests/hosts/test_export.py", True),
+    ],
+)
+def test_a_test_file_belongs_to_what_its_name_says(name, path, expected):
+    assert parts.tests(name, path) is expected
+
+
+def test_each_file_of_a_part_exists_and_is_in_no_other_part():
+    names = [name for part in yaml.safe_load((TESTS / "parts.yml").read_text()).values() for name in part]
+    assert len(names) == len(set(names))
+    assert all((TESTS / name).is_file() for name in names)
+    assert int((TESTS / "part.txt").read_text()) in yaml.safe_load((TESTS / "parts.yml").read_text())
+
+
+def test_other_parts_are_left_out_unless_what_they_test_has_changed(tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def run(*options):
+        command = [sys.executable, "-m", "pytest", "-v", "--rootdir=.", "-p", "parts", *options, "tests"]
+        done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=True, timeout=300)
+        return {name for name in ("always", "one", "two", "three") if f"test_{name}.py::" in done.stdout}
+
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    for name in ("always", "one", "two", "three"):
+        (folder / f"test_{name}.py").write_text("def test():\n    pass\n")
+    (folder / "parts.yml").write_text("1: [test_one.py]\n2: [test_two.py]\n3: [test_three.py]\n")
+    assert run("--part=1") == {"always", "one"}, "without a repository"
+    assert run() == {"always", "one", "two", "three"}
+    git("init", "--quiet")
+    for number in "123":
+        (folder / "part.txt").write_text(number)
+        (tmp_path / f"{('two', 'three', 'one')[int(number) - 1]}.txt").write_text("changed")
+        git("add", ".")
+        git("commit", "--quiet", "--message=.")
+    assert run("--part=2") == {"always", "two", "one"}
+    (tmp_path / "three.txt").write_text("changed again")
+    assert run("--part=2") == {"always", "two", "one", "three"}
