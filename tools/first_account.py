@@ -358,7 +358,8 @@ def main() -> int:
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     recorder = Recorder(arguments.output)
-    with patch.object(botocore.client.BaseClient, "_make_api_call", lambda *arguments: recorder.call(*arguments)):
+    # A bound method would not get the client.
+    with patch.object(botocore.client.BaseClient, "_make_api_call", lambda client, *others: recorder.call(client, *others)):
         problems = check(administrator)
     print("\n".join(problems) or "All steps succeeded, and everything is deleted.")
     return 1 if problems else 0

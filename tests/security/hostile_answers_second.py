@@ -38,7 +38,7 @@ def chain(depth):
 
 def deep(depth, key="x"):
     value = {}
-    for _ in range(depth):
+    for _number in range(depth):
         value = {key: value}
     return value
 

@@ -83,7 +83,7 @@ def test_answers_to_polls_imitate_nothing_and_fail_with_a_message(name, module, 
     )
     task.check_mode, task.action = module == REPORT, f"deeplearning.cluster.{module}"
     action = importlib.import_module(f"ansible_collections.deeplearning.cluster.plugins.action.{module}").ActionModule(
-        task, *(MagicMock() for _ in range(5))
+        task, *(MagicMock() for _number in range(5))
     )
     read = REPORT if module == REPORT else INFO
     limit = answers.LARGE[read].values

@@ -43,7 +43,9 @@ def test_other_parts_are_left_out_unless_what_they_test_has_changed(tmp_path):
 
     def run(*options):
         command = [sys.executable, "-m", "pytest", "-v", "--rootdir=.", "-p", "parts", *options, "tests"]
-        done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=True, timeout=300)
+        done = subprocess.run(
+            command, cwd=tmp_path, env={"PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=True, timeout=300
+        )
         return {name for name in ("always", "one", "two", "three") if f"test_{name}.py::" in done.stdout}
 
     folder = tmp_path / "tests"

@@ -90,15 +90,17 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
         if not stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode):
             yield os.path.split(path)[0], [os.path.basename(path)]
             return
-    left = [(path, DEPTH)]
-    for folder, depth in left:
+    left, found = [(path, DEPTH)], 1
+    while left:
+        folder, depth = left.pop(0)
         files = []
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_file(follow_symlinks=False):
                     files.append(entry.name)
-                elif depth > 1 and len(left) < FILES_LIMIT and entry.is_dir(follow_symlinks=False):
+                elif depth > 1 and found < FILES_LIMIT and entry.is_dir(follow_symlinks=False):
                     left.append((entry.path, depth - 1))
+                    found += 1
         yield folder, sorted(files)
 
 

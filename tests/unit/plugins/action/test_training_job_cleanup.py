@@ -19,7 +19,7 @@ def run():
     """Return a function that runs the action with a result of the module."""
 
     def run_it(**answer):
-        action = ActionModule(MagicMock(args={}, async_val=0), *(MagicMock() for _ in range(5)))
+        action = ActionModule(MagicMock(args={}, async_val=0), *(MagicMock() for _number in range(5)))
         action._execute_module = MagicMock(return_value={**ANSWER, **answer})
         return action.run(task_vars={"inventory_hostname": "w1"})
 

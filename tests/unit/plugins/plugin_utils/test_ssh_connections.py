@@ -147,7 +147,7 @@ def test_a_killed_process_does_not_block_the_others(folder):
 
 def test_a_master_that_never_answers_does_not_block_connections(folder):
     """Each process still connects on its own, before ssh gives up."""
-    started = [connect() for _ in range(3)]
+    started = [connect() for _number in range(3)]
     assert [each.wait(CONNECT_TIMEOUT) for each in started] == [0, 0, 0]
     assert len(lines(folder / "connected")) == 3
     wait_until(lambda: not any(Path(f"/proc/{opening}").exists() for opening in lines(folder / "opening")))

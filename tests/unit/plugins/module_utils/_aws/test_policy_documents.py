@@ -24,7 +24,7 @@ def test_lists_have_no_order_and_one_element_needs_no_list(changes):
     found = PolicyDocument({"Version": "2012-10-17", "Statement": {**STATEMENT, **changes}})
     wanted = {"Version": "2012-10-17", "Statement": [STATEMENT]}
     assert found == wanted
-    assert not found != wanted  # noqa: SIM202
+    assert not found != wanted  # noqa: SIM202  # pylint: disable=unnecessary-negation
     assert wanted == found
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import struct
 import zipfile
+from unittest.mock import Mock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.checkpoint_damage import damage
@@ -148,7 +149,7 @@ def test_a_checkpoint_without_any_file_is_empty(tmp_path, paths, entries, reason
 
 def test_a_directory_that_cannot_be_read_is_not_empty(tmp_path, monkeypatch):
     make(tmp_path, "checkpoint-300/")
-    monkeypatch.setattr(os, "scandir", lambda _path: (_ for _ in ()).throw(PermissionError()))
+    monkeypatch.setattr(os, "scandir", Mock(side_effect=PermissionError))
     assert damage(str(tmp_path), ["checkpoint-300"]) == ""
 
 

@@ -33,7 +33,7 @@ def job(tmp_path):
     return top
 
 
-DEFAULT = call.ARGUMENTS["exclude"]["default"]
+DEFAULT = tuple(call.ARGUMENTS["exclude"]["default"])
 SHARDED = ["checkpoints/step-10/.metadata", "checkpoints/step-10/part.tmp", "checkpoints/step-10/weights/.zarray"]
 
 
