@@ -26,10 +26,9 @@ NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python
 
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
-PYTEST := time pytest -m "not exhaustive and not frameworks" $(PYTEST_ARGS)
 # Which of the parts in tests/parts.yml `make test` runs. Other targets run all parts.
 PART ?= $(if $(filter test-all,$(MAKECMDGOALS)),,$(shell cat tests/part.txt))
-PYTEST_OF_PART := time PYTHONPATH=tests pytest -m "not exhaustive and not frameworks" $(if $(IN_PARTS),-p parts --part $(PART)) $(PYTEST_ARGS)
+PYTEST := time $(if $(IN_PARTS),PYTHONPATH=tests) pytest -m "not exhaustive and not frameworks" $(if $(IN_PARTS),-p parts --part $(PART)) $(PYTEST_ARGS)
 export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
 
 # Recipes, and the programs that they start, use the tools of the virtual environment.
@@ -125,7 +124,7 @@ units: test-setup ## Test individual functions
 
 .PHONY: integration
 integration: test-setup ## Test modules and inventory against the local cloud's API
-	$(PYTEST_OF_PART) $(IN_TWO) tests/integration
+	$(PYTEST) $(IN_TWO) tests/integration
 
 # The file `tested` contains the digest of the files that the tests of the local cloud last passed with. The tests do not depend on the
 # collection.
@@ -146,11 +145,11 @@ local-cloud-changed: test-setup ## Test the local cloud if its files or the requ
 
 .PHONY: security
 security: test-setup ## Simulate attacks by hostile nodes, neighbors and operators, and attacks through forged tags
-	$(PYTEST_OF_PART) $(IN_TWO) tests/security
+	$(PYTEST) $(IN_TWO) tests/security
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
-	$(PYTEST_OF_PART) tests/hosts
+	$(PYTEST) tests/hosts
 
 # CHAOS is the number of jobs, and SEED is the random seed for the schedule. By default, the time limits have slack for busy machines. On an
 # otherwise idle machine, CHAOS_ARGS="--slack 1" removes this slack.
@@ -163,7 +162,7 @@ chaos-short: test-setup ## Inject a few faults: the part of make chaos that make
 
 .PHONY: end-to-end
 end-to-end: test-setup ## Test playbooks, from an empty account to a trained model and the deletion of the cluster
-	$(PYTEST_OF_PART) tests/end_to_end
+	$(PYTEST) tests/end_to_end
 
 .PHONY: gpu
 gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jobs and health checks on hosts that share the GPU (GPU_PYTHON=python with torch)
