@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specs import PARAMETERS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
 DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
@@ -85,8 +85,10 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
     assert all(asked) == is_asked
 
 
-def test_processes_get_all_options_of_their_job_that_the_role_has():
-    """A later attempt is planned from the options with which the processes were started."""
-    tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
-    started = next(task for task in tasks if "__training_job_started" in task.get("register", ""))["deeplearning.cluster.training_job"]
-    assert [name for name in PARAMETERS if f"training_job_{name}" in DEFAULTS and name not in started] == []
+def test_all_tasks_get_all_options_of_the_job_that_the_role_has():
+    """The module gets the options at several times, and plans a later attempt from those with which the processes were started."""
+    (block,) = [task for task in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if "module_defaults" in task]
+    given = block["module_defaults"]["deeplearning.cluster.training_job"]
+    # The role computes these two for each task.
+    options = SPECIFICATION["argument_spec"].keys() - {"state", "hosts"}
+    assert [name for name in sorted(options) if f"training_job_{name}" in DEFAULTS and name not in given] == []
