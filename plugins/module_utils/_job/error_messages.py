@@ -39,6 +39,15 @@ TIMEOUTS = (
     "for send operation to complete",
     "failed to pass monitoredbarrier",
     "barrier timed out",
+    "getkeyvalue() timed out",
+)
+
+# Parts of messages about an error that would end each attempt, whichever checkpoint the script uses: a type that torch.load() refuses with
+# weights_only, a number of processes that does not fit DeepSpeed's checkpoints, and a program that was not built for the host's GPUs.
+CERTAIN = (
+    "was not an allowed global by default",
+    "with a new world size is not currently supported",
+    "no kernel image is available for execution on the device",
 )
 
 # Parts of messages, in lower case, and the kind of the cause that they name. The first that applies counts.
@@ -80,6 +89,16 @@ def kind(message: str) -> str:
     """Return the kind of the cause that the message of an exception names, or an empty string if the message names none."""
     text = message.lower()
     return next((found for found, words in MESSAGES if any(each in text for each in words)), "")
+
+
+def is_certain(message: str) -> bool:
+    """Return whether a message says that the error would end each attempt."""
+    return any(words in message for words in CERTAIN)
+
+
+def names_cause(message: str) -> bool:
+    """Return whether a message names the cause of an error in this process."""
+    return bool(kind(message)) or is_certain(message)
 
 
 def is_timeout(message: str) -> bool:

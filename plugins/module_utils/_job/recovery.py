@@ -88,12 +88,13 @@ WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
 # Signals that an error in the program itself causes. Other signals come from outside, and are no evidence of an error in the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 
-# Exceptions that a script raises again, regardless of the hosts, the data and the checkpoint.
-MISSING_MODULE = "ModuleNotFoundError"
-CERTAIN_ERRORS = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
+# The names of an error about the script's arguments, and of one whose message says that it would end each attempt.
+USAGE, CERTAIN = "usage", "certain"
 
-# The name of an error about the script's arguments, which would end each attempt.
-USAGE = "usage"
+# The names of errors that would occur again, regardless of the data and of which checkpoint is used.
+MISSING_MODULE = "ModuleNotFoundError"
+EXCEPTIONS_OF_CODE = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
+CERTAIN_ERRORS = (*EXCEPTIONS_OF_CODE, USAGE, CERTAIN)
 
 # The end of a cause such as `SyntaxError at train.py, line 3`.
 PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
@@ -279,7 +280,7 @@ def blames_script(cause: Cause) -> bool:
 
 def is_certain(cause: Cause) -> bool:
     """Return whether the script would raise the error again, regardless of the data and the checkpoint."""
-    return cause.kind == SCRIPT_ERROR and cause.name in (*CERTAIN_ERRORS, USAGE)
+    return cause.kind == SCRIPT_ERROR and cause.name in CERTAIN_ERRORS
 
 
 def _same(one: Cause, other: Cause) -> bool:
@@ -628,4 +629,6 @@ def _certain_correction(cause: Cause) -> str:
     """
     if cause.name == MISSING_MODULE:
         return ""
+    if cause.name == CERTAIN:
+        return " Its message says what to change."
     return " Correct training_job_arguments." if cause.name == USAGE else f" Correct {_place(cause) or 'the script'}."

@@ -130,7 +130,7 @@ class _Traceback:
 
     def says_cause(self) -> bool:
         """Return whether the message names a cause, such as a full disk or a lost connection."""
-        return bool(error_messages.kind(self.message)) or error_messages.is_about_another_process(self.message)
+        return error_messages.names_cause(self.message) or error_messages.is_about_another_process(self.message)
 
     def origin(self) -> _Traceback:
         """Return the exception to which this one goes back, if it says more: the same error in another process, a cause that this exception
@@ -139,7 +139,7 @@ class _Traceback:
         found, each = self, self
         while each.previous:
             is_direct, each = each.is_direct, each.previous
-            is_certain = is_direct and each.kind in recovery.CERTAIN_ERRORS
+            is_certain = is_direct and each.kind in recovery.EXCEPTIONS_OF_CODE
             is_same = (each.kind, each.message) == (found.kind, found.message)
             if is_same or is_certain or (each.says_cause() and not found.says_cause()):
                 found = each
@@ -267,8 +267,8 @@ class _Reader:
         if current.is_boxed:
             current.message = self._unbroken(current)
         rest = list(self._message(current))
-        if not error_messages.kind(current.message):
-            current.message = next(filter(error_messages.kind, rest), current.message)
+        if not error_messages.names_cause(current.message):
+            current.message = next(filter(error_messages.names_cause, rest), current.message).strip()
         if rest[1:2] == [LAST_ERROR] and not current.says_cause():
             current.message = next(filter(error_messages.is_about_another_process, rest[2:3]), current.message)
         self._closed[current.prefix] = current

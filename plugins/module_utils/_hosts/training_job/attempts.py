@@ -101,7 +101,7 @@ def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[Stora
     """
     kind, name = found["kind"], found.get("name")
     is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL)
-    if name in (*recovery.CERTAIN_ERRORS, recovery.USAGE) or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
+    if name in recovery.CERTAIN_ERRORS or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
         return found
     if error_messages.is_connection_closed(found.get("message", "")):
         return found
@@ -161,7 +161,8 @@ def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
         return _timeout_cause(error.message)
     kind = error_messages.kind(error.message) or recovery.SCRIPT_ERROR
     what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
-    return {"kind": kind, "what": what, "name": error.kind, "message": error.message}
+    name = recovery.CERTAIN if error_messages.is_certain(error.message) else error.kind
+    return {"kind": kind, "what": what, "name": name, "message": error.message}
 
 
 def _signal(code: int) -> str:
@@ -508,10 +509,7 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
     A health finding does not explain why an operator, the time limit or AWS ended the attempt, or why the script is not valid.
     """
     kept = (recovery.OPERATOR, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
-    if why["kind"] in kept or why.get("name") in (
-        *recovery.CERTAIN_ERRORS,
-        recovery.USAGE,
-    ):
+    if why["kind"] in kept or why.get("name") in recovery.CERTAIN_ERRORS:
         return failure, why
     unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != recovery.EXCLUDED]
     if not unhealthy:

@@ -63,9 +63,25 @@ def test_a_message_can_say_that_a_connection_was_closed(message, closed):
         ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete", True),
         ("Rank 1 failed to pass monitoredBarrier in 1800000 ms", True),
         ("DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0.", True),
+        ("DEADLINE_EXCEEDED: GetKeyValue() timed out with key: cuda:local_topology/cuda/1 and duration: 2m", True),
         ("Connection reset by peer", False),
         ("The read operation timed out", False),
     ],
 )
 def test_a_message_can_say_that_ranks_have_waited_for_each_other_too_long(message, timed_out):
     assert error_messages.is_timeout(message) is timed_out
+
+
+@pytest.mark.parametrize(
+    ("message", "is_certain"),
+    [
+        ("WeightsUnpickler error: Unsupported global: GLOBAL argparse.Namespace was not an allowed global by default. Please use", True),
+        ("Automatic adjustment of ZeRO's optimizer state partitioning with a new world size is not currently supported.", True),
+        ("CUDA error: no kernel image is available for execution on the device", True),
+        ("Weights only load failed. WeightsUnpickler error: Unsupported operand 60", False),
+        ("CUDA error: device-side assert triggered", False),
+        ("", False),
+    ],
+)
+def test_a_message_can_say_that_each_attempt_would_fail(message, is_certain):
+    assert error_messages.is_certain(message) is is_certain

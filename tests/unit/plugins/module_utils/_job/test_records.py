@@ -807,6 +807,12 @@ USED_UP = (
             {"cause": {**CAUSE, "what": "wrong arguments", "name": "usage"}},
             "The same error would end each attempt. Correct training_job_arguments.",
         ),
+        (
+            "stop",
+            "certain_error",
+            {"cause": {**CAUSE, "name": "certain"}},
+            "The same error would end each attempt. Its message says what to change.",
+        ),
         ("stop", "certain_error", {}, "The same error would end each attempt. Correct the script."),
         (
             "restart",

@@ -98,6 +98,7 @@ def test_the_first_failure_is_followed_by_a_restart(cause):
         ([LIMIT], "time_limit"),
         ([SYNTAX], "certain_error"),
         ([ARGUMENTS], "certain_error"),
+        ([ERROR._replace(name=recovery.CERTAIN)], "certain_error"),
         ([ERROR, ERROR], "same_error"),
         ([EXIT, EXIT], "same_error"),
         ([CRASH, CRASH], "same_error"),

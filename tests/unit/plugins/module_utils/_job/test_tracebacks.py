@@ -58,6 +58,19 @@ Traceback (most recent call last):
 AssertionError
 """
 
+UNREADABLE = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 5, in <module>
+    state = torch.load(path)
+  File "/opt/pytorch/lib/python3.11/site-packages/torch/serialization.py", line 1470, in load
+    raise pickle.UnpicklingError(_get_wo_message(str(e))) from None
+_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you have two options.
+\t(1) Re-running `torch.load` with `weights_only` set to `False` will likely succeed.
+\tWeightsUnpickler error: Unsupported global: GLOBAL numpy.dtype was not an allowed global by default. Please use it.
+
+Check the documentation of torch.load to learn more about types accepted by default with weights_only.
+"""
+
 
 def tagged(text, tag):
     return "".join(f"{tag}{line}\n" for line in text.splitlines())
@@ -98,6 +111,17 @@ def mixed(text):
         (CHAINED, ScriptError("KeyError", "train.py, line 5", "'label'")),
         (SYNTAX, ScriptError("SyntaxError", "train.py, line 12", "invalid syntax")),
         (ELSEWHERE, ScriptError("AssertionError", "site.py, line 5", "")),
+        *(
+            (
+                text,
+                ScriptError(
+                    "UnpicklingError",
+                    "train.py, line 5",
+                    "WeightsUnpickler error: Unsupported global: GLOBAL numpy.dtype was not an allowed global by default. Please use it.",
+                ),
+            )
+            for text in (UNREADABLE, tagged(UNREADABLE, "[rank3]: "))
+        ),
         (PLAIN + CHAINED[: CHAINED.rindex("    load()")], None),
         ("step 1\nKilled\n", None),
         ('  File "/x.py", line 3\n', None),

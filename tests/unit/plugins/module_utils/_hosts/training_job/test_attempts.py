@@ -343,6 +343,22 @@ def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     assert "The same error would end each attempt.\nCorrect the name 'nothing_like_it' if it is misspelled." in message
 
 
+def test_a_checkpoint_that_no_attempt_could_load_is_not_set_aside(job):
+    script = """
+        if attempt > 1:
+            raise ValueError("WeightsUnpickler error: GLOBAL numpy.dtype was not an allowed global by default.")
+        save(1)
+        save(2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    running = job(trains(script), hosts=1)
+    running.wait()
+    found = running.status()
+    assert (found["state"], found["attempt"]) == ("failed", 2)
+    assert found["attempts"][-1]["why"] == "The same error would end each attempt. Its message says what to change."
+    assert sorted(os.listdir(running.paths.checkpoints)) == ["1", "2"]
+
+
 def test_wrong_arguments_stop_the_first_attempt(job):
     script = """
         import argparse
@@ -874,6 +890,7 @@ def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_eff
         ({"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}, "health"),
         ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError"}, "health"),
         ({"kind": "script_error", "what": "NameError at train.py, line 3", "name": "NameError"}, "script_error"),
+        ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "certain"}, "script_error"),
         ({"kind": "time_limit", "what": "limit"}, "time_limit"),
         ({"kind": "operator", "what": "an operator"}, "operator"),
     ],
