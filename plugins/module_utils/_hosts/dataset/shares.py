@@ -12,7 +12,7 @@ import heapq
 import re
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
-from .source import DatasetFile
+from .source import DataError, DatasetFile
 
 Item = TypeVar("Item")
 # With this many groups per host, all shares have nearly the same size.
@@ -39,6 +39,22 @@ def balanced(items: Sequence[Item], count: int, size: Callable[[Item], int]) -> 
 def shards(files: Sequence[DatasetFile], count: int) -> list[list[DatasetFile]]:
     """Return the files for each of `count` ranks, sorted by path."""
     return [sorted(shard) for shard in balanced(sorted(files), count, lambda file: file[1])]
+
+
+def check_ranks(counts: Sequence[int], file_count: int | None) -> None:
+    """Raise DataError if the files cannot be divided among so many ranks. `file_count` is None if the number of files is not yet known.
+
+    Most frameworks wait forever for a rank without data.
+    """
+    for count in counts:
+        if count < 1:
+            raise DataError(f"dataset_shards: {count} is not a number of ranks. Use numbers greater than 0.")
+        if file_count is not None and count > file_count:
+            files = f"{file_count} {'file' if file_count == 1 else 'files'}"
+            raise DataError(
+                f"dataset_shards: of {count} ranks, {count - file_count} would get no file, because the data set has only {files}."
+                f" Use at most {file_count} {'rank' if file_count == 1 else 'ranks'}, or divide the data into more files."
+            )
 
 
 def patterns(files: Sequence[DatasetFile], count: int) -> list[Patterns]:

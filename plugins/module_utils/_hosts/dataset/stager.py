@@ -19,7 +19,7 @@ import time
 from typing import Any, Dict, NamedTuple, TextIO
 
 from . import s3, tools, unpacked
-from .shares import literal, shards
+from .shares import check_ranks, literal, shards
 from .source import (
     DESCRIBING,
     DIRECT,
@@ -169,6 +169,7 @@ def examine(spec: DatasetSpec) -> Plan:
     """Examine the sources, and check whether the current versions of the sources are already staged. Changes nothing. Raises DataError."""
     check_sources(spec)
     plan = _examine_several(spec) if spec["sources"] else _examine_source(spec)
+    check_ranks(spec["shards"], len(plan.files) if plan.files and not spec["unpack"] else None)
     marker = _marker(spec, plan.name)
     if not marker and not spec["destination"].startswith("s3://") and os.path.lexists(places(spec, plan).final):
         raise DataError(
@@ -567,6 +568,7 @@ def write_shards(spec: DatasetSpec, plan: Plan) -> bool:
 
 
 def _write_shards(folder: str, files: list[DatasetFile], counts: list[int]) -> None:
+    check_ranks(counts, len(files))
     if os.path.islink(os.path.join(folder, SHARDS)):
         os.unlink(os.path.join(folder, SHARDS))
     for count in counts:

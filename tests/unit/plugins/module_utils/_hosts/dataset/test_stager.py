@@ -99,6 +99,22 @@ def test_an_archive_is_unpacked_once(server, stage, tmp_path):
     assert sorted(os.listdir(folder / ".dataset.shards")) == ["2", "3"]
 
 
+def test_each_rank_gets_a_file(server, stage, tmp_path):
+    server.content = tar(a=b"1", b=b"2", c=b"3")
+    few = stage(server.url("set.tar.gz"), unpack=True, shards=[2, 8])
+    assert few["error"] == (
+        "dataset_shards: of 8 ranks, 5 would get no file, because the data set has only 3 files. Use at most 3 ranks, or divide the data"
+        " into more files."
+    )
+    assert not (tmp_path / "datasets/set").exists()
+    assert stage(server.url("set.tar.gz"), unpack=True, shards=[3])["result"]["changed"] is True
+    assert sorted(os.listdir(tmp_path / "datasets/set/.dataset.shards")) == ["3"]
+    assert "dataset_shards: of 4 ranks, 1 would get no file" in stage(server.url("set.tar.gz"), unpack=True, shards=[3, 4])["error"]
+    assert stage(server.url("set.tar.gz"), unpack=True, shards=[0])["error"] == (
+        "dataset_shards: 0 is not a number of ranks. Use numbers greater than 0."
+    )
+
+
 def test_an_interrupted_download_carries_on(server, stage, tmp_path):
     server.content, server.limits = bytes(range(256)) * 400, [40_000, 20_000, 0]
     stopped = stage(server.url("set.bin"))
@@ -392,7 +408,7 @@ def test_names_of_links_are_shown_without_control_characters(tmp_path, target):
 def test_an_upload_needs_free_space_before_it_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
     spec: dict[str, object] = dict.fromkeys(("name", "checksum", "unpack", "sources"))
-    spec.update(source="/home/me/data", destination="local", directory=str(tmp_path / "datasets"))
+    spec.update(source="/home/me/data", destination="local", directory=str(tmp_path / "datasets"), shards=[])
     spec["upload"] = {"version": "a", "size": 100, "single": False}
     with pytest.raises(DataError, match="fetching /home/me/data requires 100 bytes, but the free space is only 10 bytes"):
         stager.examine(spec)
