@@ -44,8 +44,18 @@ HOST = re.compile(r"(\[.*\]|[^:]*)(:\d*)?")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 EGG = re.compile(r"[#&]egg=([^&\s]+)")
 ARCHIVE = re.compile(r"\.(whl|zip|tar(\.\w+)?|tgz|tbz2?|txz)(\[[^]]*\])?$", re.IGNORECASE)
-# Lines of `conda list --export`, of an environment specification, and of an environment.yml.
-CONDA = re.compile(r"[\w.-]+ ?=[^=].*|(name|channels|dependencies|prefix):.*")
+# Lines of `conda list --export` and of an environment specification.
+CONDA = re.compile(r"[\w.-]+ ?=[^=].*")
+FREEZE = "Use the output of `pip list --format=freeze`."
+# Lines that show that a file has another format, and what to do.
+FORMATS = (
+    (
+        re.compile(r"^\[.+\]\s*(#.*)?$", re.MULTILINE),
+        "is in TOML, such as pyproject.toml, pylock.toml or uv.lock. Use the output of `uv export --no-emit-project` or of `uv pip compile"
+        " pyproject.toml`.",
+    ),
+    (re.compile(r"^(dependencies:|@EXPLICIT)\s*$", re.MULTILINE), f"describes an environment of conda, which pip cannot read. {FREEZE}"),
+)
 
 LOCAL = (
     "refers to a local path, which hosts do not have. Write name==version, as `pip list --format=freeze` prints, and put own wheels in a"
@@ -94,6 +104,9 @@ def parse_requirements(text: str, installer: str, variables: Mapping[str, str]) 
     As with pip, `${NAME}` is the value of an environment variable. User names, passwords and queries in URLs, and variables in URLs, become
     variables of the installer: they are in `credentials` only.
     """
+    for pattern, problem in FORMATS:
+        if pattern.search(text):
+            raise ValueError(f"the file {problem}")
     credentials: dict[str, str] = {}
     lines, problems = [], []
     for number, line in _logical_lines(text):
@@ -220,7 +233,7 @@ def _read_requirement(text: str) -> str:
     if text.startswith((".", "/", "~", "file:")) or re.search(r"[/\\]", name) or ARCHIVE.search(name):
         raise ValueError(LOCAL)
     if CONDA.fullmatch(text):
-        raise ValueError("is in the format of conda, which pip cannot read. Use the output of `pip list --format=freeze`.")
+        raise ValueError(f"is in the format of conda, which pip cannot read. {FREEZE}")
     # ansible-core requires this package, but ansible-test imports plugins without it.
     from packaging.requirements import InvalidRequirement, Requirement  # pylint: disable=import-outside-toplevel
 

@@ -60,7 +60,6 @@ def test_local_paths_are_refused_with_what_to_do(line):
         ("requests=2.31.0=pypi_0", "is in the format of conda"),
         ("numpy =1.26.4", "is in the format of conda"),
         ("cudatoolkit=11.8", "is in the format of conda"),
-        ("dependencies:", "is in the format of conda"),
         ("python==3.10", "is the interpreter and not a package. Set python_environment_python"),
         ("Python >=3.9", "is the interpreter and not a package"),
         ("numpy==1.26.4 pandas==2.2.2", "is not a requirement: "),
@@ -75,6 +74,22 @@ def test_what_hosts_could_not_install_is_refused(line, message):
         parse(f"{line}\n")
     assert str(refused.value).startswith("line 1")
     assert "a/b" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('lock-version = "1.0"\n\n[[packages]]\nname = "attrs"\n', "the file is in TOML, such as pyproject.toml, pylock.toml or uv.lock"),
+        ('[project]\nname = "bert"\ndependencies = ["torch"]\n', "the file is in TOML"),
+        ('[tool.poetry."a b"] # dependencies\ntorch = "2"\n', "the file is in TOML"),
+        ("name: bert\ndependencies:\n  - pip:\n    - torch==2.7\n", "the file describes an environment of conda"),
+        ("# platform: linux-64\n@EXPLICIT\nhttps://conda.example/noarch/a-1-0.conda\n", "the file describes an environment"),
+    ],
+)
+def test_a_file_in_another_format_is_refused_as_a_whole(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+        parse(text)
+    assert "line 1" not in str(refused.value)
 
 
 def test_all_wrong_lines_are_named_at_once():
