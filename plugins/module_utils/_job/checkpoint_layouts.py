@@ -214,7 +214,7 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     candidates = [each for each in entries if not each.target and each.name != layout.pointer and not IGNORED.fullmatch(each.name)]
     groups = _plain_groups(candidates) if layout.member is None else _groups(layout.member, candidates)
     named = next((_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))), "")
-    unfinished = {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
+    unfinished = _unfinished(entries)
     saved = [_saved(layout, name, group, unfinished) for name, group in groups.items()]
     if layout.commits:
         saved = _committed(saved, named, groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
@@ -256,8 +256,27 @@ def _plain_groups(entries: Sequence[CheckpointEntry]) -> dict[str, list[Checkpoi
     named = [each for each in entries if not MARKER.fullmatch(each.name) and not LOCK.fullmatch(each.name)]
     groups = _by_step([each for each in named if not AUXILIARY.fullmatch(_identity(each.name))] or named)
     counted = {key for key in groups if isinstance(key, CheckpointStep)}
-    kept = [group for key, group in groups.items() if key in counted or not counted or CONVENTIONAL.fullmatch(str(key))]
+    unfinished = _unfinished(entries)
+    kept = [
+        _finished_copies(group, unfinished)
+        for key, group in groups.items()
+        if key in counted or not counted or CONVENTIONAL.fullmatch(str(key))
+    ]
     return {min((_identity(each.name) for each in group), key=lambda name: (len(name), name)): group for group in kept}
+
+
+def _unfinished(entries: Iterable[CheckpointEntry]) -> set[str]:
+    """Return the names that markers say are incomplete."""
+    return {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
+
+
+def _finished_copies(group: list[CheckpointEntry], unfinished: set[str]) -> list[CheckpointEntry]:
+    """Return the entries with the same step, without an unfinished copy if there is a finished one, such as NeMo's `step=100-last`."""
+    copies: dict[bool, list[CheckpointEntry]] = {}
+    for entry in group:
+        copies.setdefault(bool(CONVENTIONAL.fullmatch(_identity(entry.name))), []).append(entry)
+    finished = [copy for copy in copies.values() if all(unfinished.isdisjoint({each.name, _stem(each.name)}) for each in copy)]
+    return [each for copy in finished for each in copy] or group
 
 
 def _by_step(entries: Sequence[CheckpointEntry]) -> dict[CheckpointStep | str, list[CheckpointEntry]]:

@@ -245,6 +245,13 @@ def test_pointers_are_the_files_that_name_checkpoints():
         # NeMo: the marker says that the checkpoint beside it is unfinished
         (["m--step=50/", "m--step=100-last/", "m--step=100-last-unfinished"], ["m--step=50"]),
         (["m--step=50.ckpt", "m--step=100.ckpt", "m--step=100-unfinished"], ["m--step=50.ckpt"]),
+        # NeMo saves a checkpoint twice at the end, and deletes the first one later
+        (["m--step=50/", "m--step=100/", "m--step=100-unfinished", "m--step=100-last/"], ["m--step=100-last", "m--step=50"]),
+        (
+            ["m--step=50.ckpt", "m--step=100.ckpt", "m--step=100-last.ckpt", "m--step=100-last-unfinished"],
+            ["m--step=100.ckpt", "m--step=50.ckpt"],
+        ),
+        (["m--step=100/", "m--step=100-unfinished", "m--step=100-last/", "m--step=100-last-unfinished"], []),
         # fairseq
         (
             ["checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"],
