@@ -42,12 +42,19 @@ TIMEOUTS = (
     "getkeyvalue() timed out",
 )
 
-# Parts of messages about an error that would end each attempt, whichever checkpoint the script uses: a type that torch.load() refuses with
-# weights_only, a number of processes that does not fit DeepSpeed's checkpoints, and a program that was not built for the host's GPUs.
+# Parts of messages about an error that would end each attempt, whichever checkpoint the script uses. A program was not built for the host's
+# GPUs, or the script does not fit its checkpoints: it refuses a type (torch.load() with weights_only), or has another model or optimizer
+# (Module.load_state_dict(), Optimizer.load_state_dict(), torch.distributed.checkpoint) or number of processes (DeepSpeed).
 CERTAIN = (
     "was not an allowed global by default",
     "with a new world size is not currently supported",
     "no kernel image is available for execution on the device",
+    "size mismatch for ",
+    "key(s) in state_dict: ",
+    "loaded state dict has a different number of parameter groups",
+    "loaded state dict contains a parameter group that doesn't match",
+    "Size mismatch between saved ",
+    "Missing key in checkpoint state_dict: ",
 )
 
 # Parts of messages, in lower case, and the kind of the cause that they name. The first that applies counts.

@@ -71,6 +71,16 @@ _pickle.UnpicklingError: Weights only load failed. This file can still be loaded
 Check the documentation of torch.load to learn more about types accepted by default with weights_only.
 """
 
+OTHER_MODEL = """\
+Traceback (most recent call last):
+  File "/efs/jobs/digits/code/train.py", line 7, in <module>
+    model.load_state_dict(state)
+  File "/opt/pytorch/lib/python3.11/site-packages/torch/nn/modules/module.py", line 2629, in load_state_dict
+    raise RuntimeError(
+RuntimeError: Error(s) in loading state_dict for Linear:
+\tsize mismatch for weight: copying a param with shape torch.Size([2, 2]) from checkpoint, the shape in current model is torch.Size([2]).
+"""
+
 
 def tagged(text, tag):
     return "".join(f"{tag}{line}\n" for line in text.splitlines())
@@ -122,6 +132,7 @@ def mixed(text):
             )
             for text in (UNREADABLE, tagged(UNREADABLE, "[rank3]: "))
         ),
+        (OTHER_MODEL, ScriptError("RuntimeError", "train.py, line 7", last_line(OTHER_MODEL).strip())),
         (PLAIN + CHAINED[: CHAINED.rindex("    load()")], None),
         ("step 1\nKilled\n", None),
         ('  File "/x.py", line 3\n', None),
