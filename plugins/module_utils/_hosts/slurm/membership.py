@@ -63,7 +63,8 @@ def parse_states(listing: str) -> dict[str, NodeState]:
         found = re.match(r"NodeName=(\S+) .*?\bState=(\S+)", line)
         if not found:
             continue
-        reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\])?\s*$", line)
+        # Slurm appends who set the reason, and when. Other fields and other lines of the reason can follow.
+        reason = re.search(r" Reason=(.*?)\s*(?: \[\S+@\S+\]|$)", line)
         # In older versions, an asterisk marks nodes that do not respond. Other marks, such as those for reservations, follow states too.
         flags = frozenset(re.findall(r"[A-Z_]+", found[2].replace("*", "+NOT_RESPONDING")))
         states[found[1]] = NodeState(flags, reason[1] if reason else "")

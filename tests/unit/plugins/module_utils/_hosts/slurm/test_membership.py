@@ -23,6 +23,26 @@ def state(*flags, reason=""):
     return NodeState(frozenset(flags), reason)
 
 
+# What scontrol shows after the reason, one field or several. Source: slurm_sprint_node_table() in src/api/node_info.c of Slurm.
+AFTER_REASON = (
+    "Comment=GPU 3 is slow [see ticket]",
+    'Extra={"a": "b c"}',
+    "InstanceId=i-1 InstanceType=p5.48xlarge",
+    "ReservationName=maintenance",
+)
+
+
+@pytest.mark.parametrize("fields", [*AFTER_REASON, " ".join(AFTER_REASON)])
+def test_other_fields_are_no_part_of_a_reason(fields):
+    line = f"NodeName=w2 State=IDLE+DRAIN+MAINTENANCE+RESERVED Reason={REASON} [root@2026-11-23T10:00:00] {fields}"
+    assert parse_states(line)["w2"] == state("IDLE", "DRAIN", "MAINTENANCE", "RESERVED", reason=REASON)
+
+
+def test_the_other_lines_of_a_reason_are_left_out():
+    line = "NodeName=w2 State=DOWN Reason=bad memory [root@2026-11-23T10:00:00]        ask the operator"
+    assert parse_states(line)["w2"].reason == "bad memory"
+
+
 def test_states_and_reasons_are_read():
     assert parse_states(LISTING) == {
         "demo-master": state("IDLE"),
