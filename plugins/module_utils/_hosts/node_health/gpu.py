@@ -34,8 +34,9 @@ SLOW = 10.0
 SWITCHES = "/proc/driver/nvidia-nvswitch/devices"
 # What nvidia-smi prints about the links of a GPU that has no NVLinks, or none that are active.
 NO_LINKS = "unable to retrieve nvlink information"
-# The recovery actions that nvidia-smi reports, except `None` (`nvidia-smi -q`, "GPU Recovery Action").
-RECOVERY = {"Reset": REBOOT, "Reboot": REBOOT, "Drain and Reset": REBOOT, "Drain P2P": MONITOR}
+# The recovery actions for which the host is rebooted, which also resets the GPU, such as `Drain and Reset` (`nvidia-smi -q`, "GPU Recovery
+# Action"). Newer versions of the driver have further actions.
+RECOVERY = re.compile(r"reset|reboot", re.IGNORECASE)
 # The values that mean that a GPU needs no recovery, or that its driver does not know.
 NO_RECOVERY = ("", "None", "N/A")
 # The values of a GPU that the driver cannot read. A GPU that must be reset has them in most fields.
@@ -292,7 +293,11 @@ def _errors(gpu: Gpu, expected: Sequence[str], uptime: float) -> list[Problem]:
         (gpu.uncorrectable > 0, REBOOT, f"has had {gpu.uncorrectable} uncorrectable memory errors since the driver was loaded."),
         (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
-        (gpu.recovery not in NO_RECOVERY, RECOVERY.get(gpu.recovery, MONITOR), f"the driver recommends the action {gpu.recovery!r}."),
+        (
+            gpu.recovery not in NO_RECOVERY,
+            REBOOT if RECOVERY.search(gpu.recovery) else MONITOR,
+            f"the driver recommends the action {gpu.recovery!r}.",
+        ),
         (gpu.is_divided, MONITOR, "MIG divides it, so each process uses only a part. To use all of it, run nvidia-smi -mig 0, and reboot."),
         *_unread(gpu, expected),
         *_fabric(gpu, uptime),

@@ -82,9 +82,11 @@ XIDS = {**APPLICATION, **HARDWARE, **INFORMATION}
 
 # NVLink errors of Blackwell GPUs. The message says whether the error is fatal.
 NVLINK5 = range(144, 151)
-# The code of the events in which the driver recommends a recovery action for other errors, and the severity of each recovery action.
+# The code of the events in which the driver recommends a recovery action for other errors, and the numbers of the actions that reset a GPU
+# or reboot the host (nvmlDeviceGpuRecoveryAction_t). The words for an action depend on the driver's version.
 RECOVERY_CHANGED = 154
-RECOVERY = {"Node Reboot Required": REBOOT, "GPU Reset Required": REBOOT, "Drain and Reset": REBOOT}
+RECOVERY_NUMBER = re.compile(r"to 0x([0-9A-Fa-f]{1,8}) \(")
+RESETS = (1, 2, 4, 6, 7)
 
 # The journal keeps messages that the kernel's own buffer has already overwritten. The format JSON has one line per message, even if the
 # message contains line breaks.
@@ -232,8 +234,8 @@ def severity_of(event: XidEvent) -> str:
     if event.code in NVLINK5:
         return REBOOT if re.search(r"\bFatal\b", event.text) else MONITOR
     if event.code == RECOVERY_CHANGED:
-        action = re.search(r"to 0x[0-9A-Fa-f]+ \(([^)]*)\)", event.text)
-        return RECOVERY.get(action[1], MONITOR) if action else MONITOR
+        action = RECOVERY_NUMBER.search(event.text)
+        return REBOOT if action and int(action[1], 16) in RESETS else MONITOR
     severity = XIDS[event.code].severity if event.code in XIDS else MONITOR
     return MONITOR if severity == RESTART and not event.is_running else severity
 

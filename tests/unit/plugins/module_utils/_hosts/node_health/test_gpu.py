@@ -69,6 +69,7 @@ def test_how_many_gpus_there_are(found, node, severity):
         (("action>None<", "action>Reboot<"), "reboot", "'Reboot'"),
         (("</fabric>", "<health><summary>Unhealthy</summary></health></fabric>"), "reboot", "fabric is 'unhealthy'"),
         (("</fabric>", "<health><summary>Limited Capacity</summary></health></fabric>"), "monitor", "fabric is 'limited capacity'"),
+        (("action>None<", "action>Bus Reset<"), "reboot", "'Bus Reset'"),
         (("action>None<", "action>Drain P2P<"), "monitor", "'Drain P2P'"),
         (("<status>Success", "<status>Initialization Failure"), "reboot", "Initialization Failure"),
         (("<fabric>", "<mig_mode><current_mig>Enabled</current_mig></mig_mode><fabric>"), "monitor", "nvidia-smi -mig 0"),
