@@ -33,8 +33,9 @@ LEVEL, SECONDS = 2, 900
 GRACE, MARGIN = 10, 60
 # The log of the tests, and the brackets of JSON.
 LOG, PAIRS = "/var/log/nvidia-dcgm/nvvs.log", {"{": "}", "[": "]"}
-# What dcgmi prints if it cannot reach the daemon that runs the tests.
-NO_ENGINE = "host engine"
+# Parts of what dcgmi prints, in lower case, if it cannot reach the daemon that runs the tests, or if the daemon was started when the driver
+# was not loaded.
+NEEDS_START = ("host engine", "nvml doesn't exist", "no gpus")
 
 # Numbers of GPUs are less than this number. DCGM 3 writes larger or negative numbers if a fault belongs to no GPU.
 GPUS = 1024
@@ -114,7 +115,8 @@ def decide(diagnosis: Diagnosis, node: CheckedNode) -> list[Problem]:
         except (ValueError, KeyError, TypeError, AttributeError):
             error = next((line.strip() for line in diagnosis.output.splitlines() if line.strip()), "no output")
     if error:
-        start = " To start the DCGM daemon, run: systemctl start nvidia-dcgm" if NO_ENGINE in error.lower() else ""
+        needs_start = any(words in error.lower() for words in NEEDS_START)
+        start = " To restart the DCGM daemon, run: systemctl restart nvidia-dcgm" if needs_start else ""
         did = "the tests did not end" if problems else "the tests did not run"
         problems.append((MONITOR, f"{PROGRAM} diag: {did}: {error.rstrip('.')}.{start}"))
     return sorted(problems, key=lambda problem: -SEVERITIES.index(problem[0]))

@@ -127,7 +127,16 @@ def error_of(version, text):
         (NO_HOST_ENGINE, "the specified host: localhost."),
         (
             NO_HOST_ENGINE.splitlines()[1],
-            "Host engine connection invalid/disconnected. To start the DCGM daemon, run: systemctl start nvidia-dcgm",
+            "Host engine connection invalid/disconnected. To restart the DCGM daemon, run: systemctl restart nvidia-dcgm",
+        ),
+        # A daemon that was started before the driver answers, but knows no GPUs. Sources: dcgm_errors.c and Diag.cpp of DCGM.
+        (
+            error_of("DCGM Diagnostic", "Error: No GPUs found."),
+            "No GPUs found. To restart the DCGM daemon, run: systemctl restart nvidia-dcgm",
+        ),
+        (
+            "Cannot perform the requested operation because NVML doesn't exist on this system.\n",
+            "this system. To restart the DCGM daemon, run: ",
         ),
         (error_of("DCGM Diagnostic", "Error: another instance is running."), "did not run: Error: another instance is running."),
         (error_of("DCGM GPU Diagnostic", "Error: no"), "did not run: Error: no."),
