@@ -89,7 +89,7 @@ def main() -> None:
     lacking = packages.missing({**hardware.PROGRAMS, **(hardware.CONTROLLER_PROGRAMS if module.params["controller"] else {})})
     try:
         packages.check_available(lacking, "Slurm")
-        found = hardware.read_hardware(gpus.count(gpus.configured_count(), module.warn))
+        found = hardware.read_hardware(gpus.count(gpus.configured_count(), module.warn), module.warn)
         digest = key.digest(key.read_key())
     except ServiceError as error:
         module.fail_json(msg=f"slurm: {error}")

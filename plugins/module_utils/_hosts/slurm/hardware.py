@@ -33,15 +33,23 @@ PROGRAMS = {
 CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
 
-def read_hardware(gpus: int) -> Hardware:
-    """Return the hardware of this host, which has `gpus` GPUs. Raises OSError or ValueError if /proc or /sys cannot be read."""
+def read_hardware(gpus: int, warn: Callable[[str], None]) -> Hardware:
+    """Return the hardware of this host, which has `gpus` GPUs. Raises OSError or ValueError if /proc or /sys cannot be read.
+
+    If a GPU has no device file, the hardware contains no GPUs, and `warn` gets the reason.
+    """
     usable = os.sched_getaffinity(0)
     sockets, cores, threads = topology(_cpu_ids(cpu) for cpu in usable)
     with open("/proc/meminfo", encoding="ascii") as file:
         memory = parse_memory(file.read())
-    has_devices = all(_is_device(f"/dev/nvidia{number}") for number in range(gpus))
-    # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd then reports 0 GPUs.
-    gpus = gpus if has_devices else 0
+    missing = [path for path in (f"/dev/nvidia{number}" for number in range(gpus)) if not _is_device(path)]
+    if missing:
+        # Slurm 22.05 drains a node whose GPUs have no device files, because slurmd then reports 0 GPUs.
+        warn(
+            f"GPUs without a device file ({', '.join(missing)}): Slurm starts no jobs with GPUs on this host. Check NVIDIA's driver, and"
+            " run deeplearning.cluster.slurm again."
+        )
+        gpus = 0
     return Hardware(len(usable), sockets, cores, threads, memory, gpus, gpu_type(read_models()) if gpus else "", read_disk())
 
 

@@ -28,13 +28,19 @@ def test_jobs_get_most_of_the_memory():
 
 
 def test_this_host_has_plausible_hardware():
-    assert hardware.read_hardware(0).cpus > 0
+    warnings = []
+    assert hardware.read_hardware(0, warnings.append).cpus > 0
+    assert warnings == []
 
 
-@pytest.mark.parametrize(("has_devices", "gpus"), [(True, 2), (False, 0)])
-def test_gpus_need_device_files(monkeypatch, has_devices, gpus):
-    monkeypatch.setattr(hardware, "_is_device", lambda _path: has_devices)
-    assert hardware.read_hardware(2).gpus == gpus
+@pytest.mark.parametrize(
+    ("devices", "gpus", "missing"), [("01", 2, []), ("1", 0, ["/dev/nvidia0"]), ("", 0, ["/dev/nvidia0, /dev/nvidia1"])]
+)
+def test_gpus_need_device_files(monkeypatch, devices, gpus, missing):
+    warnings = []
+    monkeypatch.setattr(hardware, "_is_device", lambda path: path[-1] in devices)
+    assert hardware.read_hardware(2, warnings.append).gpus == gpus
+    assert [warning.split("(")[1].partition("): ")[0] for warning in warnings] == missing
 
 
 @pytest.mark.parametrize(
