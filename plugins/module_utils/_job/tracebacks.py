@@ -58,8 +58,8 @@ LINES_AFTER = 50
 PATH_LIMIT = 1000
 # Maximum number of lines from an exception on in which its message may name the cause. In TensorFlow's messages, this is one of the last.
 MESSAGE_LINES = 40
-# The third line of an exception of NCCL, before the line that says most.
-LAST_ERROR = "Last error:"
+# The third line of an exception of NCCL, before the line that says most, and the number of lines of such an exception.
+LAST_ERROR, NCCL_LINES = "Last error:", 4
 # Maximum number of processes that write their tracebacks at the same time.
 WRITERS = 32
 # Number of innermost stack frames of an exception group that also count for exceptions in the group that have never been raised.
@@ -93,6 +93,17 @@ USAGE_REST = (" ", "│", "|")
 
 # Maximum number of characters in a message, of lines in which the usage is searched for, and of lines that can follow it.
 MESSAGE_LIMIT, USAGE_LINES, LINES_AFTER_USAGE = 300, 100, 20
+
+
+def _says_cause(message: str) -> bool:
+    """Return whether the message names a cause, in this process or in another."""
+    return error_messages.names_cause(message) or error_messages.is_about_another_process(message)
+
+
+def _most_precise(message: str, rest: Sequence[str]) -> str:
+    """Return the message of an exception, or the last of the lines that NCCL writes after it if the message itself names no cause."""
+    says_more = rest[1:2] == [LAST_ERROR] and not _says_cause(message)
+    return next(filter(None, rest[2:3]), message) if says_more else message
 
 
 class ScriptError(NamedTuple):
@@ -130,7 +141,7 @@ class _Traceback:
 
     def says_cause(self) -> bool:
         """Return whether the message names a cause, such as a full disk or a lost connection."""
-        return error_messages.names_cause(self.message) or error_messages.is_about_another_process(self.message)
+        return _says_cause(self.message)
 
     def origin(self) -> _Traceback:
         """Return the exception to which this one goes back, if it says more: the same error in another process, a cause that this exception
@@ -269,8 +280,7 @@ class _Reader:
         rest = list(self._message(current))
         if not error_messages.names_cause(current.message):
             current.message = next(filter(error_messages.names_cause, rest), current.message).strip()
-        if rest[1:2] == [LAST_ERROR] and not current.says_cause():
-            current.message = next(filter(error_messages.is_about_another_process, rest[2:3]), current.message)
+        current.message = _most_precise(current.message, rest)
         self._closed[current.prefix] = current
         self.found.append(current)
 
@@ -355,7 +365,7 @@ def error_before_abort(lines: Sequence[str], directory: str) -> ScriptError | No
     last = next((index for index in reversed(range(len(lines))) if TERMINATED in lines[index]), 0)
     found = _Reader(lines[:last]).found[-1:]
     error = _describe(found[0], directory) if found else None
-    return error if error and error.message and error.message in lines[last] else None
+    return error if error and error.message and any(error.message in line for line in lines[last : last + NCCL_LINES]) else None
 
 
 def abort_message(lines: Sequence[str]) -> str:
@@ -363,8 +373,11 @@ def abort_message(lines: Sequence[str]) -> str:
     of collective operations, after which torch aborts the process, or else the last message with which absl aborts a process, or an empty
     string.
     """
-    last = next((line for line in reversed(lines) if TERMINATED in line), "").partition(TERMINATED)[2]
-    message = last or next(filter(error_messages.is_timeout, lines), "") or next(filter(FATAL_LOG.match, reversed(lines)), "")
+    last = next((index for index in reversed(range(len(lines))) if TERMINATED in lines[index]), len(lines))
+    prefix, _words, message = "".join(lines[last : last + 1]).partition(TERMINATED)
+    rest = [line[len(prefix) :] for line in lines[last + 1 : last + NCCL_LINES] if line.startswith(prefix)]
+    message = _most_precise(message, rest) or next(filter(error_messages.is_timeout, lines), "")
+    message = message or next(filter(FATAL_LOG.match, reversed(lines)), "")
     return message[:MESSAGE_LIMIT]
 
 

@@ -339,10 +339,32 @@ def test_an_abort_names_the_message_of_the_runtime():
     assert abort_message(PLAIN.splitlines()) == ""
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank 1] "])
+def test_an_abort_names_the_last_line_of_a_message_of_nccl(prefix):
+    first = "NCCL error in: NCCLUtils.cpp:37, unhandled cuda error"
+    lines = [f"{prefix}{line}" for line in [f"  what():  {first}", *NCCL.replace("[rank1]: ", "").splitlines()[-3:]]]
+    assert abort_message(lines) == "Cuda failure 214 'uncorrectable ECC error encountered'"
+    assert abort_message(lines[:-1]) == first
+
+
 def test_an_abort_names_the_message_of_absl():
     died = "F1128 14:46:02.298440   18936 client.h:80] Terminating process. This most likely indicates that another task died"
     assert abort_message([*INTERRUPTION.splitlines(), died, *INTERRUPTION.splitlines()]) == died
     assert abort_message(INTERRUPTION.splitlines()) == ""
+
+
+def test_an_abort_repeats_all_lines_of_an_exception_of_nccl():
+    first = "NCCL error in: NCCLUtils.cpp:37, unhandled system error, NCCL version 2.27.5"
+    rest = ["ncclSystemError: System call failed.", "Last error:", "Error while creating shared memory segment /dev/shm/nccl-OQhVpM"]
+    exception = [
+        "Traceback (most recent call last):",
+        f'  File "{CODE}/train.py", line 8, in <module>',
+        f"DistBackendError: {first}",
+        *rest,
+    ]
+    abort = [f"  what():  [PG ID 0 Rank 1] Process group watchdog thread terminated with exception: {first}", *rest]
+    assert error_before_abort([*exception, *abort], CODE) == ScriptError("DistBackendError", "train.py, line 8", rest[-1])
+    assert error_before_abort([*exception, *abort[:1], *rest[:2], "another error"], CODE) is None
 
 
 @pytest.mark.parametrize("text", [EXITING, tagged(EXITING, "[rank 1] ")], ids=["plain", "tagged"])
@@ -618,6 +640,12 @@ ncclInternalError: Internal check failed.
 Last error:
 Net : Connection closed by remote peer node2<50260>
 """
+FIRST_LINE = OLD_NCCL.splitlines()[3].partition(": ")[2]
+# Exceptions of NCCL on hosts without enough shared memory, and without the plugin for EFA.
+SHARED_MEMORY = OLD_NCCL.replace(
+    OLD_NCCL.splitlines()[-1], "Error while creating shared memory segment /dev/shm/nccl-OQhVpM (size 33030524)"
+).replace("internal error", "unhandled system error (run with NCCL_DEBUG=INFO for details)")
+NO_PLUGIN = OLD_NCCL.replace(OLD_NCCL.splitlines()[-1], "Error: network AWS Libfabric not found.")
 NAMED = ScriptError("NameError", "child.py, line 1", "name 'undefined_name' is not defined")
 SPACE = ScriptError("OSError", "train.py, line 10", "[Errno 28] No space left on device")
 BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
@@ -667,10 +695,12 @@ BAR = " 94%|███████▋| 837/888 [10:01<00:36,  1.38it/s]"
         (UNRAISED, ScriptError("OSError", "group.py, line 1", "[Errno 28] No space left on device")),
         (POOL, ScriptError("ValueError", "pool.py, line 2", "bad")),
         (NCCL, ScriptError("DistBackendError", "train.py, line 8", "Cuda failure 214 'uncorrectable ECC error encountered'")),
-        (OLD_NCCL, ScriptError("DistBackendError", "train.py, line 8", last_line(OLD_NCCL))),
+        *((log, ScriptError("DistBackendError", "train.py, line 8", last_line(log))) for log in (OLD_NCCL, SHARED_MEMORY, NO_PLUGIN)),
+        (tagged(SHARED_MEMORY, "[rank1]: "), ScriptError("DistBackendError", "train.py, line 8", last_line(SHARED_MEMORY))),
+        (OLD_NCCL.replace(last_line(OLD_NCCL), ""), ScriptError("DistBackendError", "train.py, line 8", FIRST_LINE)),
         (
             OLD_NCCL.replace("Last error", "Other"),
-            ScriptError("DistBackendError", "train.py, line 8", OLD_NCCL.splitlines()[3].partition(": ")[2]),
+            ScriptError("DistBackendError", "train.py, line 8", FIRST_LINE),
         ),
         (NAME_ERROR + "Last error:\nConnection reset by peer\n", NAMED),
         # Another thread writes into a traceback.
