@@ -338,7 +338,7 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
 
 def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):
     """ssh runs a ProxyCommand, which would otherwise wait for the node and keep in memory what the node has sent."""
-    script = f"sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
+    script = f"sleep 600 & echo $! > {tmp_path / 'pid'}; while :; do sleep 1; done"
     with subprocess.Popen(["sh", "-c", script]) as child:
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
         grandchild = int((tmp_path / "pid").read_text())
