@@ -52,7 +52,7 @@ def check_price(instance_type: str, options: dict[str, Any]) -> None:
     if offered is not None and float(offered) < asked:
         raise EC2ClientError(
             "SpotMaxPriceTooLow",
-            f"Your Spot request price of {offered} is lower than the minimum required Spot request fulfillment price of {asked:g}.",
+            f"Your Spot request price of {float(offered):g} is lower than the minimum required Spot request fulfillment price of {asked:g}.",
         )
 
 

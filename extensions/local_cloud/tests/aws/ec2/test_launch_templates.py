@@ -140,7 +140,7 @@ def test_nested_data_is_read_back_as_it_was_given(account: Account) -> None:
     data = {
         "ImageId": account.image_id,
         "InstanceType": "p5.48xlarge",
-        "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "12.5", "SpotInstanceType": "one-time"}},
+        "InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": {"MaxPrice": "12.500000", "SpotInstanceType": "one-time"}},
         "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}},
         "Placement": {"GroupName": "together", "Tenancy": "default"},
         "NetworkInterfaces": [
