@@ -54,6 +54,11 @@ def test_other_parts_are_left_out_unless_what_they_test_has_changed(tmp_path):
         (folder / f"test_{name}.py").write_text("def test():\n    pass\n")
     (folder / "parts.yml").write_text("1: [test_one.py]\n2: [test_two.py]\n3: [test_three.py]\n")
     assert run("--part=1") == {"always", "one"}, "without a repository"
+    (folder / "test_always.py").rename(folder / "always.py")
+    (folder / "test_one.py").rename(folder / "one.py")
+    assert run("--part=1") == set(), "no file, and no failure"
+    (folder / "always.py").rename(folder / "test_always.py")
+    (folder / "one.py").rename(folder / "test_one.py")
     assert run() == {"always", "one", "two", "three"}
     git("init", "--quiet")
     for number in "123":
