@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -305,7 +306,7 @@ def test_arguments_and_environment_arrive_as_given_and_secrets_stay_secret(clust
     assert cluster.info("odd")["state"] in ("running", "succeeded")
 
 
-def test_a_running_job_is_waited_for_again(cluster):
+def test_a_running_job_is_waited_for_again(cluster, monkeypatch, tmp_path):
     script = """
         import os, pathlib, time
         while not pathlib.Path(os.environ["DEEPLEARNING_JOB_DIRECTORY"], "go").exists():
@@ -314,8 +315,13 @@ def test_a_running_job_is_waited_for_again(cluster):
     assert cluster.train("again", script, wait=False, **COMMAND).returncode == 0
     wait_until(lambda: len(cluster.info("again")["processes"]) == 3)
     started = [process["started"] for process in cluster.info("again")["processes"]]
-    cluster.hosts[0].ssh("(sleep 8; touch /efs/jobs/again/go) >/dev/null 2>&1 &")
-    result = cluster.train("again", script, **COMMAND)
+    log = tmp_path / "log"
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(log))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(cluster.train, "again", script, **COMMAND)
+        wait_until(lambda: waiting.done() or (log.exists() and "Wait for the job" in log.read_text()))
+        cluster.hosts[0].ssh("touch /efs/jobs/again/go")
+        result = waiting.result()
     assert result.returncode == 0, result.stdout + result.stderr
     assert "job again succeeded" in result.stdout
     assert [process["started"] for process in cluster.info("again")["processes"]] == started
