@@ -121,16 +121,11 @@ def _recorded_hosts(job: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
     if job.get("state") != RUNNING or any(not _is_before(process.get("heartbeat", 0.0), latest) for process in processes):
         return []
     used = {process.get("host") for process in processes if process.get("state") == RUNNING}
-    return [host for host in hosts if host in used or _former_name(host) in used]
+    return [host for host in hosts if host in used]
 
 
 def _is_before(moment: Any, latest: float) -> bool:
     return isinstance(moment, (int, float)) and moment <= latest
-
-
-def _former_name(host: str) -> str:
-    """Return the name that the node has in job records of earlier releases."""
-    return "deeplearning-worker1" if host.endswith("-master") else "deeplearning-" + host.rpartition("-")[2]
 
 
 def _is_starting(job: Mapping[str, Any]) -> bool:

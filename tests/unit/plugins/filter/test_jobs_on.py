@@ -135,12 +135,3 @@ def test_heartbeats_in_the_future_keep_no_silent_host():
 def test_every_job_in_the_way_is_named():
     jobs = [{**job(RUNNING), "name": "new"}, job(RUNNING[:1]), {**job(RUNNING[:2]), "name": "old"}]
     assert [found["name"] for found in jobs_on(jobs, ["b", "c"], {})] == ["new", "old"]
-
-
-def test_a_job_that_an_earlier_release_started_has_the_names_of_that_time():
-    found = job(RUNNING)
-    for process, number in zip(found["processes"], (1, 2, 3), strict=True):
-        process["host"] = f"deeplearning-worker{number}"
-    assert jobs_on([found], ["demo-worker3"], {}) == [{"name": "digits", "words": "digits runs on demo-worker3"}]
-    assert jobs_on([found], ["demo-master"], {}) == [{"name": "digits", "words": "digits runs on demo-master"}]
-    assert jobs_on([found], ["demo-worker4"], {}) == []
