@@ -22,8 +22,6 @@ HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) 
 COMMAND = re.compile(r"[\x20-\x7e]{1,2000}")
 # A path that can be quoted for ssh, which expands % and ${...} even in quotes.
 FILE = re.compile(r'[^\x00-\x1f\x7f"\\$]{1,1000}')
-# A host key in a file that an earlier version wrote. Such a key may have a comment.
-COMMENTED_KEY = re.compile(rf"({HOST_KEY.pattern})(?: [^\x00-\x1f\x7f]*)?")
 CERTIFICATE_AUTHORITY = "@cert-authority"
 
 # The patterns that the fields of a node must match.
@@ -107,8 +105,8 @@ def parse_known_hosts(text: str) -> KnownHosts:
             patterns, _space, key = rest.partition(" ")
             authorities += filter(None, [_authority(key)])
             revoked = tuple(pattern[1:] for pattern in patterns.split(",") if pattern.startswith("!") and HOST_NAME.fullmatch(pattern[1:]))
-        elif HOST_NAME.fullmatch(first) and (found := COMMENTED_KEY.fullmatch(rest)):
-            keys[first] = (*keys.get(first, ()), found[1])
+        elif HOST_NAME.fullmatch(first) and HOST_KEY.fullmatch(rest):
+            keys[first] = (*keys.get(first, ()), rest)
     return KnownHosts(tuple(authorities), revoked, keys)
 
 

@@ -49,10 +49,6 @@ def test_keys_of_another_authority_are_dropped():
     assert learn(before, authority=OTHER) == f"@cert-authority * {OTHER}\n"
 
 
-def test_comments_of_an_earlier_version_are_no_part_of_a_key():
-    assert learn(f"i-0bbb {KEY} root@ip-10-0-0-5\n") == f"i-0bbb {KEY}\n"
-
-
 def test_a_console_comes_before_what_was_learnt():
     assert learn(f"i-0bbb {OTHER}\n", host_keys=[{"instance_id": "i-0bbb", "keys": [KEY]}]) == f"i-0bbb {KEY}\n"
 
