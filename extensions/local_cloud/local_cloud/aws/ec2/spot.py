@@ -50,10 +50,8 @@ def check_price(instance_type: str, options: dict[str, Any]) -> None:
     """Raise `SpotMaxPriceTooLow` if the maximum price in the SpotOptions is below the current price."""
     offered, asked = options.get("MaxPrice"), price(instance_type)
     if offered is not None and float(offered) < asked:
-        raise EC2ClientError(
-            "SpotMaxPriceTooLow",
-            f"Your Spot request price of {float(offered):g} is lower than the minimum required Spot request fulfillment price of {asked:g}.",
-        )
+        minimum = f"the minimum required Spot request fulfillment price of {asked:g}"
+        raise EC2ClientError("SpotMaxPriceTooLow", f"Your Spot request price of {float(offered):g} is lower than {minimum}.")
 
 
 class SpotRequest(TaggedEC2Resource):
