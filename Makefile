@@ -74,7 +74,7 @@ distclean: clean ## Also remove the virtual environments and all caches
 ##@ Check
 
 # Most of these targets wait for hosts and for the simulated AWS, so four targets in parallel keep two cores busy. The longest ones start
-# first. Two of them use two processes, because they would still run when all others have ended.
+# first. Three of them use two processes, because they would still run when all others have ended.
 TESTS := hosts integration security end-to-end local-cloud-changed rotation chaos-short units sanity lint
 IN_TWO := -n 2 --dist loadfile
 LONGER := pythons exhaustive mutation newest frameworks chaos molecule galaxy docs
@@ -150,7 +150,7 @@ security: test-setup ## Simulate attacks by hostile nodes, neighbors and operato
 
 .PHONY: hosts
 hosts: test-setup ## Test roles and jobs on hosts of the local cloud
-	$(PYTEST) tests/hosts
+	$(PYTEST) $(IN_TWO) tests/hosts
 
 # CHAOS is the number of jobs, and SEED is the random seed for the schedule. By default, the time limits have slack for busy machines. On an
 # otherwise idle machine, CHAOS_ARGS="--slack 1" removes this slack.

@@ -107,7 +107,7 @@ def test_the_training_goes_on_from_the_newest_checkpoint_that_can_be_loaded(clus
 def test_what_was_exported_can_be_loaded(exporting, trainer):
     """A job is exported while it saves, and stopped. Another job goes on with the checkpoints in S3."""
     name = f"exported-{trainer.replace('_', '-')}"
-    begin(exporting, name, trainer, export_interval=1)
+    begin(exporting, name, trainer, export_interval=5)
     wait_until(lambda: sum("checkpoints/" in path for path in exporting.objects(name)) > 2)
     exporting.stop(name)
     wait_until(lambda: exporting.info(name)["export"]["state"] == "succeeded")
