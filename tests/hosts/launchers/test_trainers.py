@@ -122,4 +122,7 @@ def test_what_was_exported_can_be_loaded(exporting, trainer):
     assert exporting.play(str(restore)).returncode == 0
     begin(exporting, f"{name}-2", trainer, {"DEEPLEARNING_CHECKPOINT_DIRECTORY": f"/efs/{name}"}, export="")
     assert loss(exporting, f"{name}-2") > 0
-    assert int(re.search(r"begins at step (\d+)", exporting.read(f"/efs/jobs/{name}-2/logs/*.log"))[1]) > 0, paths
+    attempts = exporting.info(f"{name}-2")["attempts"]
+    assert not any(attempt.get("set_aside") for attempt in attempts), (attempts, paths)
+    logs = exporting.hosts[0].ssh(f"sudo find /efs/jobs/{name}-2/logs -name '*.log' -exec cat {{}} +").stdout
+    assert min(int(step) for step in re.findall(r"begins at step (\d+)", logs)) > 0, paths
