@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
+MODULE = "deeplearning.cluster.training_job"
 DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
 
 
@@ -88,7 +89,19 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
 def test_all_tasks_get_all_options_of_the_job_that_the_role_has():
     """The module gets the options at several times, and plans a later attempt from those with which the processes were started."""
     (block,) = [task for task in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if "module_defaults" in task]
-    given = block["module_defaults"]["deeplearning.cluster.training_job"]
-    # The role computes these two for each task.
-    options = SPECIFICATION["argument_spec"].keys() - {"state", "hosts"}
+    given = block["module_defaults"][MODULE]
+    # The role gives these to single tasks.
+    options = SPECIFICATION["argument_spec"].keys() - {"state", "hosts", "secrets"}
     assert [name for name in sorted(options) if f"training_job_{name}" in DEFAULTS and name not in given] == []
+
+
+def test_a_host_gets_the_secrets_and_the_key_only_with_the_start_of_the_job():
+    """Before, a host that is excluded or that lies about its identity would get them. The printed processes stay on the controller."""
+    (block,) = [task for task in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if "module_defaults" in task]
+    assert not {"secrets", "key"} & block["module_defaults"][MODULE].keys()
+    files = [yaml.safe_load(path.read_text()) for path in (ROLE / "tasks").glob("*.yml")]
+    tasks = [each for file in files for task in file for each in task.get("block", [task])]
+    given = [(task["name"], name) for task in tasks for name in ("secrets", "key") if name in (task.get(MODULE) or {})]
+    started = [(task["name"], name) for task in tasks if task.get("register") == "__training_job_started" for name in ("secrets", "key")]
+    assert sorted(given) == sorted([*started, ("Plan the processes of the job", "secrets")])
+    assert len(started) == 2
