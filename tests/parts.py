@@ -37,15 +37,19 @@ class Part:
         self._name = f"Part {number} of {len(parts)}"
         self._left_out = {name for name in others if not any(tests(name, path) for path in changed)}
         self._root = root
+        self._has_left_out = False
 
     @pytest.hookimpl
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         inside = collection_path.is_relative_to(self._root / TESTS)
-        return (inside and str(collection_path.relative_to(self._root / TESTS)) in self._left_out) or None
+        if inside and str(collection_path.relative_to(self._root / TESTS)) in self._left_out:
+            self._has_left_out = True
+            return True
+        return None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Do not fail if all files of this run are in other parts."""
-        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        if self._has_left_out and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_report_header(self) -> str:

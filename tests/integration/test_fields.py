@@ -243,7 +243,7 @@ FIELDS = {
     "spares": Field(second=2, shows="update auto_scaling_group workers size: 3"),
     "market": Field("adapters", second="spot", shows="update launch_template workers market: .*spot"),
     "master_market": Field("reserved", second="on-demand", shows="update launch_template master market: .*on-demand"),
-    "spot_max_price": Field(first="1.5", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
+    "spot_max_price": Field(first="1.50", second="2.5", shows="update launch_template workers spot_max_price: .*2.5"),
     "capacity_reservation_id": Field(
         "reserved",
         first=lambda account: account.reservation(1),

@@ -212,9 +212,9 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     """
     layout = find_layout(entries, pointers)
     candidates = [each for each in entries if not each.target and each.name != layout.pointer and not IGNORED.fullmatch(each.name)]
-    groups = _plain_groups(candidates) if layout.member is None else _groups(layout.member, candidates)
+    unfinished = {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
+    groups = _plain_groups(candidates, unfinished) if layout.member is None else _groups(layout.member, candidates)
     named = next((_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))), "")
-    unfinished = _unfinished(entries)
     saved = [_saved(layout, name, group, unfinished) for name, group in groups.items()]
     if layout.commits:
         saved = _committed(saved, named, groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
@@ -247,7 +247,7 @@ def _groups(member: re.Pattern[str], entries: Iterable[CheckpointEntry]) -> dict
     return groups
 
 
-def _plain_groups(entries: Sequence[CheckpointEntry]) -> dict[str, list[CheckpointEntry]]:
+def _plain_groups(entries: Sequence[CheckpointEntry], unfinished: set[str]) -> dict[str, list[CheckpointEntry]]:
     """Return the entries of each checkpoint, keyed by its name, in a directory whose layout only the script knows.
 
     Entries with the same step belong to one checkpoint, and so do the parts of a file. If some names contain steps, other entries count
@@ -256,18 +256,12 @@ def _plain_groups(entries: Sequence[CheckpointEntry]) -> dict[str, list[Checkpoi
     named = [each for each in entries if not MARKER.fullmatch(each.name) and not LOCK.fullmatch(each.name)]
     groups = _by_step([each for each in named if not AUXILIARY.fullmatch(_identity(each.name))] or named)
     counted = {key for key in groups if isinstance(key, CheckpointStep)}
-    unfinished = _unfinished(entries)
     kept = [
         _finished_copies(group, unfinished)
         for key, group in groups.items()
         if key in counted or not counted or CONVENTIONAL.fullmatch(str(key))
     ]
     return {min((_identity(each.name) for each in group), key=lambda name: (len(name), name)): group for group in kept}
-
-
-def _unfinished(entries: Iterable[CheckpointEntry]) -> set[str]:
-    """Return the names that markers say are incomplete."""
-    return {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
 
 
 def _finished_copies(group: list[CheckpointEntry], unfinished: set[str]) -> list[CheckpointEntry]:
