@@ -116,19 +116,16 @@ options:
       - ID of the host's EC2 instance. Exclusions of a different instance do not count.
     type: str
     default: ""
-    version_added: 0.2.0
   excluded:
     description:
       - V(true) excludes the host from jobs until a task with V(false) includes the host again. V(false) also ends the exclusion of a host
         that was responsible for repeated failures of jobs. An exclusion that a check has made ends only if the check passes.
     type: bool
-    version_added: 0.2.0
   reason:
     description:
       - Why the host is excluded. Required if O(excluded=true).
     type: str
     default: ""
-    version_added: 0.2.0
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 extends_documentation_fragment:

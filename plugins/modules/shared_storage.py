@@ -59,7 +59,6 @@ options:
       - The only directory of the EFS file system that the host may access. O(access_point) restricts the host to this directory.
       - If this option is set and O(access_point) is not, the module fails, because the host could access the whole file system.
     type: str
-    version_added: 0.2.0
   encrypt_in_transit:
     description:
       - Whether EFS is mounted over TLS, with C(amazon-efs-utils).

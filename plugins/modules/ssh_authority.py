@@ -39,7 +39,6 @@ options:
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling
-    version_added: 0.2.0
   kms_key_id:
     description:
       - ID, ARN or alias of the KMS key that encrypts the parameter. The default is the AWS managed key for SSM.
@@ -54,7 +53,6 @@ options:
         O(create_kms_key).
     type: bool
     default: false
-    version_added: 0.2.0
   purge_previous:
     description:
       - After O(rotate=true), the public key from before the rotation stays published in addition to the new public key, because nodes still
@@ -62,7 +60,6 @@ options:
         have new certificates.
     type: bool
     default: false
-    version_added: 0.2.0
   create_kms_key:
     description:
       - Whether to create a KMS key for this parameter only, with the alias C(alias/deeplearning/CLUSTER/ssh-authority).

@@ -21,7 +21,6 @@ options:
     description:
       - Number of the attempt whose processes and logs are returned. Used only with O(name). By default, this is the newest attempt.
     type: int
-    version_added: 0.2.0
   progress_offset:
     description:
       - Byte offset in the progress file at which the returned progress begins. Used only with O(name). See RV(jobs[].progress_offset).
@@ -51,7 +50,6 @@ options:
     type: str
     choices: [never, ended, always]
     default: never
-    version_added: 0.2.0
   wait:
     description:
       - Maximum time to wait, in seconds. The wait ends early if there is new progress or a new log line, or if the job ends. Used only
@@ -109,7 +107,6 @@ jobs:
     over:
       description: Whether the job has ended.
       type: bool
-      version_added: 0.2.0
     directory:
       description: The job's directory.
       type: str
@@ -135,7 +132,6 @@ jobs:
       description: Whether the commands of the job were only printed.
       returned: always
       type: bool
-      version_added: 0.2.0
     queue:
       description: The queue to which the job was submitted.
       returned: when the job was submitted to a queue
@@ -173,7 +169,6 @@ jobs:
           description: Whether root keeps the job's parameters on this host, as on each host of a job that waits.
           returned: while the job waits
           type: bool
-          version_added: 0.2.0
     export:
       description: State of the job's export to S3. See M(deeplearning.cluster.training_job_export).
       returned: when the job is or was exported

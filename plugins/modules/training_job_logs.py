@@ -28,7 +28,6 @@ options:
     description:
       - Number of the attempt whose logs are shown. By default, this is the newest attempt.
     type: int
-    version_added: 0.2.0
   lines:
     description:
       - Number of lines to show from the end of each log.

@@ -25,7 +25,6 @@ options:
       - Directory on the controller for the job's metrics. The action plugin writes them to C(deeplearning-<name>.prom), for example for the
         textfile collector of the Prometheus node exporter. Missing directories are created. Requires O(name).
     type: path
-    version_added: 0.2.0
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:

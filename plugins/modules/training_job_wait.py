@@ -34,7 +34,6 @@ options:
       - Directory on the controller for the job's metrics. The action plugin writes them to C(deeplearning-<name>.prom) every minute and at
         the end of the job, for example for the textfile collector of the Prometheus node exporter. Missing directories are created.
     type: path
-    version_added: 0.2.0
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:

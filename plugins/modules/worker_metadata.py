@@ -76,7 +76,6 @@ options:
       - names
       - addresses
     default: names
-    version_added: 0.2.0
   worker_ip_file:
     description:
       - Path of an additional file with the workers' addresses, one per line in numeric order. Programs that were written for EMR-based
