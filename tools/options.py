@@ -70,6 +70,9 @@ class Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)
 
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
 
 Dumper.add_representer(Flow, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True))
 

@@ -21,13 +21,10 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._hosts.training_job.options import LEFT_OUT
 from ..module_utils._job.patterns import matches
 from ..module_utils._text import clean_line
 from .text_files import program_problem, python_problem
-
-# Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
-# which they were created. Below the top, `venv` may be a package of the code.
-LEFT_OUT = (".git", "__pycache__", ".venv", "/venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
 # Patterns for git's error output: the labels of lines, lines that contain no cause, and the error about a version that does not exist.
 LABEL = re.compile(r"^(?:fatal|error|remote): ", re.IGNORECASE)

@@ -28,9 +28,9 @@ from ..._queues import base
 from ..._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError, QueueRequest
 from ..._queues.registry import QUEUES
 from . import checkpoints, hold, host, reservation, resource_manager, systemd, users
+from .options import OPTIONS
 from .processes import plan
 from .refusal import EXPECTED, RefusalError
-from .specs import PARAMETERS
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
@@ -48,8 +48,13 @@ PROGRAM = (
 # The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
-# The parameters of the `training_job` module that hosts keep until the queue starts the job.
-KEPT = (*PARAMETERS, "directory", "host_count", "metadata_directory", "user")
+# The options that matter only before the job is submitted, and the parameters of the `training_job` module that hosts keep until the queue
+# starts the job.
+BEFORE = ("version", "exclude", "resume", "queue", "gpus")
+KEPT = (
+    *(option.name for option in OPTIONS if option.name not in BEFORE),
+    *("key", "hosts", "metadata_directory", "cluster", "instance_id", "capacity_end"),
+)
 
 # Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends by itself.
 EXTRA_SECONDS = 300

@@ -25,45 +25,6 @@ WAIT = ("sleep", "infinity")
 # The beginning of the names of the files and pipes of torch's flight recorder. torch appends the rank.
 RECORDING = "flight_recorder_rank"
 
-# The parameters of the `training_job` module that a plan depends on.
-PARAMETERS = (
-    "name",
-    "script",
-    "source",
-    "repository",
-    "sync_directory",
-    "command",
-    "arguments",
-    "environment",
-    "environment_by_task",
-    "secrets",
-    "key",
-    "launcher",
-    "launcher_options",
-    "python",
-    "sandbox",
-    "hosts",
-    "processes_per_host",
-    "time_limit",
-    "stop_timeout",
-    "heartbeat_timeout",
-    "hang_timeout",
-    "hang_steps",
-    "hang_minimum",
-    "restarts",
-    "min_hosts",
-    "spares",
-    "stop_exit_codes",
-    "restart_exit_codes",
-    "health_check",
-    "health_interval",
-    "metrics_directory",
-    "cluster",
-    "reboot",
-    "instance_id",
-    "capacity_end",
-)
-
 
 def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[ProcessSpec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
@@ -100,7 +61,7 @@ def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[
         "launcher": params["launcher"],
         "metrics_directory": params["metrics_directory"] or "",
         "cluster": params["cluster"],
-        "parameters": {name: params[name] for name in PARAMETERS} if params["restarts"] else {},
+        "parameters": dict(params) if params["restarts"] else {},
     }
     fabric = fabric_environment(used)
     gpus = {host.name: list(host.gpus) for host in hosts}

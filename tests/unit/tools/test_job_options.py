@@ -1,0 +1,48 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests that the files that are generated from the options of a job match their declarations."""
+
+from __future__ import annotations
+
+import job_options
+import pytest
+import yaml
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.options import OPTIONS, Option
+
+DEFAULTS = yaml.safe_load((job_options.ROLE / "defaults" / "main.yml").read_text())
+SPECS = yaml.safe_load((job_options.ROLE / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+
+
+@pytest.mark.parametrize("path", job_options.files(), ids=lambda path: str(path.relative_to(job_options.ROOT)))
+def test_a_file_is_what_the_declarations_give(path):
+    assert path.read_text() == job_options.files()[path], "run python tools/job_options.py"
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_role_has_each_option_of_the_job(option):
+    name = job_options.variable(option)
+    assert DEFAULTS[name] == (option.default or option.spec.get("default", [] if option.spec["type"] == "list" else ""))
+    assert SPECS[name]["type"] == option.spec["type"]
+    assert SPECS[name].get("default", DEFAULTS[name]) == DEFAULTS[name]
+
+
+@pytest.mark.parametrize(
+    ("option", "argument"),
+    [
+        (Option("steps", {"type": "int", "default": 3}, []), "training_job_steps"),
+        (Option("steps", {"type": "list"}, []), "training_job_steps or omit"),
+        (Option("steps", {"type": "str"}, [], variable="pace", default="{{ 3 }}"), "training_job_pace"),
+        (Option("steps", {"type": "str"}, [], argument="__training_job_steps"), "__training_job_steps"),
+    ],
+)
+def test_an_empty_variable_is_omitted_if_the_option_has_no_default(monkeypatch, option, argument):
+    monkeypatch.setattr(job_options, "OPTIONS", (option, Option("secrets", {"type": "dict", "no_log": True}, [])))
+    assert yaml.safe_load(job_options.arguments()) == {"steps": "{{ " + argument + " }}"}
+
+
+def test_the_documentation_of_the_role_names_variables(monkeypatch):
+    option = Option("rate", {"type": "int", "default": 1}, ["See O(queue=slurm)."], ["M"], ["R"])
+    monkeypatch.setattr(job_options, "OPTIONS", (option,))
+    assert yaml.safe_load(job_options.argument_specs())["training_job_rate"]["description"] == ["See O(training_job_queue=slurm).", "R"]
+    assert "- See O(queue=slurm).\n      - M\n" in job_options.fragment()

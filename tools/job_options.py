@@ -1,0 +1,116 @@
+"""Writes the documentation of a training job's options, and the part of the role that passes them, from their declarations.
+
+`python tools/job_options.py` writes the doc fragment of the module `training_job`, and parts of the role of the same name: the argument
+specs, the default values, and the arguments of its tasks. The options are declared in the list in
+`plugins/module_utils/_hosts/training_job/options.py`. The program prints the names of the files that it has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.options import OPTIONS, Option
+from generated_tables import with_tables, write
+from options import WIDTH_OF_TASKS, documented, marked, to_yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FRAGMENT = ROOT / "plugins" / "doc_fragments" / "training_job.py"
+ROLE = ROOT / "roles" / "training_job"
+PREFIX = "training_job_"
+NAMES = {option.name for option in OPTIONS}
+FRAGMENT_HEAD = '''\
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Documentation of a training job's options.
+
+Written by tools/job_options.py from the list in plugins/module_utils/_hosts/training_job/options.py.
+"""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The options that the module `training_job` has in common with the role."""
+
+    DOCUMENTATION = r"""
+'''
+
+
+def variable(option: Option) -> str:
+    return PREFIX + (option.variable or option.name)
+
+
+def default(option: Option) -> Any:
+    """Return the default value of an option's variable. Options without a value are empty."""
+    return option.default or option.spec.get("default", [] if option.spec["type"] == "list" else "")
+
+
+def fragment() -> str:
+    """Return the doc fragment."""
+    options = {
+        option.name: {"description": [*option.description, *option.of_module], **documented(dict(option.spec))} for option in OPTIONS
+    }
+    return f'{FRAGMENT_HEAD}{to_yaml({"options": options})}"""\n'
+
+
+def of_role(text: str) -> str:
+    """Return a paragraph with the names of the role's variables."""
+    return marked(text, PREFIX, NAMES)
+
+
+def argument_specs() -> str:
+    """Return the options in the argument specs of the role. Templates among the default values are described in words."""
+    specs = {}
+    for option in OPTIONS:
+        spec = {key: option.spec[key] for key in ("type", "elements", "no_log") if key in option.spec}
+        value = {} if option.default else {"default": default(option)}
+        specs[variable(option)] = {**spec, **value, "description": [of_role(text) for text in (*option.description, *option.of_role)]}
+    return textwrap.indent(to_yaml(specs), " " * 6)
+
+
+def defaults() -> str:
+    return "".join(entry(variable(option), json.dumps(default(option))) for option in OPTIONS)
+
+
+def entry(key: str, value: str, indent: str = "") -> str:
+    """Return one line, or a folded block if it is too long for one line. The value is in the syntax of JSON."""
+    line = f"{indent}{key}: {value}\n"
+    if len(line) <= WIDTH_OF_TASKS:
+        return line
+    return f"{indent}{key}: >-\n{textwrap.indent(textwrap.fill(json.loads(value), WIDTH_OF_TASKS), indent + '  ')}\n"
+
+
+def arguments() -> str:
+    """Return the arguments of the role's tasks. Only the start of a job gets its secrets.
+
+    Empty variables of options without a default are omitted.
+    """
+    lines = []
+    for option in OPTIONS:
+        if not option.spec.get("no_log"):
+            expression = option.argument or variable(option) + ("" if "default" in option.spec or option.default else " or omit")
+            lines.append(entry(option.name, f'"{{{{ {expression} }}}}"', " " * 6))
+    return "".join(lines)
+
+
+def files() -> dict[Path, str]:
+    """Return the contents of each generated file."""
+    parts = {
+        ROLE / "meta" / "argument_specs.yml": ("options of the job", argument_specs()),
+        ROLE / "defaults" / "main.yml": ("variables of the job", defaults()),
+        ROLE / "tasks" / "main.yml": ("arguments of the module", arguments()),
+    }
+    return {FRAGMENT: fragment(), **{path: with_tables(path, "job_options", {name: text}) for path, (name, text) in parts.items()}}
+
+
+def main() -> None:
+    for path, content in files().items():
+        write(path, content)
+
+
+if __name__ == "__main__":
+    main()
