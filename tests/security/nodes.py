@@ -78,10 +78,10 @@ class Nodes:
         )
 
     def node(self, number: int, answer: object) -> dict[str, object]:
-        """Return the variables of a node whose interpreter ignores its input and prints the answer."""
+        """Return the variables of a node whose interpreter prints the answer, and adds its input to what `received` returns."""
         text, python = self.folder / f"answer{number}", self.folder / f"python{number}"
         text.write_text(answer if isinstance(answer, str) else json.dumps(answer))
-        python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\n")
+        python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\ncat >>{shlex.quote(str(self.folder / f'received{number}'))}\n")
         python.chmod(python.stat().st_mode | stat.S_IEXEC)
         return {
             "ansible_connection": "local",
@@ -92,3 +92,8 @@ class Nodes:
             "deeplearning_private_ip": f"10.0.0.{number}",
             "deeplearning_instance_id": f"i-0bb{number}",
         }
+
+    def received(self, number: int) -> str:
+        """Return the modules and the arguments that a node has received."""
+        path = self.folder / f"received{number}"
+        return path.read_text() if path.exists() else ""
