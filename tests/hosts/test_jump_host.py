@@ -84,5 +84,6 @@ def test_many_connections_at_once(host: BareHost, home: Path, monkeypatch: pytes
     (socket,) = [path for parent in (home / ".ssh", directory) for path in parent.glob("jump-*")]
     shared = subprocess.run(["ssh", "-O", "check", "-S", str(socket), "x"], capture_output=True, text=True, check=True).stderr
     subprocess.run(["kill", "-9", shared.partition("pid=")[2].partition(")")[0]], check=True)
+    wait_until(lambda: subprocess.run(["ssh", "-O", "check", "-S", str(socket), "x"], capture_output=True, check=False).returncode)
     assert connect(command) == ANSWER
     subprocess.run(["ssh", "-O", "exit", "-S", str(socket), "x"], capture_output=True, check=True)

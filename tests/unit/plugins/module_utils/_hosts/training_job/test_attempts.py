@@ -558,7 +558,7 @@ def test_a_process_that_the_job_has_invented_does_not_hold_up_the_time_limit(job
             send_heartbeat()
             time.sleep(0.2)
     """
-    running = job(trains(script), hosts=1, restarts=restarts, time_limit=2, stop_timeout=1, heartbeat_timeout=2)
+    running = job(trains(script), hosts=1, restarts=restarts, time_limit=4, stop_timeout=1, heartbeat_timeout=2)
     assert running.wait() == [0]
     assert records.read_verdict(running.paths) is None
 

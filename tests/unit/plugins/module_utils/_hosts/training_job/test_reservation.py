@@ -45,7 +45,9 @@ def units(tmp_path, monkeypatch):
         (folder / node).touch()
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, text in (("systemctl", f'[ -e "{folder}/$NM_HOST" ] || exit 3'), ("sleep", 'exec /bin/sleep 0.1 # "$@"')):
+    (tmp_path / "seen").mkdir()
+    systemctl = f'[ -e "{folder}/$NM_HOST" ] || exit 3; : >"{tmp_path}/seen/$NM_HOST"'
+    for name, text in (("systemctl", systemctl), ("sleep", 'exec /bin/sleep 0.1 # "$@"')):
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
@@ -86,12 +88,14 @@ def job(paths, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def runs(monkeypatch, units):
-    """The hosts of each job that was run. After a job, no host has an active unit."""
+def runs(monkeypatch, tmp_path, units):
+    """The hosts of each job that was run. After a job, no host has an active unit. Jobs are not shorter than the start of a container."""
     found = []
 
     def run(self):
         found.append([host["name"] for host in hold.allocated_hosts(self.job)])
+        used = {NODES[HOSTS.index(name)] for name in found[-1]}
+        wait_until(lambda: used <= {path.name for path in (tmp_path / "seen").iterdir()})
         for unit in units.iterdir():
             unit.unlink()
         return 0
