@@ -7,8 +7,8 @@ A script that was killed while it saved leaves such checkpoints, and so does a h
 write these files, so links are not followed, and only a few bytes of each file are read.
 
 Sources: the ZIP file format specification (end of central directory); the HDF5 file format specification (superblock); the format
-specification of safetensors; FileSystemWriter of torch.distributed.checkpoint, which writes `.metadata` last; Trainer of Hugging Face
-Transformers, which needs `trainer_state.json` to continue.
+specification of safetensors; FileSystemWriter of torch.distributed.checkpoint, which writes `.metadata` last, with the names of the shards;
+Trainer of Hugging Face Transformers, which needs `trainer_state.json` to continue.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import BinaryIO, Iterator, Sequence
 from ..._job.checkpoint_layouts import LABELLED, parse_step
 from ..._job.schema import open_regular
 
-# The largest file of JSON that is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
-JSON_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2
+# How much of an index is read, in bytes, and how many files of a checkpoint are examined, at how many levels.
+INDEX_LIMIT, FILES_LIMIT, DEPTH = 1 << 24, 500, 2
 # How many entries beside a folder are searched for complete folders of the Trainer.
 BESIDE_LIMIT = 10_000
 # Formats whose files are never empty.
-NEVER_EMPTY = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".pkl", ".params")
+NEVER_EMPTY = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz", ".npy", ".h5", ".hdf5", ".keras", ".pkl", ".params")
 ZIP, ZIP_END, ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
 ZIP_TAIL = ZIP_END_SIZE + 0xFFFF
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -39,6 +39,8 @@ HDF5_END = {0: 40, 1: 44, 2: 28, 3: 28}
 # A part of a set, such as `model-00001-of-00003.safetensors`. In `epoch-00003-of-00010.pt`, the number is an epoch.
 PART = re.compile(r".*-(?P<number>\d{5})-of-(?P<count>\d{5})(\D.*)?", re.DOTALL)
 SHARDS, METADATA = ".distcp", ".metadata"
+# The name of a shard in `.metadata`, which is a pickled object. To load it would run the code that it names.
+NAMED_SHARD = re.compile(rb"__\d{1,9}_\d{1,9}\.distcp")
 TRAINER_FOLDER, TRAINER_STATE, TRAINER_ARGUMENTS = "checkpoint-", "trainer_state.json", "training_args.bin"
 
 
@@ -105,8 +107,8 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
-    if any(name.endswith(SHARDS) for name in names) and METADATA not in names:
-        return f"{METADATA} is missing"
+    if any(name.endswith(SHARDS) for name in names):
+        return _damage_of_shards(folder, names)
     if TRAINER_STATE not in names and os.path.basename(folder).startswith(TRAINER_FOLDER) and _is_of_trainer(folder, names):
         return f"{TRAINER_STATE} is missing"
     for name in names:
@@ -117,6 +119,26 @@ def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
                 missing = sorted({shard for shard in shards.values() if isinstance(shard, str)} - set(names))
                 if missing:
                     return f"{missing[0]} is missing"
+    return ""
+
+
+def _damage_of_shards(folder: str, names: Sequence[str]) -> str:
+    """Return which part of a checkpoint of torch.distributed.checkpoint is missing or empty.
+
+    A rank that has nothing to save leaves an empty shard, which `.metadata` does not name.
+    """
+    if METADATA not in names:
+        return f"{METADATA} is missing"
+    with contextlib.suppress(OSError), open_regular(os.path.join(folder, METADATA)) as file:
+        index = file.read(INDEX_LIMIT)
+        if not index:
+            return f"{METADATA} is empty"
+        for name in sorted({found.decode() for found in NAMED_SHARD.findall(index)}):
+            try:
+                if not os.stat(os.path.join(folder, name), follow_symlinks=False).st_size:
+                    return f"{name} is empty"
+            except FileNotFoundError:
+                return f"{name} is missing"
     return ""
 
 
@@ -139,7 +161,7 @@ def _damage_of_file(path: str) -> str:
         if not size:
             return "is empty" if path.endswith(NEVER_EMPTY) else ""
         if os.path.basename(path) == TRAINER_STATE:
-            return "is cut off" if size <= JSON_LIMIT and _parsed(file.read(JSON_LIMIT)) is None else ""
+            return "is cut off" if size <= INDEX_LIMIT and _parsed(file.read(INDEX_LIMIT)) is None else ""
         return "is cut off" if _is_cut_off(file, size, path) else ""
     return ""
 
@@ -170,7 +192,7 @@ def _end_of_safetensors(file: BinaryIO, head: bytes) -> int:
     if len(head) < 8:
         return 8
     length = int(struct.unpack_from("<Q", head)[0])
-    if length > JSON_LIMIT:
+    if length > INDEX_LIMIT:
         return 0
     file.seek(8)
     text = file.read(length)
@@ -187,7 +209,7 @@ def _end_of_safetensors(file: BinaryIO, head: bytes) -> int:
 def _read_json(path: str) -> object:
     """Return the content of a file of JSON, or None if it is damaged, too large or not a file."""
     with contextlib.suppress(OSError), open_regular(path) as file:
-        return _parsed(file.read(JSON_LIMIT))
+        return _parsed(file.read(INDEX_LIMIT))
     return None
 
 

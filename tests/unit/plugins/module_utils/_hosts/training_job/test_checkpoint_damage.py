@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import struct
 import zipfile
 from unittest.mock import Mock
@@ -94,6 +95,29 @@ def test_shards_without_their_metadata_cannot_be_loaded(tmp_path, folder):
     assert damage(str(tmp_path), ["step-1"]) == ".metadata is missing"
     (tmp_path / folder / ".metadata").write_bytes(b"index")
     assert damage(str(tmp_path), ["step-1"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "sizes", "reason"),
+    [
+        # PyTorch 2.13 creates a file for each rank, also for a rank that has nothing to save.
+        ((0, 1), (9, 9, 0), ""),
+        ((0, 1, 2), (9, 9, 0), "__2_0.distcp is empty"),
+        ((0, 1, 2), (9, 9), "__2_0.distcp is missing"),
+        ((0, 1), (9, 9, 9), ""),
+    ],
+)
+def test_the_metadata_name_the_shards_that_a_checkpoint_needs(tmp_path, named, sizes, reason):
+    """The metadata are a pickled object that contains the names of files. To load it would run the code that it names."""
+    folder = tmp_path / "step-500"
+    folder.mkdir()
+    for rank, size in enumerate(sizes):
+        (folder / f"__{rank}_0.distcp").write_bytes(bytes(size))
+    storage = {f"layer{rank}.weight": (f"__{rank}_0.distcp", 0, 9) for rank in named}
+    (folder / ".metadata").write_bytes(pickle.dumps(storage, protocol=4))
+    assert damage(str(tmp_path), ["step-500"]) == reason
+    (folder / ".metadata").write_bytes(b"")
+    assert damage(str(tmp_path), ["step-500"]) == ".metadata is empty"
 
 
 def test_the_trainer_of_hugging_face_needs_its_state(tmp_path):
