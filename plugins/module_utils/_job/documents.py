@@ -59,10 +59,12 @@ class Stuck(_Stuck, total=False):
 
     `where` is a line in the script or a kernel function, or empty if the place is unknown. `waits` is true if the rank waits in a
     communication library, and `suspended` is true if a signal has stopped the rank. `silent_peers` is the percentage of the hosts connected
-    to the rank that do not acknowledge its data. If all hosts do, `silent_peers` is left out.
+    to the rank that do not acknowledge its data. If all hosts do, `silent_peers` is left out. `error` is the exception at the end of the
+    rank's log, if there is one. A rank that has failed can wait for the other ranks before it ends.
     """
 
     silent_peers: int
+    error: str
 
 
 class Notice(TypedDict):

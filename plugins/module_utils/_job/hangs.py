@@ -127,22 +127,29 @@ def find_odd(ranks: Sequence[Stuck], active: Sequence[float]) -> int | None:
     """Return the index of the rank for which the others wait, or None if no rank differs from the others.
 
     `active` contains the times at which the ranks' processes last wrote output. A suspended rank is the cause. If no rank is suspended, the
-    cause is the rank that cannot reach more of its peers than any other rank. If this is unknown, the cause is a rank that does not wait
-    while others do. Otherwise, the cause is a rank at a place where fewer than half of the ranks are. If
-    all ranks are at the same place, the cause is a rank whose output ended before the output of the other ranks.
+    cause is the rank that cannot reach more of its peers than any other rank. If this is unknown, the cause is a rank whose log ends with
+    an exception. If there is none, the cause is a rank that does not wait while others do. Otherwise, the cause is a rank at a place where
+    fewer than half of the ranks are. If all ranks are at the same place, the cause is a rank whose output ended before the output of the
+    other ranks.
     """
     everyone = range(len(ranks))
     by_place = collections.Counter(rank["where"] for rank in ranks)
-    suspended = [index for index in everyone if ranks[index]["suspended"]]
-    working = [index for index in everyone if not ranks[index]["waits"]]
     rare = [index for index in everyone if 2 * by_place[ranks[index]["where"]] < len(ranks)]
-    for few in (suspended, _unreachable(ranks), working, rare):
+    for few in (*_conspicuous(ranks), rare):
         if few and len(few) < len(ranks):
             return min(few, key=lambda index: (by_place[ranks[index]["where"]], active[index], ranks[index]["rank"]))
     by_time = sorted(everyone, key=lambda index: active[index])
     if len(by_place) == 1 and len(ranks) > 1 and active[by_time[1]] - active[by_time[0]] > SILENT_BEFORE:
         return by_time[0]
     return None
+
+
+def _conspicuous(ranks: Sequence[Stuck]) -> tuple[list[int], ...]:
+    """Return the indices of the ranks that are suspended, unreachable, have failed, or do not wait for others."""
+    numbered = list(enumerate(ranks))
+    suspended = [index for index, rank in numbered if rank["suspended"]]
+    failed = [index for index, rank in numbered if rank.get("error")]
+    return suspended, _unreachable(ranks), failed, [index for index, rank in numbered if not rank["waits"]]
 
 
 def _unreachable(ranks: Sequence[Stuck]) -> list[int]:
@@ -165,9 +172,11 @@ def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> Pr
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
     process, rank = found[index or 0] if found else (processes[0], None)
     cause = _cause(rank, index is not None)
-    reason = f"{MADE_NO_PROGRESS} {why}"
     details = _details(process, rank, [other for _process, other in found if other is not rank], index is not None)
-    return {**process, "state": FAILED, "finished": now, "reason": f"{reason} ({details})" if details else reason, "cause": cause}
+    reason = f"{MADE_NO_PROGRESS} {why}" + (f" ({details})" if details else "")
+    if rank and rank.get("error"):
+        reason += f", and its log ends with {rank['error']}"
+    return {**process, "state": FAILED, "finished": now, "reason": reason, "cause": cause}
 
 
 def _cause(rank: Stuck | None, is_odd: bool) -> CauseRecord:

@@ -125,6 +125,7 @@ STUCK: schema.Schema = {
     "waits": schema.flag(),
     "suspended": schema.flag(),
     "silent_peers": optional(schema.integer(0, 100)),
+    "error": optional(schema.text(400)),
 }
 
 # The announcement that AWS will terminate a host.

@@ -23,8 +23,9 @@ from ..._job import tracebacks
 from ..._job.documents import ProcessSpec, Stuck
 from ..._job.records import RANKS_PER_HOST_LIMIT, Paths
 from ..._job.schema import open_regular
+from ..._launchers.registry import LAUNCHERS
 from ..._text import clean, clean_line
-from . import attempts, connections
+from . import attempts, connections, logs, status
 
 # Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters in the description of a line of code,
 # and bytes of a stack.
@@ -74,6 +75,7 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
     left out.
     """
     paths = Paths(spec["directory"], spec["attempt"])
+    lines = logs.tail(paths.log(spec["name"]), status.TAIL_SIZE)  # before faulthandler appends its stacks
     deadline = time.monotonic() + TIMEOUT
     programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
     texts, python = [], {}
@@ -90,9 +92,17 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
         _wait_for_recordings(spec, asked, asked_at, recorded_by)
         _copy_recordings(spec, paths.stacks, since)
     return [
-        _stuck(rank, program, python[program.pid], spec["cwd"])
+        _stuck(rank, program, python[program.pid], spec["cwd"], _error(spec, rank, lines))
         for rank, program in sorted(ranks(spec["ranks"], programs).items())[:RANKS_PER_HOST_LIMIT]
     ]
+
+
+def _error(spec: ProcessSpec, rank: int, lines: Sequence[str]) -> str:
+    """Return the exception at the end of a rank's lines in the log of the process, or an empty string."""
+    launcher = LAUNCHERS.get(spec["launcher"])
+    own = logs.lines_of(str(rank), launcher.tag, lines) if launcher and spec["tagged"] else lines
+    found = tracebacks.script_error(own, spec["cwd"])
+    return clean_line(f"{found.kind} at {found.place}: {found.message}")[:PLACE_LIMIT].rstrip(".") if found else ""
 
 
 def ranks(own: Sequence[int], programs: Sequence[RunningProgram]) -> dict[int, RunningProgram]:
@@ -226,7 +236,7 @@ def _new_output(log: str, pid: int) -> str:
         return ""
 
 
-def _stuck(rank: int, program: RunningProgram, python: str, directory: str) -> Stuck:
+def _stuck(rank: int, program: RunningProgram, python: str, directory: str, error: str) -> Stuck:
     where, waits = place(python, directory)
     found: Stuck = {
         "rank": rank,
@@ -237,6 +247,8 @@ def _stuck(rank: int, program: RunningProgram, python: str, directory: str) -> S
     silent = connections.silent_peers(program.pid)
     if silent:
         found["silent_peers"] = silent
+    if error:
+        found["error"] = error
     return found
 
 

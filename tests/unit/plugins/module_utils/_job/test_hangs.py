@@ -166,8 +166,9 @@ def test_nothing_is_a_hang_if_it_is_not_asked_for():
     assert not activity.describe_hang(last + 1e9)
 
 
-def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=0):
-    return {"rank": number, "where": where, "waits": waits, "suspended": suspended, **({"silent_peers": silent} if silent else {})}
+def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=0, error=""):
+    found = {"rank": number, "where": where, "waits": waits, "suspended": suspended}
+    return {**found, **({"silent_peers": silent} if silent else {}), **({"error": error} if error else {})}
 
 
 @pytest.mark.parametrize(
@@ -196,6 +197,11 @@ def rank(number, where="train.py, line 9", waits=False, suspended=False, silent=
         ([rank(0, silent=50), rank(1, silent=50), rank(2)], [0, 0, 0], None),
         ([rank(0, waits=True, silent=50), rank(1), rank(2, waits=True)], [0, 0, 0], 0),
         ([rank(0, silent=100), rank(1, suspended=True)], [0, 0], 1),
+        # A rank that has failed waits for the others while it ends, and the others wait for the operation that it has not begun.
+        ([rank(0, "a", waits=True, error="OSError"), rank(1, "b", waits=True)], [0, 0], 0),
+        ([rank(0, "a", waits=True, error="OSError"), rank(1), rank(2, waits=True)], [0, 0, 0], 0),
+        ([rank(0, error="OSError"), rank(1, suspended=True)], [0, 0], 1),
+        ([rank(0, "a", error="OSError"), rank(1, "a", error="OSError")], [0, 0], None),
     ],
 )
 def test_the_odd_rank_is_named(ranks, active, odd):
@@ -259,6 +265,14 @@ def test_the_process_is_described(processes, name, details, cause):
     assert (found["name"], found["state"], found["finished"]) == (name, "failed", 77.0)
     assert found["reason"] == "made no progress for 9 s" + (f" ({details})" if details else "")
     assert found["cause"] == {"kind": recovery.HANG, **cause}
+
+
+def test_an_exception_at_the_end_of_the_log_is_named():
+    error = "OSError at train.py, line 55: no such shard"
+    processes = [process(0, rank(0, "a", waits=True, error=error)), process(1, rank(1, "b", waits=True))]
+    end = f", and its log ends with {error}"
+    assert hangs.hung_process(processes, "for 9 s", 77.0)["reason"] == f"made no progress for 9 s (it is at a; the other rank is at b){end}"
+    assert hangs.hung_process([process(0, rank(0, "", error=error))], "for 9 s", 77.0)["reason"] == f"made no progress for 9 s{end}"
 
 
 def test_the_process_that_has_been_silent_the_longest_is_named():
