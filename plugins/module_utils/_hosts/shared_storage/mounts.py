@@ -53,6 +53,8 @@ AUTOMOUNT = "autofs"
 TUNNEL = "127.0.0.1:/"
 # The directory where the EFS mount helper records the file system of each tunnel.
 TUNNELS = "/var/run/efs"
+# The log of the EFS mount helper, which contains errors of TLS that mount(8) does not report.
+HELPER_LOG = "/var/log/amazon/efs/mount.log"
 
 
 class FileSystemType(NamedTuple):
@@ -109,7 +111,8 @@ KERNEL_PACKAGES = ("lustre-client",)
 
 
 # The errors of a mount whose program (FUSE) has ended, or whose server (NFS) no longer knows it. Only a new mount ends these errors.
-DEAD = (errno.ENOTCONN, errno.ESTALE)
+# Requests that the program has not answered fail with ECONNABORTED, and later ones with ENOTCONN.
+DEAD = (errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE)
 
 
 class FstabMount(NamedTuple):
@@ -469,6 +472,7 @@ def explain(output: str, storage: FstabMount) -> str:
     # A traceback of a mount helper ends with the cause.
     said = output.strip()
     reported = f"mount reports: {said.splitlines()[-1] if 'Traceback (most recent call last)' in said else said or 'nothing'}"
+    end = f". See {HELPER_LOG} on this host." if storage.kind == "efs" else "."
     if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
         return f"the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. {reported}"
     server = re.split("[:@]", storage.source)[0]
@@ -478,7 +482,8 @@ def explain(output: str, storage: FstabMount) -> str:
             " region are correct, and that DNS support and DNS hostnames are enabled in the VPC."
         )
     if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
-        return f"{server} does not respond. The storage's security group must allow connections from this host to {storage.client.ports}."
+        ports = storage.client.ports
+        return f"{server} does not respond. The storage's security group must allow connections from this host to {ports}{end}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
         if storage.kind == "efs":
             means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
@@ -495,4 +500,4 @@ def explain(output: str, storage: FstabMount) -> str:
         return (
             f"the Lustre client may be of another version than the file system, or the file system may have another mount name. {reported}"
         )
-    return reported
+    return reported.rstrip(".") + end

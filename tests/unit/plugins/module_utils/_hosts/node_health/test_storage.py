@@ -108,7 +108,7 @@ def test_storage_that_is_not_mounted(tmp_path):
     assert storage.write(storage.MountedStorage(str(tmp_path / "missing")), ONE).startswith("nothing is mounted.")
 
 
-@pytest.mark.parametrize("error", [errno.ESTALE, errno.ENOTCONN])
+@pytest.mark.parametrize("error", [errno.ESTALE, errno.ENOTCONN, errno.ECONNABORTED])
 def test_a_stale_mount_is_not_a_missing_mount(tmp_path, monkeypatch, error):
     def fail(path):
         raise OSError(error, os.strerror(error), path)

@@ -49,7 +49,9 @@ class Module:
 
 @pytest.mark.parametrize("check_mode", [False, True])
 @pytest.mark.parametrize(
-    ("error", "is_dead"), [(errno.ENOTCONN, True), (errno.ESTALE, True), (errno.EACCES, False), (None, False)], ids=str
+    ("error", "is_dead"),
+    [(errno.ENOTCONN, True), (errno.ECONNABORTED, True), (errno.ESTALE, True), (errno.EACCES, False), (None, False)],
+    ids=str,
 )
 def test_a_mount_that_nothing_serves_any_longer_is_unmounted(monkeypatch, error, is_dead, check_mode):
     """The process of Mountpoint for Amazon S3 may have ended. The mount table still contains the mount."""

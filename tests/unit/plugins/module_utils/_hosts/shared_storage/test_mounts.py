@@ -309,6 +309,12 @@ def test_mounted_at_takes_the_topmost():
             TLS,
             "fs-1 denies this host access. The file system's policy.*without an IAM",
         ),
+        ("mount.nfs4: Connection timed out", TLS, "^fs-1 does not respond.*port 2049. See /var/log/amazon/efs/mount.log on this host.$"),
+        (
+            "mount.nfs4: Connection reset by peer",
+            TLS,
+            "^mount reports: mount.nfs4: Connection reset by peer. See /var/log/amazon/efs/mount.log on this host.$",
+        ),
         ("access denied by server", POINT, "connect through access point fsap-1"),
         ("mount: unknown filesystem type 'nfs4'.", PLAIN, "nfs-common"),
         ("mount: unknown filesystem type 'efs'.", TLS, "amazon-efs-utils, which encrypts data in transit, is not installed"),
