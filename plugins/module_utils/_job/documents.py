@@ -103,7 +103,8 @@ class ProcessRecord(_Record, Outcome, total=False):
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
 
     `still_connected` is the name of a host to which this process still had open connections after all processes there had ended. It is only
-    recorded if the attempt ended because connections between processes were closed.
+    recorded if the attempt ended because connections between processes were closed. `raised` is the exception of a rank that did not end,
+    and is only recorded if the attempt ended because other processes waited too long.
 
     If an attempt ends because AWS is about to terminate a process's host, the verdict's record for that process contains `notice`.
     """
@@ -122,6 +123,7 @@ class ProcessRecord(_Record, Outcome, total=False):
     hang: str
     stuck: list[Stuck]
     still_connected: str
+    raised: CauseRecord
     notice: Notice
 
 

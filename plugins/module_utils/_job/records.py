@@ -166,6 +166,7 @@ RECORD: schema.Schema = {
     "hang": optional(schema.text(300)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
     "still_connected": optional(HOST_NAME),
+    "raised": schema.lenient(schema.mapping(CAUSE)),
     "notice": optional(schema.mapping(NOTICE)),
 }
 
@@ -849,13 +850,13 @@ def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> P
 
     If the process in the verdict lost a connection or was aborted, the process at the other end may have recorded its own failure later.
     A process that was stopped because of the verdict has not failed. However, if connections were closed for no known reason, the cause
-    is a process whose connections stayed open.
+    is a process whose connections stayed open, and if processes have waited too long, the cause is a process that had raised an exception.
     """
     if judged is None or judged["state"] != FAILED:
         return judged
     states = (FAILED, LOST) if has_lost_connection(judged) or is_aborted(judged) else (LOST,)
     found = first_failure([judged, *(process for process in processes if process["state"] in states)])
-    return (found and without_data(found, processes)) or found
+    return (found and (without_data(found, processes) or without_end(found, processes))) or found
 
 
 def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
@@ -870,6 +871,23 @@ def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> 
     reason = "received no data (its connections to {} were open after all processes there had ended)".format(found[0]["still_connected"])
     cause: CauseRecord = {"kind": recovery.NETWORK, "what": "a host that receives no data"}
     return {**found[0], "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": cause}
+
+
+def has_waited(failure: ProcessRecord | None) -> bool:
+    """Return whether a process has ended because it has waited for other ranks too long."""
+    return bool(failure and not failure.get("reason") and failure.get("cause", {}).get("kind") == recovery.HANG)
+
+
+def without_end(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
+    """Return the record of the process that others have waited for, because it had raised an exception and did not end, changed to the
+    record of a failed process, or None.
+    """
+    found = [process for process in processes if process["state"] == STOPPED and process.get("raised")]
+    if not found or not has_waited(failure):
+        return None
+    first = min(found, key=lambda process: process["rank"])
+    reason = "raised an exception and did not end, so that the other ranks waited for it"
+    return {**first, "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": first["raised"]}
 
 
 def last_moment(process: ProcessRecord) -> float:

@@ -46,7 +46,7 @@ from ..._job.states import FAILED, LOST, STOPPED, is_over
 from ..._job.storage_problems import StorageProblem
 from ..._launchers.base import LaunchError
 from ..._launchers.registry import LAUNCHERS
-from . import checkpoint_files, connections, progress, specs, status
+from . import checkpoint_files, connections, logs, progress, specs, status
 
 # Seconds between two polls of the records while all supervisors wait for each other.
 INTERVAL = 0.5
@@ -88,9 +88,27 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
     result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
+    if result["kind"] == recovery.HANG:
+        result = raised(spec, record) or result
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
     return result
+
+
+def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
+    """Return the exception with which the log of a rank ends, or None. An exception that is about another process does not count.
+
+    A rank that has raised an exception can wait for the other ranks before it ends, and is then the rank for which they wait.
+    """
+    lines = logs.tail(Paths(spec["directory"], spec["attempt"]).log(spec["name"]), status.TAIL_SIZE)
+    mark = status.tag(record, LAUNCHERS.get(spec["launcher"]))
+    for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
+        error = tracebacks.script_error(own, spec["cwd"])
+        if error and error.kind not in tracebacks.WRAPPERS and not error_messages.is_about_another_process(error.message):
+            found = _error_cause(error)
+            if found["kind"] in recovery.EXCEPTIONS:
+                return found
+    return None
 
 
 def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[StorageProblem]]) -> CauseRecord:

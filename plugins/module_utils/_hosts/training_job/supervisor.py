@@ -41,6 +41,7 @@ from ..._job.records import (
     describe_end,
     describe_outcome,
     first_failure,
+    has_waited,
     job_state,
     outcome,
     participants,
@@ -232,7 +233,7 @@ class Watch:
                 self._note_steps()
 
     def _note_connections(self, verdict: Verdict) -> None:
-        """Record whether the process can have noticed the end of the attempt by itself.
+        """Record whether the process can have noticed the end of the attempt by itself, and the exception for which others have waited.
 
         The process is still running, because the supervisor stops it when `verdict` is set.
         """
@@ -242,6 +243,9 @@ class Watch:
             host = attempts.still_connected(self._spec, verdict)
             if host:
                 self.write(still_connected=host)
+            found = attempts.raised(self._spec, self.record) if has_waited(verdict["failure"]) else None
+            if found:
+                self.write(raised=found)
 
     def _note_progress(self) -> None:
         """Record the current time and the size of the progress file, because the lines in the file need not contain times."""

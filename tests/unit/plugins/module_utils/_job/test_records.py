@@ -274,6 +274,22 @@ def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_caus
     assert records.cause([killed, deaf], killed) == killed
 
 
+def test_a_process_that_has_raised_an_exception_and_does_not_end_is_the_cause():
+    """Cleaning up after an exception can wait for the other ranks, which wait for an operation that the failed rank has not begun."""
+    judged, hanging = process(0, "failed", 12.0, cause=TIMED_OUT), process(1, "stopped", 14.0, raised=RAISED)
+    found = records.cause([judged, hanging, process(2, "stopped", 14.0)], judged)
+    assert records.describe_failure(found) == (
+        "rank 1 on w2 raised an exception and did not end, so that the other ranks waited for it"
+        " (NameError at train.py, line 42: name 'x' is not defined)"
+    )
+    assert (found["state"], found["finished"], found["cause"]) == ("failed", 12.0, RAISED)
+    raised = process(2, "failed", 12.4, cause=RAISED)
+    assert records.cause([judged, hanging, raised], judged) == raised
+    for other in ({"cause": killed_by("SIGSEGV")}, {"cause": TIMED_OUT, "reason": "made no progress"}):
+        judged = process(0, "failed", 12.0, **other)
+        assert records.cause([judged, hanging], judged) == judged
+
+
 def test_a_host_is_on_standby_if_all_its_processes_are():
     parts = (("w1", "worker"), ("w3", "standby"), ("w2", "standby"), ("w1", "standby"), ("w3", "standby"), ("w4", "spare"))
     processes = [process(rank, "running", host=host, part=part) for rank, (host, part) in enumerate(parts)]

@@ -162,6 +162,29 @@ def trains(script):
     return TRAINS + textwrap.dedent(script)
 
 
+def test_an_exception_of_a_rank_that_does_not_end_is_the_cause(job):
+    """Rank 1 prints an exception and cleans up without end. Rank 0 waits for it too long."""
+    script = """
+        if rank == 1:
+            import traceback
+            try:
+                raise OSError("no such shard")
+            except OSError:
+                traceback.print_exc()
+                (folder / "raised").touch()
+                time.sleep(600 if attempt == 1 else 0)
+        elif attempt == 1:
+            while not (folder / "raised").exists():
+                time.sleep(0.05)
+            raise RuntimeError("Timed out waiting 1800000ms for recv operation to complete")
+    """
+    running = job(trains(script))
+    assert running.wait() == [0, 0]
+    cause = running.status()["attempts"][0]["cause"]
+    assert cause.startswith("rank 1 on worker2 raised an exception and did not end, so that the other ranks waited for it (OSError at ")
+    assert cause.endswith(": no such shard)")
+
+
 def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     script = """
         save(first)
@@ -1433,6 +1456,26 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     path.write_text(log)
     found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
     assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("OSError: no such shard", "script_error"),
+        ("RuntimeError: Connection closed by peer", "hang"),
+        (f"DistBackendError: {TIMED_OUT}", "hang"),
+    ],
+)
+def test_an_exception_of_a_rank_that_does_not_end_is_the_cause_of_a_timeout(tmp_path, message, kind):
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "mpi", "cwd": "/code"}
+    lines = {1: TRACEBACK.format(message), 0: TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}")}
+    (tmp_path / "logs").mkdir()
+    text = "".join(f"[1,{rank}]<stderr>:{line}\n" for rank, each in lines.items() for line in each.splitlines())
+    (tmp_path / "logs/rank0.log").write_text(text + "rank 0 on host ended with exit status 1\n")
+    record = {"name": "rank0", "ranks": [0, 1], "tagged": True, "exit_code": 1}
+    found = attempts.find_cause(spec, record, "", 0)
+    assert (found["kind"], found["exit_code"]) == (kind, 1)
+    assert bool(attempts.raised(spec, record)) == (kind == "script_error")
 
 
 def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_connection(tmp_path):

@@ -671,6 +671,16 @@ def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypat
     assert supervised.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
 
 
+@pytest.mark.parametrize("kind", ["hang", "script_error"])
+def test_before_a_process_is_stopped_the_exception_for_which_others_have_waited_is_recorded(monkeypatch, supervised, tmp_path, kind):
+    found = {"kind": "script_error", "what": "OSError at train.py, line 9"}
+    monkeypatch.setattr(attempts, "raised", lambda _spec, _record: found)
+    supervised.watch.poll()["failure"]["cause"] = {"kind": kind, "what": "a time-out of ALLREDUCE"}
+    supervised.watch.start()
+    supervised.wait(supervised.child)
+    assert record(tmp_path).get("raised") == (found if kind == "hang" else None)
+
+
 def test_the_connections_of_a_process_that_is_already_being_stopped_are_not_recorded(monkeypatch, supervised, tmp_path):
     monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: "deeplearning-worker1")
     supervised.stop(supervisor.FROM_OUTSIDE)
