@@ -8,7 +8,8 @@ write these files, so links are not followed, and only a few bytes of each file 
 
 Sources: the ZIP file format specification (end of central directory); the HDF5 file format specification (superblock); the format
 specification of safetensors; FileSystemWriter of torch.distributed.checkpoint, which writes `.metadata` last, with the names of the shards;
-Trainer of Hugging Face Transformers, which needs `trainer_state.json` to continue.
+Trainer of Hugging Face Transformers, which needs `trainer_state.json` to continue, and which writes `checkpoint-is-incomplete.txt` while it
+saves after SIGTERM; CommitFileTemporaryPath of Orbax, which writes `commit_success.txt` last where it cannot rename directories.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ PART = re.compile(r".*-(?P<number>\d{5})-of-(?P<count>\d{5})(\D.*)?", re.DOTALL)
 SHARDS, METADATA = ".distcp", ".metadata"
 # The name of a shard in `.metadata`, which is a pickled object. To load it would run the code that it names.
 NAMED_SHARD = re.compile(rb"__\d{1,9}_\d{1,9}\.distcp")
+# A file that marks its own folder as incomplete, and one that a complete folder has if the complete folders beside it have it.
+UNFINISHED = re.compile(r"(.*[-_.])?(unfinished|incomplete|in[-_]?progress)(\.txt)?", re.DOTALL | re.IGNORECASE)
+COMMIT, COMMITS_BESIDE = "commit_success.txt", 20
 TRAINER_FOLDER, TRAINER_STATE, TRAINER_ARGUMENTS = "checkpoint-", "trainer_state.json", "training_args.bin"
 
 
@@ -59,7 +63,7 @@ def damage(place: str, entries: Sequence[str]) -> str:
         return missing
     for entry in entries:
         for folder, names in _folders(os.path.join(place, entry)):
-            reason = _damage_of_folder(folder, names) or (_missing_parts(names) if folder != place else "")
+            reason = _damage_of_folder(folder, names) or (_incompleteness(folder, names) if folder != place else "")
             if reason:
                 return reason
             for name in names[:left]:
@@ -106,6 +110,16 @@ def _folders(path: str) -> Iterator[tuple[str, list[str]]]:
         yield folder, sorted(files)
 
 
+def _incompleteness(folder: str, names: Sequence[str]) -> str:
+    """Return how the names of the files in a folder say that the folder is incomplete, or an empty string."""
+    unfinished = next(filter(UNFINISHED.fullmatch, names), "")
+    if unfinished:
+        return f"{unfinished} says that it is incomplete"
+    if COMMIT not in names and parse_step(os.path.basename(folder)) and _has_commits_beside(folder):
+        return f"{COMMIT} is missing"
+    return _missing_parts(names)
+
+
 def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
     if any(name.endswith(SHARDS) for name in names):
         return _damage_of_shards(folder, names)
@@ -148,10 +162,19 @@ def _is_of_trainer(folder: str, names: Sequence[str]) -> bool:
     """
     if TRAINER_ARGUMENTS in names or not names:
         return bool(names)
-    beside: list[str] = []
+    beside = _beside(folder, TRAINER_FOLDER)[:FILES_LIMIT]
+    return any({*names, TRAINER_STATE} <= set(next(_folders(path))[1]) for path in beside)
+
+
+def _has_commits_beside(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, COMMIT)) for path in _beside(folder)[:COMMITS_BESIDE])
+
+
+def _beside(folder: str, prefix: str = "") -> list[str]:
+    """Return the paths in the parent directory of a folder whose names begin with `prefix`."""
     with contextlib.suppress(OSError), os.scandir(os.path.dirname(folder)) as entries:
-        beside = [each.path for each in itertools.islice(entries, BESIDE_LIMIT) if each.name.startswith(TRAINER_FOLDER)]
-    return any({*names, TRAINER_STATE} <= set(next(_folders(path))[1]) for path in beside[:FILES_LIMIT])
+        return [each.path for each in itertools.islice(entries, BESIDE_LIMIT) if each.name.startswith(prefix)]
+    return []
 
 
 def _damage_of_file(path: str) -> str:

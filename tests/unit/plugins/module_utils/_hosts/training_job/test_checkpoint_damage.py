@@ -225,3 +225,30 @@ def test_the_trainers_state_is_missing_if_an_earlier_folder_with_the_same_files_
     assert damage(str(tmp_path), ["checkpoint-300"]) == ""
     (tmp_path / "checkpoint-200/trainer_state.json").write_text("{}")
     assert damage(str(tmp_path), ["checkpoint-300"]) == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "is_damaged"),
+    [
+        ("checkpoint-is-incomplete.txt", True),  # the Trainer's, while it saves after SIGTERM
+        (".incomplete", True),
+        ("IN_PROGRESS", True),
+        ("save.in_progress", True),
+        ("complete.txt", False),
+        ("incomplete_beta.safetensors.index", False),
+        ("progress.json", False),
+    ],
+)
+def test_a_file_in_a_checkpoint_can_say_that_it_is_not_complete(tmp_path, name, is_damaged):
+    make(tmp_path, "checkpoint-120/model.x", f"checkpoint-120/{name}")
+    assert damage(str(tmp_path), ["checkpoint-120"]) == (f"{name} says that it is incomplete" if is_damaged else "")
+
+
+def test_orbax_marks_complete_checkpoints_where_it_cannot_rename_them(tmp_path):
+    make(tmp_path, "1800/default/manifest.ocdbt", "1820/default/manifest.ocdbt", "1820/metrics/commit_success.txt", "best/default/x")
+    assert damage(str(tmp_path), ["1820"]) == ""
+    make(tmp_path, "1800/commit_success.txt")
+    assert damage(str(tmp_path), ["1800"]) == ""
+    assert damage(str(tmp_path), ["1820"]) == "commit_success.txt is missing"
+    # Only folders of steps are alike.
+    assert damage(str(tmp_path), ["best"]) == ""
