@@ -43,8 +43,9 @@ TIMEOUTS = (
 )
 
 # Parts of messages about an error that would end each attempt, whichever checkpoint the script uses. A program was not built for the host's
-# GPUs, or the script does not fit its checkpoints: it refuses a type (torch.load() with weights_only), or has another model or optimizer
-# (Module.load_state_dict(), Optimizer.load_state_dict(), torch.distributed.checkpoint) or number of processes (DeepSpeed).
+# GPUs or their driver, ranks use the same GPU, or the script does not fit its checkpoints: it refuses a type (torch.load() with
+# weights_only), or has another model or optimizer (Module.load_state_dict(), Optimizer.load_state_dict(), torch.distributed.checkpoint) or
+# number of processes (DeepSpeed).
 CERTAIN = (
     "was not an allowed global by default",
     "with a new world size is not currently supported",
@@ -53,6 +54,11 @@ CERTAIN = (
     "key(s) in state_dict: ",
     "loaded state dict has a different number of parameter groups",
     "loaded state dict contains a parameter group that doesn't match",
+    "driver on your system is too old",
+    "driver version is insufficient for CUDA runtime version",
+    "PTX was compiled with an unsupported toolchain",
+    "Torch not compiled with CUDA enabled",
+    "Duplicate GPU detected",
     "Size mismatch between saved ",
     "Missing key in checkpoint state_dict: ",
 )
