@@ -28,6 +28,9 @@ CONNECTION_CLOSED = (
 # The exceptions that end an agent of torchrun if another agent has ended.
 AGENT_ENDED = ("RendezvousClosedError", "RendezvousConnectionError")
 
+# torch's exception for the errors of NCCL.
+NCCL_ERROR = "DistBackendError"
+
 # Parts of the messages of torch's NCCL watchdog, of Gloo, of monitored_barrier() and of JAX's coordination service after a rank has waited
 # for others too long, in lower case. Sources: ProcessGroupNCCL.cpp, ProcessGroupGloo.cpp, and unbound_buffer.cc of Gloo.
 TIMEOUTS = (
@@ -40,6 +43,7 @@ TIMEOUTS = (
     "failed to pass monitoredbarrier",
     "barrier timed out",
     "getkeyvalue() timed out",
+    "deadline_exceeded: deadline exceeded",
 )
 
 # Parts of messages about an error that would end each attempt, whichever checkpoint the script uses. A program was not built for the host's
@@ -50,15 +54,15 @@ CERTAIN = (
     "was not an allowed global by default",
     "with a new world size is not currently supported",
     "no kernel image is available for execution on the device",
-    "size mismatch for ",
-    "key(s) in state_dict: ",
-    "loaded state dict has a different number of parameter groups",
-    "loaded state dict contains a parameter group that doesn't match",
     "driver on your system is too old",
     "driver version is insufficient for CUDA runtime version",
     "PTX was compiled with an unsupported toolchain",
     "Torch not compiled with CUDA enabled",
     "Duplicate GPU detected",
+    "size mismatch for ",
+    "key(s) in state_dict: ",
+    "loaded state dict has a different number of parameter groups",
+    "loaded state dict contains a parameter group that doesn't match",
     "Size mismatch between saved ",
     "Missing key in checkpoint state_dict: ",
 )

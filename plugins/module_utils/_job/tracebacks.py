@@ -77,8 +77,9 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 # The line that faulthandler writes before the stacks of a process that a signal kills.
 FATAL = "Fatal Python error: "
 # The line in which the C++ runtime writes the message of the exception because of which it aborts the process, and the line in which absl
-# (JAX, TensorFlow) says why it aborts the process.
+# (JAX, TensorFlow) says why it aborts the process. In a long line of JAX, the reason follows `STATUS`.
 TERMINATED = "  what():  "
+STATUS = "absl::Status: "
 FATAL_LOG = re.compile(r".{0,200}?\bF\d{4} \d\d:\d\d:\d\d\.\d{1,9} ")
 
 # Messages about wrong arguments consist of an error, whose form depends on the exit status, and of the usage or how to show it. Parsers
@@ -376,7 +377,7 @@ def abort_message(lines: Sequence[str]) -> str:
     last = next((index for index in reversed(range(len(lines))) if TERMINATED in lines[index]), len(lines))
     prefix, _words, message = "".join(lines[last : last + 1]).partition(TERMINATED)
     rest = [line[len(prefix) :] for line in lines[last + 1 : last + NCCL_LINES] if line.startswith(prefix)]
-    message = _most_precise(message, rest) or next(filter(error_messages.is_timeout, lines), "")
+    message = _most_precise(message, rest) or next(filter(error_messages.is_timeout, lines), "").rpartition(STATUS)[2]
     message = message or next(filter(FATAL_LOG.match, reversed(lines)), "")
     return message[:MESSAGE_LIMIT]
 

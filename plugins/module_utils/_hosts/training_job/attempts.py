@@ -118,7 +118,7 @@ def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[Stora
     processes, nor closed connections.
     """
     kind, name = found["kind"], found.get("name")
-    is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL)
+    is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL) or name == error_messages.NCCL_ERROR
     if name in recovery.CERTAIN_ERRORS or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
         return found
     if error_messages.is_connection_closed(found.get("message", "")):
@@ -177,9 +177,11 @@ def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
     """Return the cause of a process that an exception has ended."""
     if error_messages.is_timeout(error.message):
         return _timeout_cause(error.message)
-    kind = error_messages.kind(error.message) or recovery.SCRIPT_ERROR
+    is_certain = error_messages.is_certain(error.message)
+    is_of_nccl = error.kind == error_messages.NCCL_ERROR and not (is_certain or error_messages.is_connection_closed(error.message))
+    kind = error_messages.kind(error.message) or (recovery.HARDWARE if is_of_nccl else recovery.SCRIPT_ERROR)
     what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
-    name = recovery.CERTAIN if error_messages.is_certain(error.message) else error.kind
+    name = recovery.CERTAIN if is_certain else error.kind
     return {"kind": kind, "what": what, "name": name, "message": error.message}
 
 

@@ -1298,6 +1298,19 @@ HEARTBEAT = """\
 [rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress.
 """
 ANOTHER_DIED = "F1128 14:46:02.298440   18936 client.h:80] Terminating process. This most likely indicates that another task died\n"
+# What absl writes if a process of JAX 0.10 waits for another one too long.
+LATE = (
+    "F1128 22:07:33.351201   14415 client.h:80] Terminating process because the JAX distributed service detected fatal errors. This most "
+    "likely indicates that another task died; see the other task logs for more details. Disable Python buffering, i.e. `python -u`, to be "
+    "sure to see all the previous output. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\n"
+    "RPC: /xla.coordination.CoordinationService/RegisterTask\n*** Check failure stack trace: ***\n"
+)
+# Exceptions of NCCL on a host whose adapter does not work.
+NCCL = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, {}, NCCL version 2.21.5\n"
+    "ncclSystemError: failed.\nLast error:\n{}"
+)
+ADAPTER = NCCL.format("unhandled system error", "NET/OFI Creating new endpoint for domain 0x7f failed: Invalid argument")
 CRASHED_THREAD = """\
 Fatal Python error: Aborted
 
@@ -1416,7 +1429,33 @@ Extension modules: torch._C (total: 1)
             ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None),
         ),
         ("command", ANOTHER_DIED, {"signal": "SIGABRT"}, ("signal", "signal SIGABRT", "SIGABRT", None)),
+        # Errors of NCCL itself, and one that is not: the script has assigned a GPU to two ranks.
+        (
+            "command",
+            TRACEBACK.format(ADAPTER),
+            {"exit_code": 1},
+            ("hardware", "DistBackendError at train.py, line 7", "DistBackendError", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format(NCCL.format("invalid usage", "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")),
+            {"exit_code": 1},
+            ("script_error", "DistBackendError at train.py, line 7", "certain", 1),
+        ),
+        (
+            "command",
+            TRACEBACK.format(NCCL.format("internal error", "Net : Connection closed by remote peer node2<50260>")),
+            {"exit_code": 1},
+            ("script_error", "DistBackendError at train.py, line 7", "DistBackendError", 1),
+        ),
         # Ranks that have waited for each other too long.
+        ("command", LATE, {"signal": "SIGABRT"}, ("hang", "a time-out of a collective operation", "", None)),
+        (
+            "command",
+            LATE.replace("Deadline Exceeded", "Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0."),
+            {"signal": "SIGABRT"},
+            ("hang", "a time-out of a collective operation", "", None),
+        ),
         *(
             ("command", log, {"signal": "SIGABRT"}, ("hang", what, "", None))
             for log, what in (
@@ -1510,6 +1549,8 @@ def test_messages_about_files_that_cannot_be_written(tmp_path, message, kind):
         ({"kind": "script_error", "what": "ValueError at train.py, line 7", "name": "ValueError"}, True),
         ({"kind": "disk_full", "what": "OSError at train.py, line 7", "name": "OSError"}, True),
         ({"kind": "exit_status", "what": "exit status 3"}, True),
+        ({"kind": "hardware", "what": "DistBackendError at train.py, line 7", "name": "DistBackendError"}, True),
+        ({"kind": "hardware", "what": "RuntimeError at train.py, line 7", "name": "RuntimeError"}, False),
         ({"kind": "signal", "what": "signal SIGBUS", "name": "SIGBUS"}, True),
         ({"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}, False),
         ({"kind": "script_error", "what": "SyntaxError at train.py, line 7", "name": "SyntaxError"}, False),
