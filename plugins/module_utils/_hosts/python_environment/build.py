@@ -126,7 +126,8 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write(requirements)
         file.flush()
-        environment = {"PIP_CONFIG_FILE": os.devnull, **module.params["credentials"]}
+        # Jobs run as another user, who cannot import the packages in this user's home directory.
+        environment = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1", **module.params["credentials"]}
         status, output, errors = module.run_command([python, *CHECK, file.name], environ_update=environment)
     return mask(missing(status, parse(output), errors), secrets(module))
 

@@ -43,6 +43,14 @@ CORRECTION = (
     "and python_environment_find_links. If a build could not import a package, see python_environment_no_build_isolation."
 )
 
+# The first step of a build, and what to do if it fails. The module venv of an interpreter that uv has installed fails behind a link.
+CREATE = "create a virtual environment"
+INTERPRETER = (
+    "Check python_environment_python. This interpreter needs the module venv with ensurepip. If uv has installed it, specify its own path, "
+    "and not a link to it."
+)
+ADVICE = {REQUIREMENTS: CORRECTION, CREATE: INTERPRETER}
+
 
 class Interpreter(NamedTuple):
     """The Python interpreter that creates an environment."""
@@ -185,15 +193,15 @@ def build_steps(installer: str, python: str, path: str, calls: Sequence[list[str
     `uv` is the path of the program uv on this host. If `uv` is None, the commands first install uv in `scratch`.
     """
     if installer == "pip":
-        steps = [BuildStep("create a virtual environment", [python, "-m", "venv", path])]
+        steps = [BuildStep(CREATE, [python, "-m", "venv", path])]
         return steps + [BuildStep(REQUIREMENTS, [executable(path), "-m", "pip", "install", *arguments]) for arguments in calls]
     steps = []
     if uv is None:
         own = os.path.join(scratch, "uv")
         uv = os.path.join(own, "bin", "uv")
-        steps.append(BuildStep("create a virtual environment for uv", [python, "-m", "venv", own]))
+        steps.append(BuildStep(f"{CREATE} for uv", [python, "-m", "venv", own]))
         steps.append(BuildStep("install uv (not needed with the installer pip)", [executable(own), "-m", "pip", "install", "uv"]))
-    steps.append(BuildStep("create a virtual environment", [uv, "venv", "--python", python, path]))
+    steps.append(BuildStep(CREATE, [uv, "venv", "--python", python, path]))
     # The users of an environment cannot write to it. Without --compile-bytecode, Python would compile the modules again at every import.
     install = [uv, "pip", "install", "--python", executable(path), "--compile-bytecode"]
     return steps + [BuildStep(REQUIREMENTS, [*install, *arguments]) for arguments in calls]
@@ -224,7 +232,7 @@ def describe_failure(step: BuildStep, output: str) -> str:
     """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith(NOISE)]
     lines = [line for line in lines if not (line.startswith(REPETITION) and any("Could not find a version" in other for other in lines))]
-    advice = [CORRECTION] if step.purpose == REQUIREMENTS else []
+    advice = [text for purpose, text in ADVICE.items() if step.purpose.startswith(purpose)]
     return "\n".join([f"could not {step.purpose}:", *lines[-LAST_LINES:], *advice])
 
 

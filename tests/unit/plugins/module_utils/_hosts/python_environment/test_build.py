@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
+from pathlib import Path
 
+import pip
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
@@ -81,3 +84,30 @@ def test_build_variables_reach_the_installer(tmp_path, installer):
     with pytest.raises(record.EnvironmentRefusalError):
         build.ensure(module)
     assert module.environments[-1]["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+
+
+class RunningModule(Module):
+    """A module of Ansible that runs its commands."""
+
+    def run_command(self, argv, environ_update=None, **_options):
+        done = subprocess.run(argv, env={**os.environ, **(environ_update or {})}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+
+def test_packages_in_the_home_directory_are_no_part_of_an_environment(tmp_path, monkeypatch):
+    """A conda environment can import them, like this one, but jobs run as another user."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(Path(pip.__file__).parents[1]))
+    venv.create(tmp_path / "image", system_site_packages=True)
+    python = str(tmp_path / "image/bin/python")
+    found = subprocess.run([python, "-m", "site", "--user-site"], capture_output=True, text=True, check=True)
+    package = Path(found.stdout.strip()) / "own_package-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own-package\nVersion: 1.0\n")
+    assert "own-package" in build.lacks(RunningModule(tmp_path, ""), python, "own-package==1.0\n")
+
+
+def test_a_failure_to_create_an_environment_names_the_option_of_the_interpreter(tmp_path):
+    module = Module(tmp_path, "Error: Command '['bin/python3', '-m', 'ensurepip']' returned non-zero exit status 1.\n")
+    with pytest.raises(record.EnvironmentRefusalError, match=r"could not create .*\n.*ensurepip.*\nCheck python_environment_python\."):
+        build.ensure(module)
