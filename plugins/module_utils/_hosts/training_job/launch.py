@@ -19,6 +19,8 @@ from .refusal import EXPECTED, RefusalError
 # A function, such as AnsibleModule.warn, that shows a warning.
 Warn = Callable[[str], None]
 
+CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
+
 
 def start_processes(
     run: users.RunCommand,
@@ -34,6 +36,9 @@ def start_processes(
     `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError or FailedWorkError.
     """
     check_place(params["name"], specs)
+    problem = about_checkpoints(specs)
+    if problem:
+        warn(problem)
     make_metrics_directory(params["metrics_directory"], user)
     code = open_sync_directory(params, paths, user)
     users.as_user(user, lambda: occupy(params, paths, specs, code), EXPECTED)
@@ -113,6 +118,17 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
     return systemd.Visible(
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
         write=[user.pw_dir, local_code.storage_of_jobs(paths.directory), paths.directory, *filter(None, places)],
+    )
+
+
+def about_checkpoints(specs: Sequence[ProcessSpec]) -> str:
+    """Return a warning if the hosts of a job would have different checkpoints, or an empty string. All processes use one directory."""
+    place = specs[0]["environment"].get(CHECKPOINTS, "") if specs else ""
+    if not os.path.isabs(place) or len(specs[0]["parameters"]["hosts"]) < 2 or not local_code.is_own_disk(place, specs[0]["directory"]):
+        return ""
+    return (
+        f"{CHECKPOINTS}: {place!r} is on each host's own disk, so a host sees only its own checkpoints, and a new host sees none. "
+        "Specify a directory on shared storage."
     )
 
 

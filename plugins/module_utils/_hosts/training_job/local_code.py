@@ -121,6 +121,14 @@ def is_shared(mount: str) -> bool:
     return found is not None and found.is_shared
 
 
+def is_own_disk(path: str, job_directory: str) -> bool:
+    """Return whether a path is on one of the host's own disks, or in its memory. All hosts of a job share the storage of its directory."""
+    mount = mount_point(path)
+    found = mounted_at(_mount_table(), mount)
+    is_local = mount == "/" or (found is not None and (found.source.startswith("/dev/") or found.kind == "tmpfs"))
+    return is_local and mount != mount_point(job_directory)
+
+
 def shared_mounts() -> list[str]:
     """Return the mount points of the shared storage, sorted. A mount of any kind at the default mount point counts as shared storage."""
     table = _mount_table()

@@ -61,3 +61,29 @@ def test_a_directory_for_metrics_in_which_the_user_cannot_write_is_refused(paths
     (tmp_path / "file").touch()
     with pytest.raises(RefusalError, match=r"^metrics_directory: user 'trainer' cannot write to '.*/file'. Make this user the owner"):
         launch.occupy({**params, "metrics_directory": str(tmp_path / "file")}, paths, [], None)
+
+
+@pytest.mark.parametrize(
+    ("place", "mount", "source", "hosts", "is_local"),
+    [
+        ("/opt/dlami/nvme/ckpt", "/opt/dlami/nvme", "ext4 /dev/nvme1n1", 2, True),
+        ("/opt/dlami/nvme/ckpt", "/opt/dlami/nvme", "ext4 /dev/nvme1n1", 1, False),
+        ("/dev/shm/ckpt", "/dev/shm", "tmpfs tmpfs", 2, True),
+        ("/fsx/ckpt", "/", "ext4 /dev/nvme0n1p1", 2, True),  # /fsx is not mounted
+        ("/fsx/ckpt", "/fsx", "lustre 10.0.0.1@tcp:/abc", 2, False),
+        ("/efs/ckpt", "/efs", "nfs4 127.0.0.1:/", 2, False),
+        ("/efs/ckpt", "/efs", "ext4 /dev/sda1", 2, False),  # like the job's directory
+        ("/other/ckpt", "/other", "beegfs beegfs_nodev", 2, False),
+        ("s3://bucket/ckpt", "/", "ext4 /dev/nvme0n1p1", 2, False),
+        ("", "/", "ext4 /dev/nvme0n1p1", 2, False),
+    ],
+)
+def test_checkpoints_on_the_disks_of_several_hosts_are_a_warning(monkeypatch, place, mount, source, hosts, is_local):
+    monkeypatch.setattr(launch.local_code, "mount_point", lambda path: "/efs" if path.startswith("/efs/") else mount)
+    monkeypatch.setattr(launch.local_code, "_mount_table", lambda: f"36 35 0:32 / {mount} rw - {source} rw\n")
+    variables = {"DEEPLEARNING_CHECKPOINT_DIRECTORY": place}
+    spec = {"environment": variables, "directory": "/efs/jobs/digits", "parameters": {"hosts": [{}] * hosts}}
+    message = launch.about_checkpoints([spec])
+    assert message.startswith(f"DEEPLEARNING_CHECKPOINT_DIRECTORY: '{place}' is on each host's own disk") is is_local
+    assert bool(message) is is_local
+    assert launch.about_checkpoints([]) == ""

@@ -103,7 +103,7 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     monkeypatch.setattr(launch, "check_place", lambda _name, _specs: None)
     monkeypatch.setattr(launch, "open_sync_directory", lambda *_arguments: None)
     monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
-    spec = {"name": "rank0", "parameters": {"reboot": reboot}}
+    spec = {"name": "rank0", "environment": {}, "parameters": {"reboot": reboot}}
     params = {"name": "digits", "sandbox": False, "metrics_directory": ""}
     monkeypatch.setattr(launch, "visible_paths", lambda *_arguments: VISIBLE)
     monkeypatch.setattr(kept_jobs, "runtime_directories", lambda _job: [])
