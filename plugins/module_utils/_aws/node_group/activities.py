@@ -51,7 +51,8 @@ ADVICE: tuple[Advice, ...] = (
             "UnfulfillableCapacity",
             "Unable to fulfill capacity",
         ),
-        "AWS has insufficient capacity for this launch at the moment. Try another zone or instance type, or run again later.",
+        "AWS has insufficient capacity for this launch at the moment. "
+        "Try another zone, instance type or market (alternatives), or run again later.",
         True,
     ),
     Advice(

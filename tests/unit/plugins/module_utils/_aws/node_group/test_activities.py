@@ -30,7 +30,7 @@ def test_capacity_may_come_and_a_bad_key_does_not():
     )
     assert not launches.hopeless
     assert "1 of 3 nodes of bert-workers are in service" in explain("bert-workers", launches)
-    assert "Try another zone or instance type" in explain("bert-workers", launches)
+    assert "Try another zone, instance type or market (alternatives)" in explain("bert-workers", launches)
     launches.observe(1, [_activity(6, "Failed", "InvalidKeyPair.NotFound - The key pair 'k' does not exist")])
     assert launches.hopeless
     assert "change key_name" in explain("bert-workers", launches)
