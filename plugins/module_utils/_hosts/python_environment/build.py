@@ -108,7 +108,8 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
         raise EnvironmentRefusalError(f"python {wanted!r} does not exist. Specify a Python interpreter that is installed on this host.")
     status, output, errors = module.run_command([path, "-c", PROBE])
     if status != 0:
-        raise EnvironmentRefusalError(f"python {wanted!r}: cannot be run: {errors.strip()}")
+        reason = errors.strip().rstrip(".") or f"it ended with exit status {status}"
+        raise EnvironmentRefusalError(f"python {wanted!r} cannot be run: {reason}. Specify a Python interpreter that works on this host.")
     machine, version = json.loads(output)
     return Interpreter(path, machine, version)
 

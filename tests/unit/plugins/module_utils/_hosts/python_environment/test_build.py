@@ -111,3 +111,12 @@ def test_a_failure_to_create_an_environment_names_the_option_of_the_interpreter(
     module = Module(tmp_path, "Error: Command '['bin/python3', '-m', 'ensurepip']' returned non-zero exit status 1.\n")
     with pytest.raises(record.EnvironmentRefusalError, match=r"could not create .*\n.*ensurepip.*\nCheck python_environment_python\."):
         build.ensure(module)
+
+
+def test_an_interpreter_that_does_not_start_is_refused(tmp_path):
+    (tmp_path / "python3").write_text("#!/bin/sh\necho 'Fatal Python error: Failed to import encodings module' >&2\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    module = RunningModule(tmp_path, "")
+    module.params["python"] = str(tmp_path / "python3")
+    with pytest.raises(record.EnvironmentRefusalError, match=r"encodings module\. Specify a Python interpreter that works on this host\.$"):
+        build.ensure(module)
