@@ -100,7 +100,8 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
 INTERNAL = ("add_host", "add_group")
 # Keys whose values ansible-core 2.21 shows.
 SHOWN = ("warnings", "deprecations", "exception")
-# Maximum number of characters to show of the output around a result.
+# Maximum number of characters to show of the exception of a module, and of the output around a result.
+CRASH = 500
 OTHER_OUTPUT = 100
 # Keys whose values ansible-core 2.21 shows if they have a different type.
 TYPES: Mapping[str, type] = {
@@ -472,8 +473,18 @@ def own_result(text: str) -> tuple[str, list[str]]:
     if not shown and not other:
         return text, []
     values = {key: document.pop(key) for key in shown}
+    if document.get("failed") and "msg" not in document:
+        document["msg"] = crash(values.get("exception"))
     document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
     return json.dumps(document), [*_about_other_output(other), *Budget().messages(warnings_of(values.get("warnings")), "warnings")]
+
+
+def crash(exception: Any) -> str:
+    """Return a message for a module that ended with an exception: a traceback, or a document of ansible-core with a text."""
+    event = exception.get("event") if isinstance(exception, dict) else None
+    text = event.get("msg") if isinstance(event, dict) else exception
+    last = clean_line(text.strip().rpartition("\n")[2])[:CRASH] if isinstance(text, str) else ""
+    return f"the module ended with an unexpected error: {last or 'no reason given'}. If the host is in order, report this error."
 
 
 def _about_other_output(text: str) -> list[str]:

@@ -36,7 +36,7 @@ def start_processes(
     `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError or FailedWorkError.
     """
     check_place(params["name"], specs)
-    problem = about_checkpoints(specs)
+    problem = about_checkpoints(specs, len(params["hosts"]))
     if problem:
         warn(problem)
     make_metrics_directory(params["metrics_directory"], user)
@@ -121,10 +121,10 @@ def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct
     )
 
 
-def about_checkpoints(specs: Sequence[ProcessSpec]) -> str:
+def about_checkpoints(specs: Sequence[ProcessSpec], host_count: int) -> str:
     """Return a warning if the hosts of a job would have different checkpoints, or an empty string. All processes use one directory."""
     place = specs[0]["environment"].get(CHECKPOINTS, "") if specs else ""
-    if not os.path.isabs(place) or len(specs[0]["parameters"]["hosts"]) < 2 or not local_code.is_own_disk(place, specs[0]["directory"]):
+    if not os.path.isabs(place) or host_count < 2 or not local_code.is_own_disk(place, specs[0]["directory"]):
         return ""
     return (
         f"{CHECKPOINTS}: {place!r} is on each host's own disk, so a host sees only its own checkpoints, and a new host sees none. "

@@ -47,6 +47,26 @@ def test_values_that_ansible_core_would_show_are_taken_out_of_a_response(documen
     assert found == warnings
 
 
+@pytest.mark.parametrize(
+    ("exception", "reason"),
+    [
+        ({"event": {"msg": "'hosts'", "__ansible_type": "Event"}, "__ansible_type": "ErrorSummary"}, "'hosts'"),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'hosts'\n", "KeyError: 'hosts'"),
+        (f"{ESCAPE}x" * 1000, "x"),
+        ({"event": 3}, "no reason given"),
+        (None, "no reason given"),
+    ],
+)
+def test_a_module_that_crashes_has_a_message(exception, reason):
+    """The modules of this collection name the reason of each failure, and tasks that handle failures look at the message."""
+    text, _warnings = answers.own_result(json.dumps({"failed": True, "exception": exception}))
+    message = json.loads(text)["msg"]
+    assert message.startswith(f"the module ended with an unexpected error: {reason}")
+    assert len(message) < 1000
+    assert "\x1b" not in message
+    assert json.loads(answers.own_result(json.dumps({"failed": True, "msg": "m", "exception": exception}))[0])["msg"] == "m"
+
+
 @pytest.mark.parametrize(("before", "after"), [("a banner\n  ", ""), ("", "\njunk\x1b[2J"), ("a banner\n", "junk")])
 def test_other_output_is_dropped_with_one_short_warning(before, after):
     text, (warning,) = answers.own_result(f'{before}{{"changed": true}}{after * 1000}')

@@ -82,8 +82,7 @@ def test_checkpoints_on_the_disks_of_several_hosts_are_a_warning(monkeypatch, pl
     monkeypatch.setattr(launch.local_code, "mount_point", lambda path: "/efs" if path.startswith("/efs/") else mount)
     monkeypatch.setattr(launch.local_code, "_mount_table", lambda: f"36 35 0:32 / {mount} rw - {source} rw\n")
     variables = {"DEEPLEARNING_CHECKPOINT_DIRECTORY": place}
-    spec = {"environment": variables, "directory": "/efs/jobs/digits", "parameters": {"hosts": [{}] * hosts}}
-    message = launch.about_checkpoints([spec])
+    message = launch.about_checkpoints([{"environment": variables, "directory": "/efs/jobs/digits"}], hosts)
     assert message.startswith(f"DEEPLEARNING_CHECKPOINT_DIRECTORY: '{place}' is on each host's own disk") is is_local
     assert bool(message) is is_local
-    assert launch.about_checkpoints([]) == ""
+    assert launch.about_checkpoints([], hosts) == ""
