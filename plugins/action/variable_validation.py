@@ -12,7 +12,7 @@ from ansible.utils.display import Display
 
 from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
-from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task
+from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task, value_findings
 from ..plugin_utils.nodes import refuse_failed_inventory
 from ..plugin_utils.variable_names import name_findings
 
@@ -20,6 +20,7 @@ ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},
     "required": {"type": "bool", "default": False},
     "options": {"type": "list", "elements": "str", "default": []},
+    "roles": {"type": "list", "elements": "str", "default": []},
 }
 
 
@@ -36,7 +37,7 @@ class ActionModule(ActionBase):
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         subject, variables = arguments["subject"], task_vars or {}
         if subject == NAMES:
-            findings = name_findings(variables, arguments["options"])
+            findings = [*name_findings(variables, arguments["options"]), *value_findings(self, variables, arguments["roles"])]
         else:
             findings = findings_of_task(self, variables, subject, needs_job=arguments["required"])
         for finding in findings:

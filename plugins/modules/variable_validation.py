@@ -37,6 +37,12 @@ options:
     type: list
     elements: str
     default: []
+  roles:
+    description:
+      - With O(subject=names), the roles whose variables must also have values of the correct type. Roles check this on each host otherwise.
+    type: list
+    elements: str
+    default: []
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

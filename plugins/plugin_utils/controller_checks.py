@@ -11,7 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -120,6 +120,12 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
         found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
+
+
+def value_findings(action: ActionBase, variables: Mapping[str, Any], roles: Collection[str]) -> list[Finding]:
+    """Return an error for each variable of these roles that has a value of the wrong type on the nodes, as far as the controller knows."""
+    nodes = node_variables(variables, action._templar) if roles else None
+    return [Finding(VALUE_TYPE, Level.ERROR, message) for message in (known_values(roles, nodes)[1] if nodes else ())]
 
 
 def _errors_of_job_run(controller: NodeVariables, nodes: NodeVariables | None, variables: Mapping[str, Any]) -> Iterator[str]:

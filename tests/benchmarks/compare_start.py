@@ -3,8 +3,8 @@
 With this collection, a complete `ansible-playbook playbooks/train.yml` inspects the account, configures and checks the hosts, and copies
 the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host runs the
 command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the script
-prints on rank 0. The benchmark prints each pair of times and the medians. The benchmark fails if the median difference is more than the
-goal.
+prints on rank 0. The benchmark prints each pair of times and the medians, the processor time of the controller for a whole run compared
+with an empty playbook, and the number of tasks for each host. The benchmark fails if the median difference is more than the goal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -52,7 +53,14 @@ class Bench:
 
     def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
         self.folder = folder
-        self.environment = {**cloud.environment, "ANSIBLE_FORCE_COLOR": "false"}
+        self.counts = folder / "tasks.json"
+        self.environment = {
+            **cloud.environment,
+            "ANSIBLE_FORCE_COLOR": "false",
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callbacks"),
+            "ANSIBLE_CALLBACKS_ENABLED": "task_counts",
+            "TASK_COUNTS": str(self.counts),
+        }
         home = Path(self.environment["LOCAL_CLOUD_HOME"])
         self.ssh_directory = home / "ssh" / CLUSTER
         self.inventory = folder / "bench.nodes.yml"
@@ -84,6 +92,24 @@ class Bench:
         started = time.time()
         self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
+
+    def processor_time(self, *command: str) -> float:
+        """Run a command and return the seconds of processor time that it and its child processes used."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.run(*command)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def costs(self) -> None:
+        """Print the processor time of a job on converged hosts, compared with an empty playbook, and the number of tasks for each host."""
+        empty = self.folder / "empty.yml"
+        empty.write_text("- {hosts: localhost, connection: local, gather_facts: false, tasks: []}\n")
+        definition = json.dumps({**self.definition, "training_job_name": "costs"})
+        nothing = self.processor_time("ansible-playbook", "-i", "localhost,", str(empty))
+        job = self.processor_time("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        print(f"processor time of the controller: {job:.2f} s, {job / nothing:.1f} times that of an empty playbook ({nothing:.2f} s)")
+        tasks = json.loads(self.counts.read_text())
+        print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in tasks.items()))
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
@@ -153,7 +179,9 @@ def main() -> int:
         LocalCloud(Path(folder) / "home") as cloud,
     ):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        pairs = measure(Bench(cloud, network, Path(folder)), rounds)
+        bench = Bench(cloud, network, Path(folder))
+        pairs = measure(bench, rounds)
+        bench.costs()
         return 0 if report(pairs, "playbook", "by hand", GOAL) else 1
 
 

@@ -45,11 +45,11 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
     tmp_path, always, export, own_disk, facts, nodes_go
 ):
     """`training_job_then_always` also applies to failed jobs. Without shared storage, the nodes have the only copy of the files."""
-    (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "then_always" in play.get("vars", {})]
+    (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "is_unexported" in play.get("vars", {})]
     fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck"}}]
     for task in play["tasks"]:
         for job in [task, *task.get("block", [])]:
-            if job.pop("ansible.builtin.include_tasks", None):
+            if job.pop("ansible.builtin.import_tasks", None):
                 job["block"] = fails
     shown = [{"ansible.builtin.debug": {"msg": "nodes may go"}, "when": "hostvars['localhost'].job_is_over | default(false)"}]
     play |= {"hosts": "localhost", "vars_files": [], "tasks": play["tasks"] + shown}

@@ -1,0 +1,30 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "kind"),
+    [
+        ("ssh_trust_validity_days", "soon", "an integer"),
+        ("shared_storage_mounts", 7, "a list"),
+        ("node_setup_steps", [7], "a list of dictionaries"),
+    ],
+)
+def test_values_of_the_wrong_type_are_refused_before_a_host_is_configured(tmp_path, variable, value, kind):
+    """The roles do not check their variables on each host."""
+    inventory = {"trainers": {"hosts": {"a": {"ansible_host": "127.0.0.1", "ansible_port": 1}}, "vars": {variable: value}}}
+    (tmp_path / "inventory.json").write_text(json.dumps({**inventory, "all": {"vars": {"deeplearning_cluster": "c"}}}))
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "inventory.json", "deeplearning.cluster.configure"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode != 0
+    message = " ".join(done.stdout.split()).partition(f"{variable}: ")[2]
+    assert f"has the wrong type. Specify {kind}" in message, done.stdout + done.stderr
+    assert "PLAY [Configure" not in done.stdout
