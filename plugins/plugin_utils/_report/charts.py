@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 SIZE = (5.6, 2.6)
@@ -24,14 +24,9 @@ LOGARITHMIC = 0.01
 UNITS = ((7200, 3600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 
 
-@lru_cache(maxsize=None)
 def can_draw() -> bool:
-    """Return whether matplotlib is installed. The import takes a second, so matplotlib is imported only when needed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    """Return whether matplotlib is installed. The import takes a second, so only the drawing imports it."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def curve(found: Mapping[str, Any], axis: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -107,6 +108,13 @@ def test_a_page_of_little(made, words):
     assert words in text
     assert "scp" not in text
     Outline(text)
+
+
+def test_a_report_without_curves_does_not_wait_for_matplotlib(monkeypatch):
+    """The import takes half a second, for which the user would wait after each short job."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(charts, "can_draw", lambda: True)
+    assert "img" not in Outline(page.render(report([]), None)).tags
 
 
 def test_without_matplotlib_there_are_numbers_and_advice(monkeypatch):
