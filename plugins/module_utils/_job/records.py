@@ -592,8 +592,13 @@ def explain(found: Following, attempt: int) -> str:
 
 
 def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
-    """Return a document's cause in the form that the decision about a restart uses."""
+    """Return a document's cause in the form that the decision about a restart uses.
+
+    A connection that was closed for no known reason is evidence against neither the script nor the checkpoint, nor this host.
+    """
     kind = str(found.get("kind") or recovery.KILLED)
+    if kind in (recovery.SCRIPT_ERROR, recovery.SIGNAL) and error_messages.is_connection_closed(str(found.get("message") or "")):
+        kind, host = recovery.NETWORK, ""
     name, storage = str(found.get("name") or ""), _storage(found)
     return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage, bool(found.get("alone")))
 

@@ -865,6 +865,24 @@ def test_the_cause_of_a_failure_as_the_rules_see_it():
 
 
 @pytest.mark.parametrize(
+    "cause",
+    [
+        {"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError", "message": "Connection reset by peer"},
+        {"kind": "signal", "what": "signal SIGABRT", "name": "SIGABRT", "message": "[gloo] Connection closed by peer"},
+    ],
+)
+def test_a_connection_that_was_closed_twice_for_no_known_reason_costs_no_checkpoint_and_no_host(cause):
+    found = records.recovery_cause(cause, "w1")
+    assert (found.kind, found.host, found.what) == (recovery.NETWORK, "", cause["what"])
+    attempts = [recovery.FailedAttempt(found, False)] * 2
+    policy = recovery.RestartPolicy(restarts=3, min_hosts=1)
+    decision = recovery.decide(recovery.Situation(attempts, ["w1", "w2"], ["w1", "w2"], policy, "epoch-2", has_older=True))
+    assert (decision.rule, decision.set_aside, decision.hosts) == ("same_hosts", "", ["w1", "w2"])
+    own = records.recovery_cause({**cause, "message": "index out of range"}, "w1")
+    assert (own.kind, own.host) == (cause["kind"], "w1")
+
+
+@pytest.mark.parametrize(
     ("end", "cause", "problems", "sentence"),
     [
         (
