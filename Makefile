@@ -221,6 +221,10 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	cd .cache/galaxy
 	PATH="$$PWD/bin:$$PATH" bin/python -m galaxy_importer.main $(CURDIR)/$(COLLECTION).tar.gz 2>&1 | tee log
 	! grep --quiet --extended-regexp '^(WARNING|ERROR)' log
+	rm -rf unpacked && mkdir -p unpacked/ansible_collections/deeplearning/cluster
+	tar -xzf $(CURDIR)/$(COLLECTION).tar.gz -C unpacked/ansible_collections/deeplearning/cluster
+	bin/ansible-builder introspect unpacked | tee environment
+	grep --quiet 'boto3.*deeplearning.cluster' environment && grep --quiet 'rsync.*deeplearning.cluster' environment
 
 .PHONY: bench
 bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, the inventory with boto3, and jobs with processes that are started over ssh; measure the health checks
@@ -235,6 +239,22 @@ bench: test-setup ## Compare provisioning with amazon.aws and community.aws task
 .PHONY: build
 build: $(VENV)/.runtime ## Build the collection's archive
 	ansible-galaxy collection build --force
+
+# The fragment contains the release's summary. Changes on other branches would be missing in the changelog.
+RELEASE_NOTES = changelogs/fragments/release-$(VERSION).yml
+.PHONY: release
+release: test-setup ## Release VERSION=x.y.z: changelog, version, archive with Galaxy's checks, commit and tag. Nothing is published
+	@if [[ ! "$(VERSION)" =~ ^[0-9]+\.[0-9]+\.[0-9]+$$ ]]; then echo 'VERSION: specify a version such as 0.2.0.'; exit 1; fi
+	if [ ! -e $(RELEASE_NOTES) ]; then echo '$(RELEASE_NOTES): missing. Write the release_summary of the release in this file.'; exit 1; fi
+	if [ -n "$$(git status --porcelain)" ]; then echo 'The checkout has changes that are not committed. Commit or remove them.'; exit 1; fi
+	sed -i 's/^version: .*/version: $(VERSION)/' galaxy.yml
+	antsibull-changelog release --version $(VERSION)
+	$(MAKE) lint-docs galaxy
+	git add galaxy.yml CHANGELOG.rst changelogs
+	git commit --quiet --message 'Release $(VERSION)'
+	git tag --annotate v$(VERSION) --message 'Release $(VERSION)'
+	echo 'Committed and tagged v$(VERSION). To publish: git push --follow-tags, then'
+	echo 'ansible-galaxy collection publish deeplearning-cluster-$(VERSION).tar.gz'
 
 .PHONY: docs
 docs: test-setup ## Build the documentation as a website: all pages, and the reference of modules and roles

@@ -12,6 +12,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.output import show
 
 display = Display()
@@ -37,6 +38,11 @@ class ActionModule(ActionBase):
         given = validation.validated_parameters
         show(given["msg"])
         asked = given["ask"] and not self._task.check_mode
+        if asked and is_under_runner():
+            raise AnsibleActionFail(
+                "Nothing was changed, because AWX, ansible-navigator and ansible-runner cannot pass on an answer to a question. To see "
+                "what the playbook would do, run it in check mode. To confirm it, add -e deeplearning_confirm=false."
+            )
         answer = ask(given["question"]) if asked else None
         if answer is not None and answer != "yes":
             raise AnsibleActionFail(f"Nothing was changed because the answer was {answer!r}, not 'yes'.")

@@ -11,6 +11,8 @@ short_description: Shows what a play is about to do and, on a terminal, asks whe
 description:
   - Runs on the controller. Shows O(msg). On a terminal, the module then asks O(question), and fails unless the answer is V(yes).
   - Without a terminal, for example in a pipeline or a service, the module does not ask, and the play continues.
+  - Under ansible-runner, as in AWX and ansible-navigator, a question would wait for an answer forever. The module fails there unless
+    O(ask=false).
 options:
   msg:
     description:

@@ -473,18 +473,22 @@ def own_result(text: str) -> tuple[str, list[str]]:
     if not shown and not other:
         return text, []
     values = {key: document.pop(key) for key in shown}
-    if document.get("failed") and "msg" not in document:
-        document["msg"] = crash(values.get("exception"))
+    document.update(crash(document, values.get("exception")))
     document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
     return json.dumps(document), [*_about_other_output(other), *Budget().messages(warnings_of(values.get("warnings")), "warnings")]
 
 
-def crash(exception: Any) -> str:
-    """Return a message for a module that ended with an exception: a traceback, or a document of ansible-core with a text."""
+def crash(document: Mapping[str, Any], exception: Any) -> dict[str, str]:
+    """Return the message that the result of a module lacks if the module has ended with an exception.
+
+    The exception is a traceback, or a document of ansible-core with a text.
+    """
+    if not document.get("failed") or "msg" in document:
+        return {}
     event = exception.get("event") if isinstance(exception, dict) else None
     text = event.get("msg") if isinstance(event, dict) else exception
     last = clean_line(text.strip().rpartition("\n")[2])[:CRASH] if isinstance(text, str) else ""
-    return f"the module ended with an unexpected error: {last or 'no reason given'}. If the host is in order, report this error."
+    return {"msg": f"the module ended with an unexpected error: {last or 'no reason given'}. If the host is in order, report this error."}
 
 
 def _about_other_output(text: str) -> list[str]:

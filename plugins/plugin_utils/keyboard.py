@@ -19,11 +19,16 @@ from typing import Any, Callable, Iterator
 POLL_SECONDS = 0.5
 
 
+def is_under_runner() -> bool:
+    """Return whether ansible-runner has started Ansible, as in AWX and ansible-navigator: in a terminal at which nobody answers."""
+    return "AWX_ISOLATED_DATA_DIR" in os.environ
+
+
 def keep_terminal() -> int | None:
     """Return a file descriptor for the terminal if only Ansible uses it, otherwise None (for example, with a pipe to `less`)."""
     try:
         descriptor = sys.stdin.fileno()
-        if sys.stdout.isatty() and os.getpgrp() == os.tcgetpgrp(descriptor):
+        if not is_under_runner() and sys.stdout.isatty() and os.getpgrp() == os.tcgetpgrp(descriptor):
             return os.dup(descriptor)
     except (AttributeError, OSError, ValueError):
         pass

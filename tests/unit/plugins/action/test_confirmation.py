@@ -41,6 +41,15 @@ def test_the_play_goes_on(confirm, answer, arguments, asked):
     assert (result["asked"], result["changed"], shown) == (asked, False, ["all goes"])
 
 
+def test_a_question_to_which_nobody_can_answer_is_not_asked(confirm, monkeypatch):
+    """ansible-runner starts Ansible in a terminal and never answers. Before, the run waited until its time limit."""
+    monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", "/runner/artifacts/1")
+    with pytest.raises(AnsibleActionFail, match="add -e deeplearning_confirm=false"):
+        confirm(b"yes")
+    for arguments in ({"ask": False}, {"check_mode": True}):
+        assert confirm(b"yes", **arguments)[0]["asked"] is False
+
+
 @pytest.mark.parametrize(
     ("answer", "words"), [(b"no", "'no'"), (b"", "''"), (b"y", "'y'"), (b"\xff", "'\ufffd'"), (AnsiblePromptInterrupt(), "'ctrl-c'")]
 )
