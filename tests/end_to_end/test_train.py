@@ -22,6 +22,8 @@ from .conftest import INVENTORY, REPOSITORY
 HOSTS = {"demo-master", "demo-worker2", "demo-worker3"}
 # The maximum number of tasks of a run that starts a job, on each converged host except the first, skipped ones included.
 TASKS = 15
+# The maximum number of requests to AWS of a run that changes nothing and trains.
+REQUESTS = 44
 AUTHORITY = "/deeplearning/demo/ssh-authority"
 TRUST = "deeplearning.cluster.ssh_trust : Trust the cluster's certificate authority"
 CONCISE = "deeplearning.cluster.concise"
@@ -114,6 +116,8 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
 def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     cloud.control.forget_calls()
     output = playbook("train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}', callback=CONCISE).output
+    calls = [call["action"] for call in cloud.control.calls()]
+    assert len(calls) <= REQUESTS, sorted(calls)
     assert not [call["action"] for call in cloud.control.calls() if not call["read_only"]]
     assert "Provision the cluster\n  Nothing to change.\n" in output
     changed = set(re.findall(r"^  (.*): changed", output, re.MULTILINE))
