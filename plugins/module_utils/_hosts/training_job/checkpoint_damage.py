@@ -43,7 +43,7 @@ SHARDS, METADATA = ".distcp", ".metadata"
 # The name of a shard in `.metadata`, which is a pickled object. To load it would run the code that it names.
 NAMED_SHARD = re.compile(rb"__\d{1,9}_\d{1,9}\.distcp")
 # A file that marks its own folder as incomplete, and one that a complete folder has if the complete folders beside it have it.
-UNFINISHED = re.compile(r"(.*[-_.])?(unfinished|incomplete|in[-_]?progress)(\.txt)?", re.DOTALL | re.IGNORECASE)
+UNFINISHED = re.compile(r"\.?(checkpoint[-_]is[-_])?(unfinished|incomplete|in[-_]?progress)(\.txt)?", re.IGNORECASE)
 COMMIT, COMMITS_BESIDE = "commit_success.txt", 20
 TRAINER_FOLDER, TRAINER_STATE, TRAINER_ARGUMENTS = "checkpoint-", "trainer_state.json", "training_args.bin"
 

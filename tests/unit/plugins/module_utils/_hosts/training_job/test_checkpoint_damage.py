@@ -233,7 +233,7 @@ def test_the_trainers_state_is_missing_if_an_earlier_folder_with_the_same_files_
         ("checkpoint-is-incomplete.txt", True),  # the Trainer's, while it saves after SIGTERM
         (".incomplete", True),
         ("IN_PROGRESS", True),
-        ("save.in_progress", True),
+        ("model.safetensors.incomplete", False),  # the rest of a download says nothing about the checkpoint
         ("complete.txt", False),
         ("incomplete_beta.safetensors.index", False),
         ("progress.json", False),
