@@ -71,5 +71,5 @@ def test_no_task_on_each_host_reads_the_variables_of_all_hosts(role: str) -> Non
 
 
 def test_a_task_that_reads_the_variables_of_all_hosts_is_noticed() -> None:
-    assert "__training_job_hosts" in variables_of_all_hosts(ROLES / "training_job")
-    assert "__training_job_spares" in variables_of_all_hosts(ROLES / "training_job"), "it uses the variable __training_job_hosts"
+    assert "__training_job_failure" in variables_of_all_hosts(ROLES / "training_job")
+    assert "__training_job_failed" in variables_of_all_hosts(ROLES / "training_job"), "it uses the variable __training_job_failure"
