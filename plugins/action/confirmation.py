@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
         if asked and is_under_runner():
             raise AnsibleActionFail(
                 "Nothing was changed, because AWX, ansible-navigator and ansible-runner cannot pass on an answer to a question. To see "
-                "what the playbook would do, run it in check mode. To confirm it, add -e deeplearning_confirm=false."
+                "what the playbook would do, run it in check mode. To confirm it, add the extra variable deeplearning_confirm: false."
             )
         answer = ask(given["question"]) if asked else None
         if answer is not None and answer != "yes":

@@ -24,7 +24,10 @@ def read_public_key(path: str) -> str | None:
     """
     expanded = os.path.expanduser(path)
     if not os.path.isfile(expanded):
-        raise ValueError(f"'{path}' is not a file on the controller. Specify the path of the key pair's private key.")
+        raise ValueError(
+            f"'{path}' is not a file on the controller. Specify the path of the key pair's private key. If an SSH agent has the key, "
+            "remove this option from the inventory file."
+        )
     try:
         with open(expanded, encoding="utf-8", errors="replace") as file:
             text = file.read(1 << 20)

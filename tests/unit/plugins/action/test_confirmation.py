@@ -44,7 +44,7 @@ def test_the_play_goes_on(confirm, answer, arguments, asked):
 def test_a_question_to_which_nobody_can_answer_is_not_asked(confirm, monkeypatch):
     """ansible-runner starts Ansible in a terminal and never answers. Before, the run waited until its time limit."""
     monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", "/runner/artifacts/1")
-    with pytest.raises(AnsibleActionFail, match="add -e deeplearning_confirm=false"):
+    with pytest.raises(AnsibleActionFail, match="add the extra variable deeplearning_confirm: false"):
         confirm(b"yes")
     for arguments in ({"ask": False}, {"check_mode": True}):
         assert confirm(b"yes", **arguments)[0]["asked"] is False

@@ -323,6 +323,7 @@ def test_the_private_key_file(tmp_path):
     (found,) = key_errors({"deeplearning_private_key_file": str(tmp_path / "key.pem")})
     assert (
         found == f"private_key_file: '{tmp_path}/key.pem' is not a file on the controller. Specify the path of the key pair's private key."
+        " If an SSH agent has the key, remove this option from the inventory file."
     )
 
 
