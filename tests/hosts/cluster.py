@@ -91,7 +91,7 @@ class Cluster:
         result = self.play(str(playbook))
         assert result.returncode == 0, result.stdout + result.stderr
 
-    def play(self, *arguments, timeout=600):
+    def play(self, *arguments, timeout=1500):
         command = ["ansible-playbook", "-i", str(self.inventory), *arguments]
         return subprocess.run(
             command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False

@@ -104,7 +104,7 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     monkeypatch.setattr(launch, "open_sync_directory", lambda *_arguments: None)
     monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
     spec = {"name": "rank0", "environment": {}, "parameters": {"reboot": reboot}}
-    params = {"name": "digits", "sandbox": False, "metrics_directory": ""}
+    params = {"name": "digits", "hosts": [], "sandbox": False, "metrics_directory": ""}
     monkeypatch.setattr(launch, "visible_paths", lambda *_arguments: VISIBLE)
     monkeypatch.setattr(kept_jobs, "runtime_directories", lambda _job: [])
     kept_jobs.write(kept_jobs.STARTED, "digits", b"of an earlier job with the same name")
