@@ -72,3 +72,11 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
         assert f"The job {'failed' if failed else 'was not exported'}, as shown above, so training_job_then: destroy" in done.stdout
     waits = nodes_go and export and "__training_job_started" in facts and not facts.get("__training_job_exported", {}).get("finished")
     assert ("The nodes keep running for 0 minutes, so that you can export the job." in done.stdout) == bool(waits)
+
+
+def test_variables_of_the_user_keep_their_values_in_the_plays_that_run_the_job():
+    """Variables of a job can refer to the user's own variables, such as `state`."""
+    plays = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "continues" in play.get("vars", {})]
+    own = {"then", "then_always", "continues", "job_succeeded", "is_unexported"}
+    assert [name for play in plays for name in play["vars"] if name not in own and not name.startswith("__")] == []
+    assert len(plays) == 2

@@ -96,19 +96,25 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
 
 
 def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
-    """Return the exception with which the log of a rank ends, or None. An exception that is about another process does not count.
+    """Return the cause of the exception with which the log of a rank ends, or None.
 
     A rank that has raised an exception can wait for the other ranks before it ends, and is then the rank for which they wait.
     """
     lines = logs.tail(Paths(spec["directory"], spec["attempt"]).log(spec["name"]), status.TAIL_SIZE)
     mark = status.tag(record, LAUNCHERS.get(spec["launcher"]))
     for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
-        error = tracebacks.script_error(own, spec["cwd"])
-        if error and error.kind not in tracebacks.WRAPPERS and not error_messages.is_about_another_process(error.message):
-            found = _error_cause(error)
-            if found["kind"] in recovery.EXCEPTIONS:
-                return found
+        error = own_error(own, spec["cwd"])
+        found = _error_cause(error) if error else None
+        if found and found["kind"] in recovery.EXCEPTIONS:
+            return found
     return None
+
+
+def own_error(lines: Sequence[str], folder: str) -> tracebacks.ScriptError | None:
+    """Return the exception with which the lines of a rank end, or None. An exception that is about another process does not count."""
+    error = tracebacks.script_error(lines, folder)
+    is_of_others = error and (error.kind in tracebacks.WRAPPERS or error_messages.is_about_another_process(error.message))
+    return None if is_of_others else error
 
 
 def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[StorageProblem]]) -> CauseRecord:

@@ -19,7 +19,7 @@ import subprocess
 import time
 from typing import Mapping, NamedTuple, Sequence
 
-from ..._job import error_messages, tracebacks
+from ..._job import tracebacks
 from ..._job.documents import ProcessSpec, Stuck
 from ..._job.records import RANKS_PER_HOST_LIMIT, Paths
 from ..._job.schema import open_regular
@@ -98,16 +98,11 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
 
 
 def _error(spec: ProcessSpec, rank: int, lines: Sequence[str]) -> str:
-    """Return the exception at the end of a rank's lines in the log of the process, or an empty string.
-
-    An exception that is about another rank does not count.
-    """
+    """Return the exception at the end of a rank's lines in the log of the process, or an empty string."""
     launcher = LAUNCHERS.get(spec["launcher"])
     own = logs.lines_of(str(rank), launcher.tag, lines) if launcher and spec["tagged"] else lines
-    found = tracebacks.script_error(own, spec["cwd"])
-    if not found or error_messages.is_about_another_process(found.message):
-        return ""
-    return clean_line(f"{found.kind} at {found.place}: {found.message}")[:PLACE_LIMIT].rstrip(".")
+    found = attempts.own_error(own, spec["cwd"])
+    return clean_line(f"{found.kind} at {found.place}: {found.message}")[:PLACE_LIMIT].rstrip(".") if found else ""
 
 
 def ranks(own: Sequence[int], programs: Sequence[RunningProgram]) -> dict[int, RunningProgram]:

@@ -12,8 +12,14 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import keyboard
 
 
-@pytest.mark.parametrize(("shows_output", "is_kept"), [(True, True), (False, False)], ids=["terminal", "pipe to less"])
-def test_the_keyboard_belongs_to_the_program_that_shows_the_output(monkeypatch, shows_output, is_kept):
+@pytest.mark.parametrize(
+    ("shows_output", "environment", "is_kept"),
+    [(True, {}, True), (False, {}, False), (True, {"AWX_ISOLATED_DATA_DIR": "/runner/artifacts/1"}, False)],
+    ids=["terminal", "pipe to less", "ansible-runner"],
+)
+def test_the_keyboard_belongs_to_the_program_that_shows_the_output(monkeypatch, shows_output, environment, is_kept):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     control, terminal = pty.openpty()
     reading, writing = os.pipe()
     monkeypatch.setattr(os, "tcgetpgrp", lambda _descriptor: os.getpgrp())
