@@ -46,6 +46,7 @@ class Project:
             "ansible_user": self.hosts[0].user,
             "ansible_ssh_private_key_file": str(self.hosts[0].key_file),
             "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_ssh_retries": 5,
             "deeplearning_cluster": CLUSTER,
             "deeplearning_region": REGION,
             "deeplearning_ssh_directory": str(self.directory),

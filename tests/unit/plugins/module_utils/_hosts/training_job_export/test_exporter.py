@@ -358,7 +358,7 @@ def standby(monkeypatch, quick):
 def test_another_host_continues_the_export_of_a_lost_host(job, bucket):
     job.write("logs/rank0.log", "step 1")
     job.record("running")
-    write_export(job, "waiting", age=90)
+    write_export(job, "waiting", age=71)
     first, second = on_standby(job, 1), on_standby(job, 2)
     wait_until(lambda: "logs/rank0.log" in bucket.objects)
     job.write("logs/rank0.log", "step 2")
