@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
 from ..._job import exclusions, kept_jobs, records, schema
-from .. import services
+from .. import programs, services
 from ..node_health import service
 from . import host_health, systemd, users
 
@@ -33,16 +33,6 @@ PATIENCE, INTERVAL = 60.0, 0.5
 # The units. No job's unit has a name with an underscore, because names of jobs contain none.
 UNIT, BOOT, PERIODIC = "deeplearning-health", "deeplearning_health_boot", "deeplearning_health_periodic"
 REBOOT, REJOIN = service.REBOOT_UNIT, "deeplearning_rejoin"
-
-# The packages of the modules that run on hosts, without those that the program does not import.
-OTHERS = ("_aws.", "_hosts.training_job.", "_launchers.", "_queues.")
-
-# The modules of the program that starts jobs after a reboot.
-REJOIN_MODULES = (
-    *systemd.PROGRAM,
-    *(f"_hosts.training_job.{name}" for name in ("launch", "local_code", "refusal", "rejoin", "systemd", "users")),
-    *("_hosts.shared_storage.mounts", "_job.kept_jobs"),
-)
 
 # A process that waits for storage or a driver may ignore SIGKILL. systemd must not wait for this process before it starts the next checks.
 SERVICE = """\
@@ -97,13 +87,6 @@ WantedBy=timers.target
 """
 
 
-def program_modules() -> list[str]:
-    """Return the names of the modules of the program, and of other modules that this process has imported."""
-    others = tuple(systemd.PACKAGE + package for package in OTHERS)
-    names = sorted(name for name in sys.modules if name.startswith(systemd.PACKAGE) and not name.startswith(others))
-    return [name[len(systemd.PACKAGE) :] for name in names if not hasattr(sys.modules[name], "__path__")]
-
-
 def unit_files(interval: int, reboot: bool) -> dict[str, str]:
     """Return the contents of the unit files, by their names. Without an interval, no checks run while jobs run."""
     directory = os.path.dirname(exclusions.PATH)
@@ -138,10 +121,10 @@ def desired_files(params: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
     settings = service.Settings(instance_id=params["instance_id"] or "", **{name: params[name] for name in names})
     directory, units = os.path.dirname(exclusions.PATH), unit_files(params["health_interval"], params["reboot"])
     files = {os.path.join(UNITS, name): (content.encode(), 0o644) for name, content in units.items()}
-    files[os.path.join(directory, PROGRAM)] = systemd.program(program_modules(), "_hosts.node_health.service"), 0o600
+    files[os.path.join(directory, PROGRAM)] = programs.build("_hosts.node_health.service"), 0o600
     files[os.path.join(directory, SETTINGS)] = json.dumps(settings._asdict()).encode(), 0o600
     if params["reboot"]:
-        files[os.path.join(directory, REJOIN_PROGRAM)] = systemd.program(REJOIN_MODULES, "_hosts.training_job.rejoin"), 0o600
+        files[os.path.join(directory, REJOIN_PROGRAM)] = programs.build("_hosts.training_job.rejoin"), 0o600
     return files
 
 

@@ -27,6 +27,7 @@ from ..._job.states import PENDING, QUEUED, STOPPED
 from ..._queues import base
 from ..._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError, QueueRequest
 from ..._queues.registry import QUEUES
+from .. import programs
 from . import checkpoints, hold, host, reservation, resource_manager, systemd, users
 from .options import OPTIONS
 from .processes import plan
@@ -35,15 +36,6 @@ from .refusal import EXPECTED, RefusalError
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
     from . import lead  # noqa: F401
-
-# The modules that run on hosts without Ansible.
-PROGRAM = (
-    *systemd.PROGRAM,
-    *(f"_hosts.training_job.{name}" for name in ("hold", "host", "launch", "lead", "local_code", "refusal", "reservation")),
-    *(f"_hosts.training_job.{name}" for name in ("resource_manager", "systemd", "users")),
-    *("_hosts.shared_storage.mounts", "_hosts.worker_metadata.metadata", "_job.kept_jobs"),
-    *(f"_queues.{name}" for name in ("base", "registry", "sge", "slurm", "yarn")),
-)
 
 # The directories in which packages install the commands of queueing systems.
 SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
@@ -170,7 +162,7 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
     records.delete([place])
     os.mkdir(place, 0o700)
     with open(os.path.join(place, "hold.zip"), "wb") as file:
-        file.write(systemd.program(PROGRAM, "_hosts.training_job.lead"))
+        file.write(programs.build("_hosts.training_job.lead"))
     start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
     schema.replace_private(os.path.join(place, "hold"), start)
     schema.replace_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))

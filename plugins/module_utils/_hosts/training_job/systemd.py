@@ -8,48 +8,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import glob
-import importlib.util
-import io
 import json
 import os
-import pathlib
 import pwd
 import re
 import shlex
 import shutil
 import time
-import zipfile
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence, cast
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence, cast
 
 from ..._job import records
 from ..._job.documents import ProcessSpec, StartedProcess
 from ..._job.records import JOB_NAME, JOBS_SLICE, PROCESS_NAME, read_json, runtime_directory, slice_name, title, unit_name, write_json
+from .. import programs
 from .users import RunCommand
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the supervisor's source code, and need not run it.
     from . import supervisor  # noqa: F401
 
-# The names of modules below begin with the name of this package.
-PACKAGE = "ansible_collections.deeplearning.cluster.plugins.module_utils."
 SUPERVISOR = "_hosts.training_job.supervisor"
-
-# The modules of the supervisor, which runs on hosts without Ansible.
-PROGRAM = (
-    "_text",
-    *(f"_job.{name}" for name in ("checkpoint_layouts", "documents", "error_messages", "exclusions", "goodput", "hangs", "metrics")),
-    *(f"_job.{name}" for name in ("periodic_findings", "records", "recovery", "schema", "states", "step_times", "storage_problems")),
-    "_job.tracebacks",
-    "_hosts.shared_storage.mounts",
-    *(
-        f"_hosts.training_job.{name}"
-        for name in ("attempts", "checkpoint_damage", "checkpoint_files", "connections", "efa", "goodput", "host_health")
-    ),
-    *(f"_hosts.training_job.{name}" for name in ("host_metrics", "logs", "notices", "process_environment", "progress", "progress_file")),
-    *(f"_hosts.training_job.{name}" for name in ("remote", "specs", "stacks", "stale_locks", "status", "storage_watch", "supervisor")),
-    *(f"_launchers.{name}" for name in ("base", "command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "registry", "tensorflow")),
-    "_launchers.torchrun",
-)
 
 # Seconds to add to the supervisor's own wait between SIGTERM and SIGKILL, so that systemd sends SIGKILL only if the supervisor hangs.
 SYSTEMD_EXTRA_STOP_SECONDS = 10
@@ -316,7 +294,7 @@ def _install(directory: str, place: SupervisorAccount, spec: ProcessSpec) -> Non
     archive, spec_path = os.path.join(directory, "supervisor.zip"), os.path.join(directory, "spec.json")
     command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(place.python)} {archive} "$action" {spec_path} "$@"\n'
     contents = {
-        "supervisor.zip": program(),
+        "supervisor.zip": programs.build(SUPERVISOR),
         "supervisor": command.encode(),
         "spec.json": json.dumps(spec).encode(),
         "hostfile": spec["hostfile"].encode(),
@@ -335,31 +313,6 @@ def write_files(directory: str, contents: Mapping[str, bytes], user: pwd.struct_
             file.write(content)
         os.chown(path, user.pw_uid, user.pw_gid)
     os.chown(directory, user.pw_uid, user.pw_gid)
-
-
-def program(contents: Sequence[str] = PROGRAM, main: str = SUPERVISOR) -> bytes:
-    """Return a zip file that contains the modules with these names. Equal modules make equal files.
-
-    If Python runs the zip file, Python calls the function `main` of one of these modules.
-    """
-    modules = {(PACKAGE + name).replace(".", "/") + ".py": _source(PACKAGE + name) for name in contents}
-    for package in sorted({str(parent) for name in modules for parent in pathlib.PurePath(name).parents if parent.name}):
-        modules[package + "/__init__.py"] = ""
-    modules["__main__.py"] = f"import sys\nfrom {PACKAGE}{main} import main\nsys.exit(main(sys.argv[1:]))\n"
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in modules.items():
-            archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # without the current time
-    return content.getvalue()
-
-
-def _source(name: str) -> str:
-    """Return the source code of a module, which can be in a zip file, without running the module. Raises ImportError."""
-    spec = importlib.util.find_spec(name)
-    source: str | bytes | None = cast(Any, spec.loader).get_source(name) if spec else None
-    if source is None:
-        raise ImportError(f"the source code of {name} is missing")
-    return source.decode("utf-8") if isinstance(source, bytes) else source  # Ansible's loader on the controller returns bytes
 
 
 def other_jobs(job: str) -> list[StartedProcess]:

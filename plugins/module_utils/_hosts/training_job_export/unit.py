@@ -14,20 +14,10 @@ import pwd
 import sys
 
 from ..._job import records
+from .. import programs
 from ..training_job import local_code, systemd
 from ..training_job.users import RunCommand
 from . import exporter
-
-# The modules that run without Ansible.
-PROGRAM = (
-    *(
-        f"_job.{name}"
-        for name in ("checkpoint_layouts", "documents", "error_messages", "patterns", "records", "recovery", "schema", "states")
-    ),
-    "_job.storage_problems",
-    *("_hosts.dataset.s3", "_hosts.dataset.source", "_hosts.training_job.checkpoint_damage", "_hosts.training_job.checkpoint_files"),
-    *("_hosts.training_job_export.exporter", "_hosts.training_job_export.selection"),
-)
 
 PROPERTIES = (
     # At shutdown, the export ends before the shared storage is unmounted.
@@ -95,7 +85,7 @@ def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     records.delete([directory])
     os.mkdir(directory, 0o700)
-    contents = {"exporter.zip": systemd.program(PROGRAM, "_hosts.training_job_export.exporter"), "spec.json": json.dumps(spec).encode()}
+    contents = {"exporter.zip": programs.build("_hosts.training_job_export.exporter"), "spec.json": json.dumps(spec).encode()}
     systemd.write_files(directory, contents, user)
     interpreters = (sys.executable, os.path.realpath(sys.executable))
     visible = systemd.Visible(

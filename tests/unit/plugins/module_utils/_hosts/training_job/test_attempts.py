@@ -16,6 +16,7 @@ import threading
 import time
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
     attempts,
     formatting,
@@ -40,7 +41,7 @@ from .metadata_service import MetadataService
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
-    path.write_bytes(systemd.program())
+    path.write_bytes(programs.build(systemd.SUPERVISOR))
     return path
 
 

@@ -10,7 +10,8 @@ import sys
 import zipfile
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, queue, systemd, unpack
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, systemd, unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
@@ -117,7 +118,7 @@ def test_the_first_host_is_lost_if_its_last_record_is_old(job, scontrol, first, 
 def test_the_program_runs_without_ansible(tmp_path):
     """If the directory is empty, the program reports that there is no job. The archive contains all modules that the program imports."""
     program = tmp_path / "hold.zip"
-    program.write_bytes(systemd.program(queue.PROGRAM, "_hosts.training_job.hold"))
+    program.write_bytes(programs.build("_hosts.training_job.hold"))
     command = [sys.executable, "-I", "-S", str(program), "hold", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stderr) == (1, f"{tmp_path} contains no job\n")
@@ -126,16 +127,16 @@ def test_the_program_runs_without_ansible(tmp_path):
 def test_the_program_contains_the_supervisor(tmp_path):
     """The program starts supervisors, so it must be able to write the supervisors' archive from its own archive."""
     program = tmp_path / "hold.zip"
-    program.write_bytes(systemd.program(queue.PROGRAM, "_hosts.training_job.hold"))
-    name = systemd.__name__
-    code = f"import sys; sys.path.insert(0, {str(program)!r}); from {name} import program; sys.stdout.buffer.write(program())"
+    program.write_bytes(programs.build("_hosts.training_job.hold"))
+    build = f"from {programs.__name__} import build; sys.stdout.buffer.write(build({systemd.SUPERVISOR!r}))"
+    code = f"import sys; sys.path.insert(0, {str(program)!r}); {build}"
     written = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True).stdout
 
     def contents(archive):
         with zipfile.ZipFile(io.BytesIO(archive)) as found:
             return {each: found.read(each) for each in found.namelist()}
 
-    assert contents(written) == contents(systemd.program())
+    assert contents(written) == contents(programs.build(systemd.SUPERVISOR))
 
 
 def test_a_command_that_is_not_installed():

@@ -16,9 +16,10 @@ import threading
 import time
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure, service
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import health_service, host_health, systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import host_health
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 
 REPLACE = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus).")
@@ -113,7 +114,7 @@ def test_many_requests_do_not_hide_a_finding(place):
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         serve(socket.socket(fileno=int(sys.argv[1])), lambda: open("/dev/null").close() or time.sleep(0.5) or [{REPLACE._asdict()!r}])
     """
-    (place / "health.zip").write_bytes(systemd.program(health_service.program_modules(), "_hosts.node_health.service"))
+    (place / "health.zip").write_bytes(programs.build("_hosts.node_health.service"))
     with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as stack:
         listener.bind(host_health.SOCKET)
         listener.listen(1000)
@@ -189,7 +190,7 @@ def test_without_the_service_only_exclusions_count():
 def test_the_program_runs_without_ansible(listener, place):
     """The program gets the socket as file descriptor 3, as from systemd."""
     path = place / "health.zip"
-    path.write_bytes(systemd.program(health_service.program_modules(), "_hosts.node_health.service"))
+    path.write_bytes(programs.build("_hosts.node_health.service"))
     settings = place / "settings.json"
     settings.write_text(json.dumps(service.Settings("", str(place), "p5.48xlarge", 0, False)._asdict()))
     start = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.execv(sys.executable, [sys.executable, '-I', *sys.argv[2:]])"

@@ -19,6 +19,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import attempts, supervisor, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
 from local_cloud.testing import wait_until
@@ -30,7 +31,7 @@ from .conftest import with_tmpfs
 def program(tmp_path_factory):
     """The program file of the supervisor, as it is copied to hosts."""
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
-    path.write_bytes(systemd.program())
+    path.write_bytes(programs.build(systemd.SUPERVISOR))
     return path
 
 
