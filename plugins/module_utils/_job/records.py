@@ -27,6 +27,9 @@ from .states import FAILED, FINAL, LOST, OF_PROCESSES, PENDING, QUEUED, RUNNING,
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
+# The default user of jobs.
+DEFAULT_USER = "deeplearning"
+
 # Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
 PROCESS_NAME = re.compile(r"[a-z]+[0-9]*")
 

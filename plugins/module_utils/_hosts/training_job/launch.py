@@ -71,7 +71,7 @@ def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec
 def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
     """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
 
-    If `user` is specified, the directory is created if necessary. Raises DirectoryError.
+    If `user` is specified, the directory is created if necessary. Raises RefusalError.
     """
     if not params["sync_directory"]:
         return None
@@ -82,7 +82,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
 def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[ProcessSpec], code: int | None) -> None:
     """As the job's user, check that the processes can start and write metrics on this host, and copy the code to sync_directory.
 
-    Raises RefusalError or DirectoryError.
+    Raises RefusalError.
     """
     status = os.stat(paths.of_attempt(1).status)
     if status.st_uid != os.geteuid():
@@ -105,7 +105,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Process
 
 
 def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
-    """Create the directory for the metrics of jobs, unless it exists, and make the user its owner. Raises DirectoryError."""
+    """Create the directory for the metrics of jobs, unless it exists, and make the user its owner. Raises RefusalError."""
     descriptor = local_code.open_directory(path, user, "metrics_directory") if path else None
     if descriptor is not None:
         os.close(descriptor)

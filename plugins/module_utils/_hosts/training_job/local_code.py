@@ -14,6 +14,7 @@ import shutil
 
 from ..._job import records
 from ..shared_storage.mounts import mount_points, mounted_at
+from .refusal import RefusalError
 
 # The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"
@@ -24,18 +25,14 @@ MOUNT_POINT = "/efs"
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-class DirectoryError(Exception):
-    """The code must not be copied to the directory. The message states the reason and the remedy."""
-
-
 def check_directory(directory: str, job_directory: str) -> None:
-    """Raise DirectoryError if the directory is not an absolute path on the host's own disks."""
+    """Raise RefusalError if the directory is not an absolute path on the host's own disks."""
     name = f"sync_directory {directory!r}"
     if not os.path.isabs(directory) or os.path.normpath(directory) != directory:
-        raise DirectoryError(f"{name} is not a normalized absolute path. Specify an absolute path without '..' or a trailing slash.")
+        raise RefusalError(f"{name} is not a normalized absolute path. Specify an absolute path without '..' or a trailing slash.")
     mount = mount_point(directory)
     if mount != "/" and (mount == mount_point(job_directory) or is_shared(mount)):
-        raise DirectoryError(f"{name} is on shared storage, where all hosts would write to it. Use a path that is on each host's own disk.")
+        raise RefusalError(f"{name} is on shared storage, where all hosts would write to it. Use a path that is on each host's own disk.")
 
 
 def open_directory(directory: str, user: pwd.struct_passwd | None, option: str = "sync_directory") -> int | None:
@@ -44,7 +41,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None, option: str =
     If `user` is specified, create the directory if necessary, and make that user its owner.
 
     Does not follow links in the path. Through a link, a user who controls a parent directory could make root create a directory
-    elsewhere, and could become the owner of that directory. Raises DirectoryError.
+    elsewhere, and could become the owner of that directory. Raises RefusalError.
     """
     descriptor, made = os.open("/", OPEN), False
     for part in os.path.normpath(directory).strip("/").split("/"):
@@ -55,7 +52,7 @@ def open_directory(directory: str, user: pwd.struct_passwd | None, option: str =
         except FileNotFoundError:
             return None
         except NotADirectoryError:  # Linux reports ENOTDIR for a link, too
-            raise DirectoryError(
+            raise RefusalError(
                 f"{option} {directory!r}: the path component {part!r} is a link or a file. Use a path without links."
             ) from None
         finally:
@@ -74,15 +71,15 @@ def _make(name: str, directory: int) -> bool:
 
 
 def check_contents(directory: str, descriptor: int) -> None:
-    """Raise DirectoryError if the open directory has files that no job put there, or if this process cannot write to the directory."""
+    """Raise RefusalError if the open directory has files that no job put there, or if this process cannot write to the directory."""
     os.fchdir(descriptor)
     names = os.listdir(".")
     if names and MARK not in names:
-        raise DirectoryError(
+        raise RefusalError(
             f"sync_directory {directory!r} has files that no job has put there. Use a directory that is empty or does not exist."
         )
     if not os.access(".", os.W_OK | os.X_OK):
-        raise DirectoryError(
+        raise RefusalError(
             f"sync_directory {directory!r}: the job's user cannot write there. Use a directory that belongs to that user or does not exist."
         )
 

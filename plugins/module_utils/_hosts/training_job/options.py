@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ..._job.records import DEFAULT_USER
 from ..._queues.registry import QUEUES
-from . import users
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
 # which they were created. Below the top, `venv` may be a package of the code.
@@ -196,7 +196,7 @@ OPTIONS = (
     ),
     Option(
         "user",
-        {"type": "str", "default": users.NAME},
+        {"type": "str", "default": DEFAULT_USER},
         [
             "User account that runs the processes. The account must exist on all hosts with the same user ID.",
             "If the default user does not exist on a host, it is created with UID and GID 61000. This user has no password, belongs only"

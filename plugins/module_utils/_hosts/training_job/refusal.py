@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from . import local_code
-
 
 class RefusalError(Exception):
     """This host cannot run the job. The message states the reason and the remedy."""
 
 
-EXPECTED = (RefusalError, local_code.DirectoryError, ValueError)
+EXPECTED = (RefusalError, ValueError)

@@ -19,11 +19,10 @@ import time
 import traceback
 from typing import Any, Callable, List, NoReturn, Tuple
 
+from ..._job.records import DEFAULT_USER
+
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[[List[str]], Tuple[int, str, str]]
-
-# The default user of jobs.
-NAME = "deeplearning"
 
 # Shared storage identifies the owner of a file by a numeric ID, so the default user needs the same ID on all hosts. According to the
 # lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the IDs that useradd
@@ -56,12 +55,13 @@ def ensure(run: RunCommand, name: str, make: bool) -> pwd.struct_passwd:
     try:
         account = pwd.getpwnam(name)
     except KeyError:
-        if name != NAME:
+        if name != DEFAULT_USER:
             raise UserError(
-                f"user: {name!r} does not exist on this host. Specify a user with the same ID on all hosts. The default is {NAME!r}."
+                f"user: {name!r} does not exist on this host. Specify a user with the same ID on all hosts. The default is "
+                f"{DEFAULT_USER!r}."
             ) from None
-        return create(run) if make else pwd.struct_passwd((NAME, "x", ID, ID, "", HOME, SHELL))
-    if name == NAME and (account.pw_uid, account.pw_gid) != (ID, ID):
+        return create(run) if make else pwd.struct_passwd((DEFAULT_USER, "x", ID, ID, "", HOME, SHELL))
+    if name == DEFAULT_USER and (account.pw_uid, account.pw_gid) != (ID, ID):
         raise UserError(
             f"user {name!r} has uid {account.pw_uid} and gid {account.pw_gid} on this host, but both must be {ID}."
             " Specify another user for jobs."
@@ -76,25 +76,25 @@ def create(run: RunCommand) -> pwd.struct_passwd:
             owner = str(find(ID)[0])
         except KeyError:
             continue
-        if owner != NAME:
-            raise UserError(f"user {NAME!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
-    group = ["groupadd", "--gid", str(ID), NAME]
+        if owner != DEFAULT_USER:
+            raise UserError(f"user {DEFAULT_USER!r}: {kind} {ID} belongs to {owner!r} on this host. Specify another user for jobs.")
+    group = ["groupadd", "--gid", str(ID), DEFAULT_USER]
     # PAM rejects an expired account, so sshd and cron reject it too. Therefore, nobody can log in, even if a job writes authorized_keys.
     user = ["useradd", "--uid", str(ID), "--gid", str(ID), "--home-dir", HOME, "--no-create-home", "--shell", SHELL]
-    user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", NAME]
+    user += ["--expiredate", "1970-01-02", "--comment", "Training jobs", DEFAULT_USER]
     for command, exists in ((group, _has_group), (user, _has_user)):
         if exists():
             continue
         status, _unused, error = run(command)
         # Another playbook run may have created the user in the meantime.
         if status and not exists():
-            raise UserError(f"user {NAME!r}: {command[0]} failed: {error.strip()}")
+            raise UserError(f"user {DEFAULT_USER!r}: {command[0]} failed: {error.strip()}")
     try:
         os.mkdir(HOME, 0o700)
         os.chown(HOME, ID, ID, follow_symlinks=False)
     except FileExistsError:
         pass
-    return pwd.getpwnam(NAME)
+    return pwd.getpwnam(DEFAULT_USER)
 
 
 def owner(path: str) -> pwd.struct_passwd:
@@ -108,14 +108,14 @@ def owner(path: str) -> pwd.struct_passwd:
 
 def _has_group() -> bool:
     try:
-        return grp.getgrnam(NAME).gr_gid == ID
+        return grp.getgrnam(DEFAULT_USER).gr_gid == ID
     except KeyError:
         return False
 
 
 def _has_user() -> bool:
     try:
-        return pwd.getpwnam(NAME).pw_uid == ID
+        return pwd.getpwnam(DEFAULT_USER).pw_uid == ID
     except KeyError:
         return False
 

@@ -23,7 +23,7 @@ from ..._job import records, schema
 from ..._launchers.base import LaunchError
 from ..._queues.base import WAITING, QueueError
 from ..._queues.registry import QUEUES
-from . import hold, host, queue, specification, users
+from . import hold, host, queue, specification
 from .refusal import EXPECTED, RefusalError
 
 # The parameters that differ between the hosts of a job.
@@ -32,7 +32,7 @@ OWN = ("instance_id", "capacity_end")
 # The parameters with which a host could make another host start a job with more rights than a sandboxed job of the default user, or make
 # root create a directory there, and the values that do neither. For other values, two hosts must return the same value. A directory that
 # exists needs a second host, too, because another host may change links in its path later.
-HARMLESS = {"user": (users.NAME,), "sandbox": (True,), "sync_directory": (None, ""), "metrics_directory": (None, "")}
+HARMLESS = {"user": (records.DEFAULT_USER,), "sandbox": (True,), "sync_directory": (None, ""), "metrics_directory": (None, "")}
 
 # The groups whose members can use sudo by default, and the first ID that useradd gives to users that are not system users.
 ADMINISTRATORS, FIRST_ID = ("root", "sudo", "wheel", "admin"), 1000
@@ -110,7 +110,7 @@ def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
 
 def check_account(account: pwd.struct_passwd) -> None:
     """Raise RefusalError if the account is a system account or can use sudo. The default user of jobs is accepted."""
-    if account.pw_name == users.NAME:
+    if account.pw_name == records.DEFAULT_USER:
         return
     if account.pw_uid < FIRST_ID:
         raise RefusalError(f"the job would run as the system user {account.pw_name!r}")

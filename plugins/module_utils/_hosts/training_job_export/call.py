@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["started", "standby", "present"], "default": "present"},
     "attempt": {"type": "int", "default": 1},
     "standby": {"type": "int", "default": 1},
-    "user": {"type": "str", "default": users.NAME},
+    "user": {"type": "str", "default": records.DEFAULT_USER},
     "heartbeat_timeout": {"type": "int", "default": 60},
     "since": {"type": "float", "default": 0.0},
     "wait": {"type": "int", "default": 5},

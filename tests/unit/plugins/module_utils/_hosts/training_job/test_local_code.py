@@ -8,6 +8,7 @@ import pwd
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import MountTableEntry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.refusal import RefusalError
 
 from unit.files import write
 
@@ -46,7 +47,7 @@ def test_a_directory_that_is_not_for_copies_is_refused(tmp_path, monkeypatch, di
     write(tmp_path / "full", file="mine")
     (tmp_path / "link").symlink_to("/etc")
     monkeypatch.setattr(local_code, "mounted_at", lambda table, place: MountTableEntry("x", "nfs4" if place == "/dev/shm" else "ext4", "/"))
-    with pytest.raises(local_code.DirectoryError, match=message):
+    with pytest.raises(RefusalError, match=message):
         check(directory.format(tmp_path))
     assert local_code.open_directory(f"{tmp_path}/new/code", None) is None
     local_code.check_directory(f"{tmp_path}/new/code", "/proc/jobs/digits")
