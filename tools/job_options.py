@@ -2,7 +2,7 @@
 
 `python tools/job_options.py` writes the doc fragment of the module `training_job`, and parts of the role of the same name: the argument
 specs, the default values, and the arguments of its tasks. The options are declared in the list in
-`plugins/module_utils/_hosts/training_job/options.py`. The program prints the names of the files that it has changed.
+`plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.options import OPTIONS, Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS, Option
 from generated_tables import with_tables, write
 from options import WIDTH_OF_TASKS, documented, marked, to_yaml
 
@@ -27,7 +27,7 @@ FRAGMENT_HEAD = '''\
 
 """Documentation of a training job's options.
 
-Written by tools/job_options.py from the list in plugins/module_utils/_hosts/training_job/options.py.
+Written by tools/job_options.py from the list in plugins/module_utils/_job/definition/options.py.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any, Mapping, Sequence
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ..module_utils._hosts.training_job import specification
 from ..module_utils._hosts.worker_metadata.metadata import generation
+from ..module_utils._job.definition import specification
 from ..plugin_utils import job_scripts
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
 from ..module_utils._hosts.training_job import formatting
-from ..module_utils._hosts.training_job.watch import ALWAYS
+from ..module_utils._hosts.training_job.jobs.watch import ALWAYS
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.states import RUNNING
 from ..module_utils._text import clean_line

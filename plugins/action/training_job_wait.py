@@ -12,7 +12,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
 from ..module_utils._hosts.training_job import formatting
-from ..module_utils._hosts.training_job.watch import ENDED
+from ..module_utils._hosts.training_job.jobs.watch import ENDED
 from ..module_utils._job import states
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget

@@ -3,7 +3,7 @@
 
 """Documentation of a training job's options.
 
-Written by tools/job_options.py from the list in plugins/module_utils/_hosts/training_job/options.py.
+Written by tools/job_options.py from the list in plugins/module_utils/_job/definition/options.py.
 """
 
 from __future__ import annotations

@@ -180,7 +180,8 @@ changed_jobs:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job import specification, waiting
+from ..module_utils._hosts.training_job.queue import waiting
+from ..module_utils._job.definition import specification
 from ..module_utils._queues.base import QueueError
 
 PARAMETERS = {"name": {"type": "str", "required": True}, "document": {"type": "str", "required": True}}

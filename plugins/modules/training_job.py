@@ -360,11 +360,12 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job import queue, systemd, users
-from ..module_utils._hosts.training_job.lifecycle import start, stop
-from ..module_utils._hosts.training_job.refusal import EXPECTED
-from ..module_utils._hosts.training_job.specification import SPECIFICATION, check
+from ..module_utils._hosts.training_job.queue import submission
+from ..module_utils._hosts.training_job.start.lifecycle import start, stop
+from ..module_utils._hosts.training_job.units import systemd, users
 from ..module_utils._job import records
+from ..module_utils._job.definition.refusal import EXPECTED
+from ..module_utils._job.definition.specification import SPECIFICATION, check
 from ..module_utils._queues.base import QueueError
 
 
@@ -382,10 +383,10 @@ def main() -> None:
         paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
         if state == "prepared":
             # The health checks are imported only if they run, because each host compiles all imported modules in each task.
-            from ..module_utils._hosts.training_job.prepare import prepare  # pylint: disable=import-outside-toplevel
+            from ..module_utils._hosts.training_job.start.prepare import prepare  # pylint: disable=import-outside-toplevel
 
             module.exit_json(**prepare(module, paths))
-        actions = {"queued": queue.install, "submitted": queue.submit}
+        actions = {"queued": submission.install, "submitted": submission.submit}
         module.exit_json(**actions.get(state, start)(module, paths))
     except (*EXPECTED, QueueError, systemd.UnitError, users.UserError, users.FailedWorkError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -131,8 +131,9 @@ problems:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job import cleanup, systemd, users
-from ..module_utils._hosts.training_job.listing import some
+from ..module_utils._hosts.training_job.jobs import cleanup
+from ..module_utils._hosts.training_job.jobs.listing import some
+from ..module_utils._hosts.training_job.units import systemd, users
 
 
 def main() -> None:

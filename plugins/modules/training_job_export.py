@@ -202,7 +202,7 @@ progress:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job import systemd, users
+from ..module_utils._hosts.training_job.units import systemd, users
 from ..module_utils._hosts.training_job_export.call import ARGUMENTS, ExportError, work_on
 
 

@@ -514,9 +514,9 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job import queue
-from ..module_utils._hosts.training_job.listing import list_jobs, no_job, some
-from ..module_utils._hosts.training_job.watch import ALWAYS, ENDED, NEVER, NoProcessError, watch
+from ..module_utils._hosts.training_job.jobs.listing import list_jobs, no_job, some
+from ..module_utils._hosts.training_job.jobs.watch import ALWAYS, ENDED, NEVER, NoProcessError, watch
+from ..module_utils._hosts.training_job.queue import submission
 from ..module_utils._job import records
 
 
@@ -537,7 +537,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params, complete = module.params, functools.partial(queue.complete, module.run_command)
+    params, complete = module.params, functools.partial(submission.complete, module.run_command)
     if not params["name"]:
         jobs, problems = list_jobs(params, complete)
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))

@@ -31,8 +31,8 @@ from ..module_utils._aws.validator import Finding, Level
 from ..module_utils._hosts.dataset.source import PATH, SHARED, DataError, check_options, check_sources, name_of, name_of_set, parse
 from ..module_utils._hosts.python_environment.definition import check_name, read_sources
 from ..module_utils._hosts.shared_storage.mounts import bucket_and_prefix, check_bucket_source
-from ..module_utils._hosts.training_job.specification import RefusalError, check_queue, check_tasks, find_launcher
 from ..module_utils._job import records
+from ..module_utils._job.definition.specification import RefusalError, check_queue, check_tasks, find_launcher
 from . import setup_steps
 from ._output.failures import TYPES
 from .command_lines import UNCHANGED, is_one_string, list_error

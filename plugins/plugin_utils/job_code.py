@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._hosts.training_job.options import LEFT_OUT
+from ..module_utils._job.definition.options import LEFT_OUT
 from ..module_utils._job.patterns import matches
 from ..module_utils._text import clean_line
 from .text_files import program_problem, python_problem

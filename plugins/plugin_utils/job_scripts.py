@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..module_utils._hosts.training_job.process_environment import ENCODING, LOCALE, NEAR, PROXIES, activation
-from ..module_utils._hosts.training_job.processes import plan
 from ..module_utils._job import records
+from ..module_utils._job.definition.process_environment import ENCODING, LOCALE, NEAR, PROXIES, activation
+from ..module_utils._job.definition.processes import plan
 from ..module_utils._job.documents import ProcessSpec
 from ..module_utils._launchers.base import hostfile_path, remote_shell
 

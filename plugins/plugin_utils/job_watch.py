@@ -13,8 +13,9 @@ from typing import Any, Callable, Mapping, Sequence
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.training_job import formatting, logs
-from ..module_utils._hosts.training_job.watch import LINES as LOG_LINES
+from ..module_utils._hosts.training_job import formatting
+from ..module_utils._hosts.training_job.files import logs
+from ..module_utils._hosts.training_job.jobs.watch import LINES as LOG_LINES
 from ..module_utils._job import recovery, states
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants

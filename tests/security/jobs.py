@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import hold, listing, queue
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission
 
 DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
 RECORD = {
@@ -24,7 +25,7 @@ RECORD = {
 }
 
 # Completes the states of jobs in queues, in the same way as on a host without queues.
-COMPLETE = functools.partial(queue.complete, hold.run)
+COMPLETE = functools.partial(submission.complete, hold.run)
 
 
 class Jobs:

@@ -12,7 +12,8 @@ import json
 
 import pytest
 from ansible import context
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget

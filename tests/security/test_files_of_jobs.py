@@ -21,7 +21,9 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import cleanup, hold, listing, queue, users, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import cleanup, listing, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, exporter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records, states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
@@ -271,7 +273,7 @@ def test_no_files_keep_nodes_or_hide_a_running_job(jobs, end):
 @pytest.mark.parametrize("end", CASES)
 def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
     end(Ended(jobs))
-    monkeypatch.setattr(queue, "is_installed", lambda _queue: True)
+    monkeypatch.setattr(submission, "is_installed", lambda _queue: True)
     apps = json.dumps({"apps": {"app": [APPLICATION]}})
     monkeypatch.setattr(hold, "ask", lambda found, *_: (0, apps, "") if found.is_http else no_queue(found))
     for module in ("warning", "display"):
@@ -290,7 +292,7 @@ def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
         clock.sleep(arguments["wait"])
         asked = {**params, **arguments, "wait": 0}
         try:
-            found = watch.watch(records.Paths(str(jobs / "ended")), asked, lambda waiting: queue.complete(no_queue, waiting))
+            found = watch.watch(records.Paths(str(jobs / "ended")), asked, lambda waiting: submission.complete(no_queue, waiting))
         except (OSError, ValueError, watch.NoProcessError) as error:  # as the module training_job_info does
             return {"failed": True, "msg": str(error)}
         return {"jobs": [found], "problems": found.pop("problems")}

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import BuildLocation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import local_code, unpack, users
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
@@ -302,7 +303,7 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
 
 def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkeypatch):
     """Waiting for the lock has a time limit, and only root can open the lock file (L2 of the security review)."""
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 
     monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(systemd, "PATIENCE", 0.3)
@@ -313,7 +314,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
 
 def test_a_broken_note_of_a_job_is_forgotten(tmp_path, monkeypatch):
     """An invalid note about a running job is deleted and does not prevent the start of a different job (L3 of the security review)."""
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 
     monkeypatch.setattr(systemd, "STARTED", str(tmp_path / "started"))
     monkeypatch.setattr(systemd, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))

@@ -13,18 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    lifecycle,
-    listing,
-    local_code,
-    process_environment,
-    supervisor,
-    systemd,
-    users,
-    watch,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import lifecycle
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
 from .jobs import DESCRIPTION, RECORD, Jobs

@@ -7,7 +7,8 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import listing, progress_file, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun

@@ -29,17 +29,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import (
-    formatting,
-    listing,
-    logs,
-    prepare,
-    specification,
-    watch,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.status import read_status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import logs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 

@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import unpack
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
 from .nodes import Nodes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 
 from .nodes import Nodes
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting, logs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
 

@@ -98,11 +98,11 @@ def test_pure_code_needs_nothing_but_the_standard_library():
 @pytest.mark.parametrize(
     ("module", "program"),
     [
-        ("training_job", "training_job.supervisor"),
-        ("training_job", "training_job.rejoin"),
-        ("training_job", "training_job.lead"),
+        ("training_job", "training_job.run.supervisor"),
+        ("training_job", "training_job.start.rejoin"),
+        ("training_job", "training_job.queue.lead"),
         ("training_job", "node_health.service"),
-        ("queued_jobs", "training_job.lead"),
+        ("queued_jobs", "training_job.queue.lead"),
         ("training_job_export", "training_job_export.exporter"),
     ],
 )

@@ -745,7 +745,7 @@ def read_queued(paths: Paths) -> Queued | None:
 def queued_state(state: str, queued: Queued) -> str:
     """Return the state of a job with an entry in a queue. `state` is the state according to the job's records.
 
-    Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue.py`).
+    Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue/submission.py`).
     """
     if "failure" in queued:
         return FAILED

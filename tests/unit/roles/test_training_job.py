@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.specification import SPECIFICATION
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import SPECIFICATION
 
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
 MODULE = "deeplearning.cluster.training_job"

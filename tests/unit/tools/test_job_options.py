@@ -8,7 +8,7 @@ from __future__ import annotations
 import job_options
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.options import OPTIONS, Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS, Option
 
 DEFAULTS = yaml.safe_load((job_options.ROLE / "defaults" / "main.yml").read_text())
 SPECS = yaml.safe_load((job_options.ROLE / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]

@@ -3,7 +3,7 @@
 
 """The program that runs health checks as root without the controller: after a failure of a job, after a boot, and while jobs run.
 
-systemd starts the program with one of the ACTIONS (see _hosts/training_job/health_service.py).
+systemd starts the program with one of the ACTIONS (see _hosts/training_job/start/health_service.py).
 """
 
 from __future__ import annotations

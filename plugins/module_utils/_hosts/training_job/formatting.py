@@ -20,7 +20,7 @@ from ..._job.schema import Document
 from ..._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..._queues.registry import QUEUES
 from ..._text import clean_line
-from . import logs
+from .files import logs
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000

@@ -16,7 +16,7 @@ from ..._job import records, schema
 from ..._job.documents import Export
 from ..._job.states import FAILED, LOST, RUNNING, WAITING
 from ..shared_storage import mounts
-from ..training_job import local_code, systemd, users
+from ..training_job.units import local_code, systemd, users
 from . import unit
 from .exporter import PLAN_FILES, ExportSpec, is_over
 from .selection import KEY_LIMIT

@@ -41,7 +41,7 @@ from ..._job.records import (
 from ..._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
 from ..dataset import s3
 from ..dataset.source import DataError, DeniedError, listed, parse
-from ..training_job import checkpoint_files
+from ..training_job.files import checkpoint_files
 from .selection import FILES_LIMIT, GONE, KEY_LIMIT, ExportFile, Root, Selection, SelectionError, open_file, select
 
 GRANT = "Add the destination to deeplearning_export_destinations"

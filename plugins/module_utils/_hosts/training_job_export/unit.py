@@ -15,8 +15,8 @@ import sys
 
 from ..._job import records
 from .. import programs
-from ..training_job import local_code, systemd
-from ..training_job.users import RunCommand
+from ..training_job.units import local_code, systemd
+from ..training_job.units.users import RunCommand
 from . import exporter
 
 PROPERTIES = (

@@ -11,8 +11,8 @@ from typing import Any, Callable
 from ..._job import records
 from ..._job.documents import JobStatus
 from ..._job.states import is_over
-from ..training_job import goodput, progress_file
-from ..training_job.status import read_status
+from ..training_job.files import goodput, progress_file
+from ..training_job.files.status import read_status
 from . import files, progress
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import checkpoint_files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import checkpoint_files
 
 from ..conftest import EXAMPLES
 

@@ -12,7 +12,7 @@ import pathlib
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, periodic_findings, records, recovery
 from local_cloud.testing import wait_until

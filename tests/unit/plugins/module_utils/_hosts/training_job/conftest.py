@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
 

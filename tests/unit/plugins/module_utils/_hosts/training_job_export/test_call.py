@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import systemd
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import LOCK, Paths
 

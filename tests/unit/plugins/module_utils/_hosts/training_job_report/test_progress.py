@@ -6,7 +6,8 @@ import json
 import math
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import progress_file, supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
 

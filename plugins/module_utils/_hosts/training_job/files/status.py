@@ -1,0 +1,191 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads the current status of a job from its files on the shared storage, and uses the launchers to find the cause of a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Sequence, cast
+
+from ...._job import records, recovery, states
+from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
+from ...._job.records import Paths
+from ...._launchers.base import Culprit, Launcher
+from ...._launchers.registry import LAUNCHERS
+from . import checkpoint_files, logs, progress
+
+LOG_LINES = 40
+# If a job has more than twice this number of attempts, only this number of the first attempts and of the last attempts are read.
+ATTEMPTS_SHOWN = 50
+# Maximum number of bytes to read from the end of a log. If ranks share a log, the lines of the rank that failed first may be far from the
+# end of the log.
+TAIL_SIZE = 1 << 18
+# The number of seconds without any sign of activity from which on the status of a running job shows this time.
+QUIET = 600.0
+
+
+def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | None = None, attempt: int | None = None) -> JobStatus:
+    """Return the status of one job. Raises OSError or ValueError if the directory is not a job directory.
+
+    The status contains the processes of the newest attempt, or of `attempt` if specified. Invalid records and records beyond the size
+    budget are skipped and reported in `problems`. For a job that waits in a queue, queue.complete() completes the result.
+    """
+    description = records.read_description(paths)
+    problems: list[str] = []
+    launcher = LAUNCHERS.get(description["launcher"])
+    budget = budget or records.Budget()
+    newest = records.newest_attempt(paths, budget)
+    is_newest = attempt in (None, newest.attempt)
+    verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
+    state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
+    queued = records.read_queued(paths)
+    if queued:
+        state = records.queued_state(state, queued)
+    attempts = read_attempts(newest, found, state, budget)
+    if attempt is not None and not is_newest:
+        newest = paths.of_attempt(attempt)
+        verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
+    processes = [describe(record, newest, launcher) for record in found]
+    result: JobStatus = {
+        "name": os.path.basename(paths.directory),
+        "launcher": description["launcher"],
+        "created": description["created"],
+        "script": description.get("script"),
+        "command": description.get("command") or [],
+        "code": description.get("code") or {},
+        "metrics": progress.last_progress(paths.progress),
+        "directory": paths.directory,
+        "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
+        "resume": description.get("resume"),
+        "printed": description.get("printed", False),
+        "state": state,
+        "process_count": processes[0]["processes"] if processes else 0,
+        "processes": processes,
+        "attempt": newest.attempt,
+        "attempts": attempts,
+        "problems": problems,
+    }
+    if queued:
+        result["queue"] = queued
+    export = records.read_export(paths, heartbeat_timeout)
+    if export:
+        result["export"] = export
+    # A job that is restarted has not failed, regardless of how its attempts ended.
+    first = _first_failure(newest, processes, verdict) if states.is_over(state) and is_newest else None
+    if first:
+        result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
+    return result
+
+
+def quiet(found: JobStatus, now: float) -> float:
+    """Return for how many seconds a running job has shown no output, reported step or checkpoint, or 0 if there was a sign recently."""
+    if found["state"] != states.RUNNING:
+        return 0.0
+    signs = [process.get("active", process["started"]) for process in found["processes"]]
+    with contextlib.suppress(OSError):
+        signs.append(os.stat(Paths(found["directory"]).progress, follow_symlinks=False).st_mtime)
+    place = found["checkpoint_directory"]
+    if now - max(signs, default=now) >= QUIET and os.path.isabs(place):
+        signs.append(checkpoint_files.newest_change(place))  # takes time, so it is read only if it matters
+    seconds = now - max(signs, default=now)
+    return seconds if seconds >= QUIET else 0.0
+
+
+def _read_attempt(
+    paths: Paths, heartbeat_timeout: int, problems: list[str], budget: records.Budget
+) -> tuple[Verdict | None, list[ProcessRecord]]:
+    """Return the verdict of an attempt, and its records with the states of the processes."""
+    # Read the verdict before the records, so that the records of a finished job are complete.
+    verdict, now = records.read_verdict(paths, problems), time.time()
+    return verdict, [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
+
+
+def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
+    """Return the process that caused an attempt to end without success."""
+    if verdict is None:
+        return records.first_failure(processes)
+    following = records.read_following(paths)
+    return records.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
+
+
+def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:
+    """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
+
+    `processes` contains the records of the newest attempt, and `state` is the state of the job.
+    """
+    found = []
+    for number in range(1, newest.attempt + 1):
+        if ATTEMPTS_SHOWN < number <= newest.attempt - ATTEMPTS_SHOWN:
+            continue
+        paths = newest.of_attempt(number)
+        following = records.read_following(paths, budget)
+        is_newest = number == newest.attempt
+        one: AttemptStatus = {
+            "attempt": number,
+            "state": state if is_newest else states.FAILED,
+            "started": min((process["started"] for process in processes), default=0.0),
+            "hosts": len({process["host"] for process in records.participants(processes)}),
+            "logs": paths.logs,
+        }
+        if following:
+            one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
+            one["ended"], one["action"], one["why"] = following["decided"], following["action"], records.explain(following, number)
+            if "failure" in following:
+                one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
+                one["cause"] = records.describe_failure(following["failure"], following.get("cause"))
+        found.append(one)
+    return found
+
+
+def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
+    """Return the process that made the job fail, with a description of how it ended and its last log lines."""
+    return cast(Failure, {**process, **last_words(process, process["log"], launcher)})
+
+
+def tag(record: ProcessRecord, launcher: Launcher | None) -> str:
+    """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines have no tag."""
+    return launcher.tag if launcher and record.get("tagged") else ""
+
+
+def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
+    """Return how a process ended (`how`) and the last `lines` of its `log`, if possible only lines from the rank that failed first.
+
+    `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
+    """
+    how = records.describe_end(process)
+    if process["state"] == states.STOPPED:
+        return {"how": how, "log": log, "lines": []}
+    found, lines = failing_lines(process, log, launcher, process["tag"])
+    if found:
+        cause = records.describe_outcome(records.outcome(found.status))
+        # The other lines come from the launcher.
+        if process["tag"]:
+            how += f", because rank {found.rank} {cause}"
+        else:
+            how = f"{cause} {records.OUT_OF_MEMORY}" if records.OUT_OF_MEMORY in how else cause
+    if process.get("cause", {}).get("message") == recovery.NOT_BY_OOM_KILLER:
+        how += f" ({recovery.NOT_BY_OOM_KILLER})"
+    return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
+
+
+def failing_lines(process: ProcessRecord, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
+    """Return the rank that failed first, if the log shows it, and the last lines of the log, if possible only the lines from this rank.
+
+    `mark` is the tag of the lines (see tag()).
+    """
+    lines = logs.tail(log, TAIL_SIZE)
+    reason = process.get("reason")
+    asked = launcher and launcher.culprit and process["ranks"] and (not reason or records.OUT_OF_MEMORY in reason)
+    found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
+    if found:
+        # The other lines come from the launcher.
+        lines = logs.lines_of(found.rank, mark, lines) if mark else lines[: found.line]
+    return found, lines
+
+
+def describe(record: ProcessRecord, paths: Paths, launcher: Launcher | None) -> ProcessStatus:
+    """Return a process's record with the path of its log and the tag of its lines."""
+    return {**record, "log": paths.log(record["name"]), "tag": tag(record, launcher)}

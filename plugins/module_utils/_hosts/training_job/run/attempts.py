@@ -1,0 +1,629 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a supervisor does between two attempts.
+
+A supervisor finds out why an attempt failed, and ends the remaining processes. It then decides what follows, or waits for the decision of
+another supervisor.
+
+The supervisors decide without the controller. The supervisor of the first process that responds decides for all supervisors, so a job
+survives the loss of any host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import os
+import re
+import signal
+import time
+from typing import Callable, NamedTuple, Sequence, cast
+
+from ...._job import checkpoint_layouts, error_messages, exclusions, recovery, tracebacks
+from ...._job.checkpoint_layouts import Saved
+from ...._job.definition import specs
+from ...._job.documents import CauseRecord, Following, Outcome, ProcessRecord, ProcessSpec, Verdict
+from ...._job.records import (
+    DAMAGED_LIMIT,
+    Budget,
+    Paths,
+    cause,
+    describe_failure,
+    describe_outcome,
+    explain,
+    has_lost_connection,
+    is_alone,
+    outcome,
+    participants,
+    read_following,
+    read_records,
+    recovery_cause,
+    runtime_directory,
+    write_new_json,
+)
+from ...._job.states import FAILED, LOST, STOPPED, is_over
+from ...._job.storage_problems import StorageProblem
+from ...._launchers.base import LaunchError
+from ...._launchers.registry import LAUNCHERS
+from ..files import checkpoint_files, logs, progress, status
+from . import connections
+
+# Seconds between two polls of the records while all supervisors wait for each other.
+INTERVAL = 0.5
+
+CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
+
+# linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36
+
+# The name of the rule in a decision that replaces an invalid decision.
+INVALID = "invalid"
+
+# Causes for which the script is responsible, unless only one host has them.
+ONLY_HERE = (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.GPU_MEMORY)
+
+# How torch describes a collective operation of NCCL, such as `WorkNCCL(SeqNum=57, OpType=ALLREDUCE, ...)`.
+OPERATION, SEQUENCE_NUMBER = re.compile(r"\bOpType=([A-Z_]{1,40})\b"), re.compile(r"\bSeqNum=(\d{1,18})\b")
+
+# The highest exit status of a process.
+EXIT_STATUS_LIMIT = 255
+
+# The signals in exit statuses of programs that end with the negative number of the signal that has ended another process, as subprocess
+# returns it: 256 - 9 = 247 is SIGKILL. Scripts themselves use negative numbers such as -1.
+NEGATIVE = {256 - signal.Signals[name]: name for name in (*recovery.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
+
+
+def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
+    """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
+
+    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
+    """
+    if kind:
+        return {"kind": kind, "what": (record.get("reason") or kind)[: recovery.WHAT_LIMIT]}
+    if oom_kills:
+        return {"kind": recovery.OUT_OF_MEMORY, "what": "an out-of-memory error"}
+    log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
+    launcher = LAUNCHERS.get(spec["launcher"])
+    culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
+    found = outcome(culprit.status) if culprit else record
+    code = found.get("exit_code")
+    result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
+    if result["kind"] == recovery.HANG:
+        result = raised(spec, record) or result
+    if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
+        result["exit_code"] = code
+    return result
+
+
+def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
+    """Return the cause of the exception with which the log of a rank ends, or None.
+
+    A rank that has raised an exception can wait for the other ranks before it ends, and is then the rank for which they wait.
+    """
+    lines = logs.tail(Paths(spec["directory"], spec["attempt"]).log(spec["name"]), status.TAIL_SIZE)
+    mark = status.tag(record, LAUNCHERS.get(spec["launcher"]))
+    for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
+        error = own_error(own, spec["cwd"])
+        found = _error_cause(error) if error else None
+        if found and found["kind"] in recovery.EXCEPTIONS:
+            return found
+    return None
+
+
+def own_error(lines: Sequence[str], folder: str) -> tracebacks.ScriptError | None:
+    """Return the exception with which the lines of a rank end, or None. An exception that is about another process does not count."""
+    error = tracebacks.script_error(lines, folder)
+    is_of_others = error and (error.kind in tracebacks.WRAPPERS or error_messages.is_about_another_process(error.message))
+    return None if is_of_others else error
+
+
+def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[StorageProblem]]) -> CauseRecord:
+    """Return the cause of a failure. If the job could not write to its storage, the storage is the cause, and not the script.
+
+    The storage is only examined if it may be the cause. It causes neither errors in the code or its arguments, nor the signals of other
+    processes, nor closed connections.
+    """
+    kind, name = found["kind"], found.get("name")
+    is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL) or name == error_messages.NCCL_ERROR
+    if name in recovery.CERTAIN_ERRORS or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
+        return found
+    if error_messages.is_connection_closed(found.get("message", "")):
+        return found
+    storage = read_problems()
+    return {**found, "kind": recovery.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
+
+
+def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
+    """Return the cause of a process that has ended as `found` says. If it only reports the end of another process, that process counts."""
+    child = tracebacks.failed_child(lines)
+    end, own = (outcome(child.code), lines[: child.line]) if child else (found, lines)
+    code = end.get("exit_code")
+    name = end.get("signal") or (_signal(code) if code else "")
+    if name == "SIGABRT":
+        error = tracebacks.error_before_abort(own, folder)
+        return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder, oom_kills), own)
+    if name:
+        return _signal_cause(name, own, folder, oom_kills)
+    usage = tracebacks.usage_error(own, code)
+    if usage:
+        return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
+    error = tracebacks.script_error(own, folder) or tracebacks.script_error(lines, folder)
+    return _error_cause(error) if error else {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
+
+
+def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
+    """Return the cause of a process that a signal has ended."""
+    where = tracebacks.crash_place(lines, folder) if name in recovery.OWN_SIGNALS else ""
+    what = f"signal {name} at {where}" if where else f"signal {name}"
+    result: CauseRecord = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
+    if name == "SIGKILL" and oom_kills == 0:
+        result["message"] = recovery.NOT_BY_OOM_KILLER
+    return result
+
+
+def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:
+    """Return the cause of an abort: what the message of the C++ runtime names, if it names a cause."""
+    message = tracebacks.abort_message(lines)
+    if error_messages.is_timeout(message):
+        return _timeout_cause(message)
+    kind = error_messages.kind(message)
+    if error_messages.is_connection_closed(message):
+        return {**found, "message": message}
+    return {**found, "kind": kind, "message": message} if kind else found
+
+
+def _timeout_cause(message: str) -> CauseRecord:
+    """Return the cause of a process that has waited for other ranks too long. The process has no part in that, so the cause has no name."""
+    operation, number = OPERATION.search(message), SEQUENCE_NUMBER.search(message)
+    what = f"a time-out of {operation[1] if operation else 'a collective operation'}{f' with SeqNum {number[1]}' if number else ''}"
+    return {"kind": recovery.HANG, "what": what, "message": message}
+
+
+def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
+    """Return the cause of a process that an exception has ended."""
+    if error_messages.is_timeout(error.message):
+        return _timeout_cause(error.message)
+    is_certain = error_messages.is_certain(error.message)
+    is_of_nccl = error.kind == error_messages.NCCL_ERROR and not (is_certain or error_messages.is_connection_closed(error.message))
+    kind = error_messages.kind(error.message) or (recovery.HARDWARE if is_of_nccl else recovery.SCRIPT_ERROR)
+    what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
+    name = recovery.CERTAIN if is_certain else error.kind
+    return {"kind": kind, "what": what, "name": name, "message": error.message}
+
+
+def _signal(code: int) -> str:
+    """Return the signal that a shell or another program reports with an exit status, or an empty string."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else ""
+    except ValueError:
+        return NEGATIVE.get(code, "")
+
+
+def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
+    """Return how many processes in this unit the kernel's OOM killer has killed, or None if the kernel does not count them.
+
+    Sources: `memory.events` in the kernel's documentation of cgroup v2, and `memory.oom_control` in that of cgroup v1. With cgroup v1, the
+    count is for this unit only if the unit's group in the hierarchy of the memory controller is the same as in systemd's own hierarchy.
+    """
+    try:
+        with open(cgroups, encoding="utf-8") as file:
+            groups: dict[str, str] = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)
+        memory = next((groups[names] for names in groups if "memory" in names.split(",")), None)
+        if memory is not None and memory != groups["name=systemd"]:
+            return None
+        folder, name = ("", "memory.events") if memory is None else ("memory", "memory.oom_control")
+        with open(os.path.join(root, folder, (memory or groups[""]).lstrip("/"), name), encoding="ascii") as file:
+            return int(dict(line.split() for line in file)["oom_kill"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def machine_oom_kills(path: str = "/proc/vmstat") -> int | None:
+    """Return how many processes on this host the kernel's OOM killer has killed, or None if the kernel does not count them."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+class OomKills(NamedTuple):
+    """The numbers of processes that the kernel's OOM killer has killed, in this unit and on this host.
+
+    None means that a number is unknown.
+    """
+
+    unit: int | None
+    machine: int | None
+
+
+def count_oom_kills() -> OomKills:
+    """Return the kernel's current counts."""
+    return OomKills(oom_kills(), machine_oom_kills())
+
+
+def oom_kills_since(before: OomKills) -> int | None:
+    """Return how many processes in this unit the OOM killer has killed since an earlier count, or None if that is unknown.
+
+    If the kernel counts only for the whole host, the number is known only if it is 0.
+    """
+    now = count_oom_kills()
+    if now.unit is not None and before.unit is not None:
+        return now.unit - before.unit
+    return 0 if now.machine is not None and now.machine == before.machine else None
+
+
+def adopt_descendants() -> None:
+    """Make this process the parent of each descendant whose parent ends, so that end_descendants() finds all of them."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap(child: int) -> None:
+    """Collect the exit statuses of adopted processes, but not the exit status of `child`."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid == child:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+def end_descendants(patience: float = 30) -> bool:
+    """Kill all descendants of this process, and wait at most `patience` seconds for them to end. Return whether all descendants have
+    ended.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        left = descendants()
+        if not left:
+            return True
+        for process in left:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+    return False
+
+
+def descendants() -> list[int]:
+    """Return the IDs of all descendants of this process."""
+    parents: dict[int, int] = {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            # The name of the program, in brackets, may contain spaces and brackets.
+            parents[int(path.split("/")[2])] = int(file.read().rpartition(")")[2].split()[1])
+    found = {os.getpid()}
+    grown = True
+    while grown:
+        more = {process for process, parent in parents.items() if parent in found} - found
+        found, grown = found | more, bool(more)
+    return sorted(found - {os.getpid()})
+
+
+def still_connected(spec: ProcessSpec, verdict: Verdict) -> str:
+    """Return a host to which this supervisor's descendants have open connections, although all processes there have failed.
+
+    The result is an empty string if there is no such host, or if the attempt did not end because a connection was closed.
+    """
+    if not (spec["restarts"] and verdict["failure"] and has_lost_connection(verdict["failure"])):
+        return ""
+    processes = participants(read_records(Paths(spec["directory"], spec["attempt"])))
+    running = {process["host"] for process in processes if process["state"] != FAILED}
+    ended = {process["host"] for process in processes} - running
+    names = {host["address"]: host["name"] for host in spec["parameters"]["hosts"] if host["name"] in ended}
+    return min((names[address] for address in connections.open_to(descendants(), names)), default="")
+
+
+class TrainingState(NamedTuple):
+    """The state of the training at the start or the end of an attempt: the complete checkpoints and the last step."""
+
+    checkpoints: Sequence[Saved]
+    step: float | None
+
+
+def known(spec: ProcessSpec) -> TrainingState:
+    """Return the complete checkpoints of a job, and the last step that its script has reported."""
+    step = progress.last_progress(Paths(spec["directory"]).progress).get("step")
+    if not isinstance(step, (int, float)) or isinstance(step, bool):
+        step = None
+    return TrainingState(checkpoints(spec), step)
+
+
+def checkpoints(spec: ProcessSpec, find: Callable[[str], list[Saved]] = checkpoint_files.complete) -> list[Saved]:
+    """Return the job's complete checkpoints, newest first. Only a directory on this host's file systems is read, not a location on S3."""
+    place = spec["environment"].get(CHECKPOINTS, "")
+    return find(place) if os.path.isabs(place) else []
+
+
+def has_progressed(before: TrainingState, after: TrainingState, spec: ProcessSpec) -> bool:
+    """Return whether an attempt has completed a checkpoint. If checkpoints cannot be read, return whether an attempt has completed new
+    steps.
+    """
+    has_new_steps = after.step is not None and after.step > (before.step or 0.0)
+    if os.path.isabs(spec["environment"].get(CHECKPOINTS, "")):
+        return checkpoint_layouts.has_new(before.checkpoints, after.checkpoints, has_new_steps)
+    return has_new_steps
+
+
+class Recovery:
+    """Determines what follows an attempt that has ended with a restartable verdict.
+
+    The function `silent` returns whether the process that a record describes has sent no heartbeat for too long. The function `stopped`
+    returns whether this supervisor must end.
+    """
+
+    def __init__(
+        self, spec: ProcessSpec, before: TrainingState, silent: Callable[[ProcessRecord], bool], stopped: Callable[[], bool]
+    ) -> None:
+        self._spec = spec
+        self._paths = Paths(spec["directory"], spec["attempt"])
+        self._before = before
+        # Until `_patient_until`, processes without a record may still be starting.
+        self._patient_until = time.monotonic() + spec["heartbeat_timeout"]
+        self._waits_until = time.monotonic() + recovery.REBOOT_PATIENCE
+        self._silent = silent
+        self._stopped = stopped
+
+    def following(self, verdict: Verdict) -> Following | None:
+        """Return what follows the attempt, or None if this supervisor must end. Waits until all supervisors are ready or silent."""
+        while not self._stopped():
+            with contextlib.suppress(OSError):
+                os.utime(self._paths.status)  # makes an NFS client fetch the directory again
+                found = read_following(self._paths) or self._decide(verdict)
+                if found:
+                    return found
+            time.sleep(INTERVAL)
+        return None
+
+    def _planned(self) -> int:
+        """Return the number of processes in the attempt, including standby processes."""
+        return self._spec["processes"] + self._spec["standby"]
+
+    def conclude(self, verdict: Verdict) -> None:
+        """Write the decision to stop if no supervisor is left that could start another attempt, for example if AWS terminates all hosts."""
+        with contextlib.suppress(OSError):
+            processes = read_records(self._paths)
+            if len(processes) == self._planned() and all(process.get("available") is False for process in processes):
+                write_new_json(self._paths.following, self._decision(processes, set(), verdict))
+
+    def _decide(self, verdict: Verdict) -> Following | None:
+        """Write the decision about what follows, and return what the other supervisors will read.
+
+        Only the supervisor of the first process that responds writes the decision, after all other supervisors are ready, silent or
+        leaving.
+        """
+        processes = read_records(self._paths)
+        if len(processes) < self._planned() and time.monotonic() < self._patient_until:
+            return None
+        silent = {process["name"] for process in processes if self._silent(process)}
+        if not self._may_decide([process for process in processes if process["name"] not in silent]):
+            return None
+        if self._waits_for_reboot(processes, silent, verdict):
+            return None
+        decision = self._decision(processes, silent, verdict)
+        if write_new_json(self._paths.following, decision):
+            record_failure(self._spec, decision)
+        # The file may contain the decision of another supervisor, or a decision that a process of the job has changed. An invalid decision
+        # ends the job.
+        return read_following(self._paths) or {**decision, "action": recovery.STOP, "rule": INVALID}
+
+    def _may_decide(self, processes: Sequence[ProcessRecord]) -> bool:
+        """Return whether this supervisor decides now. `processes` are the processes that are not silent."""
+        answering = [process for process in processes if process.get("available") is not False]
+        # A host that has rebooted does not know whether the attempt completed a checkpoint.
+        deciding = [process for process in answering if not process.get("rebooted")] or answering
+        is_first = bool(deciding) and deciding[0]["name"] == self._spec["name"]
+        return is_first and all(process.get("available") for process in answering)
+
+    def _waits_for_reboot(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> bool:
+        """Return whether the decision must wait for hosts that reboot."""
+        rebooting = [each["host"] for each in processes if each.get("unfit", {}).get("reboots") and not each.get("rebooted")]
+        if not rebooting or time.monotonic() > self._waits_until:
+            return False
+        seen, failure, why, progressed = self._failure(processes, silent, verdict)
+        attempt = recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed)
+        return recovery.waits_for_reboot(self._situation(seen, attempt, checkpoints(self._spec)), rebooting)
+
+    def _failure(
+        self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict
+    ) -> tuple[list[ProcessRecord], ProcessRecord, CauseRecord, bool]:
+        """Return the attempt's processes, the one that ended the attempt, the cause, and whether the attempt completed a checkpoint."""
+        seen = [as_lost(process) if process["name"] in silent else process for process in processes]
+        failure = cause(seen, verdict["failure"]) or seen[0]
+        failure, why = blame_unhealthy(failure, cause_of(failure), participants(seen))
+        if why["kind"] in ONLY_HERE and is_alone(failure, participants(seen)):
+            why = {**why, "alone": True}
+        after = known(self._spec)
+        if why["kind"] == recovery.DISK_FULL:  # the newest checkpoint may be the file that could not be written
+            after = after._replace(checkpoints=after.checkpoints[1:])
+        return seen, failure, why, has_progressed(self._before, after, self._spec)
+
+    def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
+        """Return what follows the attempt that these records describe."""
+        spec = self._spec
+        seen, failure, why, progressed = self._failure(processes, silent, verdict)
+        saved = checkpoints(spec)
+        situation = self._situation(seen, recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed), saved)
+        decision = recovery.decide(situation)
+        refusal = self._refusal(decision)
+        if refusal:
+            decision = recovery.decide(situation._replace(refusal=refusal))
+        found: Following = {
+            "action": decision.action,
+            "rule": decision.rule,
+            "decided": time.time(),
+            "started": min(process["started"] for process in participants(processes) or processes),
+            "ran_on": len({process["host"] for process in participants(processes)}) or 1,
+            "failure": cast(ProcessRecord, {**failure, "ranks": failure["ranks"][:1]}),
+            "cause": why,
+            "progress": progressed,
+            "hosts": list(decision.hosts),
+            "standby": list(decision.standby),
+            "replacements": list(decision.replacements),
+            "missing": [host for host in situation.hosts if host not in situation.available],
+            "excluded": list(situation.excluded),
+            "restarts": situation.policy.restarts,
+            "min_hosts": situation.policy.min_hosts,
+            "reboots": situation.reboots,
+            "refusal": refusal,
+        }
+        if decision.set_aside:
+            found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
+        # If a disk is full, the damaged checkpoint is the one that could not be written, and nothing is known about later ones.
+        damaged = checkpoints(spec, checkpoint_files.damaged) if why["kind"] != recovery.DISK_FULL else []
+        if damaged and decision.action == recovery.RESTART:
+            found["damaged"] = [{"name": each.name, "changed": each.changed} for each in damaged[:DAMAGED_LIMIT]]
+            found["without_checkpoint"] = not saved
+        return found
+
+    def _situation(
+        self, seen: Sequence[ProcessRecord], attempt: recovery.FailedAttempt, saved: Sequence[checkpoint_files.Saved]
+    ) -> recovery.Situation:
+        """Return what the decision depends on. `saved` are the complete checkpoints, newest first."""
+        parameters = self._spec["parameters"]
+        unfit = {each["host"]: each["unfit"]["why"] for each in seen if each.get("unfit") and not each.get("rebooted")}
+        hosts = [host["name"] for host in sorted(parameters["hosts"], key=lambda host: host["number"])]
+        return recovery.Situation(
+            [*self._earlier(), attempt],
+            hosts,
+            [host for host in available_hosts(hosts, specs.plan_specs(parameters, self._paths), seen) if host not in unfit],
+            policy(self._spec),
+            saved[0].name if saved else "",
+            len(saved) > 1,
+            spares=parameters["spares"],
+            excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
+            reboots=any(each.get("unfit", {}).get("reboots") for each in seen if each["host"] == attempt.cause.host),
+        )
+
+    def _earlier(self) -> list[recovery.FailedAttempt]:
+        """Return the attempts before this one.
+
+        If the decision about an attempt is invalid or exceeds the budget, the attempt counts as an attempt without progress.
+        """
+        budget, found = Budget(), []
+        for number in range(self._spec["attempt"] - 1, 0, -1):
+            each = read_following(self._paths.of_attempt(number), budget)
+            host = each["failure"]["host"] if each and "failure" in each else ""
+            name = each["set_aside"]["name"] if each and "set_aside" in each else ""
+            why = recovery_cause((each and each.get("cause")) or {}, host)
+            if each and each["rule"] == recovery.CONTINUED:
+                # The operator has started the job again, so earlier failures do not count.
+                found.append(recovery.FailedAttempt(recovery.Cause(recovery.OPERATOR, "an operator"), progress=True))
+                continue
+            found.append(recovery.FailedAttempt(why, bool(each and each.get("progress")), name))
+        return found[::-1]
+
+    def _refusal(self, decision: recovery.Decision) -> str:
+        """Return why the launcher cannot restart the job on the chosen hosts with the existing units, or an empty string if it can."""
+        if decision.action == recovery.STOP:
+            return ""
+        try:
+            planned = plan(self._spec, decision.hosts)
+        except LaunchError as error:
+            return str(error)[: recovery.WHAT_LIMIT]
+        units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
+        if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
+            return f"{self._spec['launcher']} would need additional processes on a host."
+        return ""
+
+
+def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequence[ProcessRecord]) -> tuple[ProcessRecord, CauseRecord]:
+    """Return the process that ended an attempt, and the cause. If a host of the attempt is unhealthy, its health finding is the cause.
+
+    A health finding does not explain why an operator, the time limit or AWS ended the attempt, or why the script is not valid.
+    """
+    kept = (recovery.OPERATOR, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
+    if why["kind"] in kept or why.get("name") in recovery.CERTAIN_ERRORS:
+        return failure, why
+    unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != recovery.EXCLUDED]
+    if not unhealthy:
+        return failure, why
+    process = next((each for each in unhealthy if each["host"] == failure["host"]), unhealthy[0])
+    finding = process["unfit"]
+    found = failure if process["host"] == failure["host"] else process
+    return found, {"kind": recovery.HEALTH, "what": finding["what"], "name": finding["why"]}
+
+
+def record_failure(spec: ProcessSpec, decision: Following) -> None:
+    """Record a failure for which only a host can be responsible. Later jobs do not use a host with several such failures.
+
+    A health finding that only requires a restart of the job is not recorded, because the script may be responsible.
+    """
+    failure, why = decision["failure"], decision["cause"]
+    if exclusions.is_recorded(why["kind"]) and (why["kind"] != recovery.HEALTH or why.get("name") in (recovery.REBOOT, recovery.REPLACE)):
+        node = failure.get("instance") or failure["host"]
+        exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
+
+
+def as_lost(process: ProcessRecord) -> ProcessRecord:
+    """Return the record of a silent process. If the process has already ended, its state does not change, but its host cannot be used."""
+    if is_over(process["state"]):
+        return {**process, "available": False}
+    return {**process, "state": LOST, "available": False}
+
+
+def available_hosts(hosts: Sequence[str], planned: Sequence[ProcessSpec], processes: Sequence[ProcessRecord]) -> list[str]:
+    """Return the hosts on which every supervisor is ready for another attempt. A host for which no process is planned is ready too."""
+    ready = {process["name"] for process in processes if process.get("available")}
+    missing = {spec["host"] for spec in planned if spec["name"] not in ready}
+    return [host for host in hosts if host not in missing]
+
+
+def policy(spec: ProcessSpec) -> recovery.RestartPolicy:
+    """Return the job options that the decision about a restart depends on."""
+    params = spec["parameters"]
+    return recovery.RestartPolicy(params["restarts"], params["min_hosts"], params["stop_exit_codes"], params["restart_exit_codes"])
+
+
+def cause_of(failure: ProcessRecord) -> CauseRecord:
+    """Return why an attempt ended, from the record of the process that ended it."""
+    if failure["state"] == LOST:
+        return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}
+    if failure["state"] == STOPPED:
+        return {"kind": recovery.OPERATOR, "what": "an operator"}
+    return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)[: recovery.WHAT_LIMIT]}
+
+
+def _per_host(planned: Sequence[ProcessSpec]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for spec in planned:
+        counts[spec["host"]] = counts.get(spec["host"], 0) + 1
+    return counts
+
+
+def plan(spec: ProcessSpec, hosts: Sequence[str]) -> list[ProcessSpec]:
+    """Return the specs of the next attempt on these hosts. Spares take the place of missing hosts. Raises LaunchError."""
+    params, paths = spec["parameters"], Paths(spec["directory"], spec["attempt"] + 1)
+    chosen = [host for host in params["hosts"] if host["name"] in hosts]
+    if not chosen:
+        raise LaunchError("No host is left for the next attempt.")
+    spares = max(0, len(chosen) - (len(params["hosts"]) - params["spares"]))
+    return specs.plan_specs({**params, "hosts": chosen, "spares": spares}, paths)
+
+
+def next_spec(spec: ProcessSpec, hosts: Sequence[str], directory: str) -> ProcessSpec | None:
+    """Return the spec with which this unit takes part in the next attempt, or None if it takes no part. Raises LaunchError.
+
+    `directory` is the unit's runtime directory. Launchers derive the path of the runtime directory from the name of the process, which may
+    differ between attempts.
+    """
+    planned = plan(spec, hosts)
+    found = next((each for each in planned if (each["host"], each["slot"]) == (spec["host"], spec["slot"])), None)
+    if found is None:
+        return None
+    planned_directory = runtime_directory(spec["job"], found["name"])
+    found["argv"] = [word.replace(planned_directory, directory) for word in found["argv"]]
+    found["environment"] = {name: value.replace(planned_directory, directory) for name, value in found["environment"].items()}
+    found["instance"], found["capacity_end"] = spec["instance"], spec["capacity_end"]
+    return found
+
+
+def sentence(verdict: Verdict, following: Following, attempt: int) -> str:
+    """Return a log line about the end of an attempt and about what follows."""
+    failure = following.get("failure") or verdict["failure"]
+    head = describe_failure(failure, following.get("cause")) + ". " if failure else ""
+    return head + explain(following, attempt)

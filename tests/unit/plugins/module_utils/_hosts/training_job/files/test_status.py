@@ -1,0 +1,201 @@
+"""Tests that check which process's last log lines appear in the message about a failed job."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths, write_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
+
+TORCHRUN = """[rank 2] step 1
+[rank 3] step 1
+[rank 3] the disk is full
+E1121 22:10:40.169000 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 213)
+============================================================
+/efs/jobs/fails/code/fails.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-21_22:10:40
+  rank      : 2 (local_rank: 0)
+  exitcode  : -15 (pid: 212)  (SIGTERM)
+  error_file: <N/A>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_22:10:39
+  host      : deeplearning-worker2
+  rank      : 3 (local_rank: 1)
+  exitcode  : {status} (pid: 213)
+  error_file: <N/A>
+"""
+ALONE = """W1121 22:10:38.000000 210 torch/distributed/run.py:774] a warning
+step 1
+ValueError: the disk is full
+E1121 22:10:40.169000 210 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: {status}) local_rank: 0 (pid: 213)
+Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+/efs/jobs/fails/code/fails.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_22:10:39
+  host      : deeplearning-worker2
+  rank      : 1 (local_rank: 0)
+  exitcode  : {status} (pid: 213)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+MPI = """[1,0]<stdout>:step 1
+[1,13]<stderr>:the disk is full
+[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9
+[1,1]<stderr>:rank 1 on deeplearning-worker1 ended with exit status 1
+mpirun detected that one or more processes exited with non-zero status
+"""
+AGENT = {"name": "agent1", "ranks": [2, 3], "state": "failed", "exit_code": 1, "tag": torchrun.TAG}
+MPIRUN = {"name": "mpirun", "ranks": [0, 1], "state": "failed", "exit_code": 9, "tag": mpi.TAG}
+SINGLE = {**AGENT, "name": "rank1", "tag": ""}
+PLAIN = {"name": "rank1", "ranks": [1], "state": "failed", "exit_code": 1, "tag": ""}
+LAUNCHERS = {"mpirun": mpi.LAUNCHER, "agent1": torchrun.LAUNCHER, "rank1": torchrun.LAUNCHER}
+
+
+@pytest.mark.parametrize(
+    ("process", "log", "how", "first", "last"),
+    [
+        (
+            AGENT,
+            TORCHRUN.format(status=1),
+            "ended with exit status 1, because rank 3 ended with exit status 1",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
+        ),
+        (
+            AGENT,
+            TORCHRUN.format(status=-9),
+            "ended with exit status 1, because rank 3 was killed by signal SIGKILL",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
+        ),
+        (AGENT, "[rank 2] step 1\nno rendezvous\n", "ended with exit status 1", "[rank 2] step 1", "no rendezvous"),
+        (
+            {**AGENT, "reason": "reached its time limit of 5 s"},
+            TORCHRUN.format(status=1),
+            "reached its time limit of 5 s",
+            "[rank 2] step 1",
+            "  error_file: <N/A>",
+        ),
+        (SINGLE, ALONE.format(status=1), "ended with exit status 1", ALONE.splitlines()[0], "ValueError: the disk is full"),
+        (
+            SINGLE,
+            ALONE.format(status=-9),
+            "was killed by signal SIGKILL",
+            ALONE.splitlines()[0],
+            "ValueError: the disk is full",
+        ),
+        (
+            SINGLE,
+            ALONE.format(status=1).split("full\n")[1],
+            "ended with exit status 1",
+            None,
+            None,
+        ),
+        (
+            {**AGENT, "reason": f"ended with exit status 1 {OUT_OF_MEMORY}"},
+            TORCHRUN.format(status=-9),
+            f"ended with exit status 1 {OUT_OF_MEMORY}, because rank 3 was killed by signal SIGKILL",
+            "[rank 3] step 1",
+            "[rank 3] the disk is full",
+        ),
+        (SINGLE, "W1121 warns\nno rendezvous\n", "ended with exit status 1", "W1121 warns", "no rendezvous"),
+        (
+            MPIRUN,
+            MPI,
+            "ended with exit status 9, because rank 13 ended with exit status 9",
+            "[1,13]<stderr>:the disk is full",
+            "[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9",
+        ),
+        (PLAIN, "".join(f"line {number}\n" for number in range(100)), "ended with exit status 1", "line 60", "line 99"),
+        (PLAIN, None, "ended with exit status 1", None, None),
+    ],
+)
+def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how, first, last):
+    path = tmp_path / "log"
+    if log is not None:
+        path.write_text(log)
+    found = status.last_words(process, str(path), LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER)
+    assert found["how"] == how
+    assert found["log"] == str(path)
+    assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if first else ([], []))
+
+
+def test_a_process_that_was_stopped_has_nothing_to_say(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("SignalException: Process 927 got signal: 15\n")
+    stopped = {**SINGLE, "state": "stopped", "reason": "was stopped"}
+    assert status.last_words(stopped, str(path), torchrun.LAUNCHER) == {"how": "was stopped", "log": str(path), "lines": []}
+
+
+def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("[rank 3] the disk is full\n" + "[rank 2] waits\n" * 5000 + TORCHRUN.format(status=1).split("full\n")[1])
+    assert status.last_words(AGENT, str(path), torchrun.LAUNCHER)["lines"] == ["[rank 3] the disk is full"]
+
+
+def test_of_many_attempts_the_first_and_the_last_are_shown(tmp_path):
+    found = status.read_attempts(Paths(str(tmp_path), 120), [], "running", Budget())
+    assert [each["attempt"] for each in found] == [*range(1, 51), *range(71, 121)]
+    assert (found[-1]["state"], found[-2]["state"]) == ("running", "failed")
+    assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running", Budget())] == list(range(1, 100))
+
+
+@pytest.mark.parametrize(("entry", "state"), [({}, "queued"), ({"failure": "no space"}, "failed")])
+def test_a_job_in_a_queue_has_its_entry(tmp_path, entry, state):
+    paths = Paths(str(tmp_path / "digits"))
+    (tmp_path / "digits/status").mkdir(parents=True)
+    (tmp_path / "digits/job.json").write_text('{"launcher": "command", "created": 1.0}')
+    assert status.read_status(paths, 60)["state"] == "pending"
+    written = {"queue": "slurm", "id": "7", "submitted": 5.0, **entry}
+    write_json(paths.queue, written)
+    found = status.read_status(paths, 60)
+    assert (found["state"], found["queue"], found["attempts"][0]["state"]) == (state, written, state)
+    assert "failure" not in found
+
+
+@pytest.mark.parametrize(
+    ("signs", "state", "seconds"),
+    [
+        ({}, "running", 3600),
+        ({"output": 1000}, "running", 2600),
+        ({"output": 1000, "step": 2000}, "running", 1600),
+        ({"output": 1000, "step": 2000, "checkpoint": 2500}, "running", 1100),
+        ({"output": 3001}, "running", 0),
+        ({"step": 3001}, "running", 0),
+        ({"checkpoint": 3001}, "running", 0),
+        ({}, "pending", 0),
+    ],
+)
+def test_a_running_job_says_for_how_long_it_has_shown_no_activity(tmp_path, signs, state, seconds):
+    """The job starts at second 0, and the status is read at second 3600."""
+    paths = Paths(str(tmp_path))
+    os.makedirs(paths.checkpoints)
+    (tmp_path / "checkpoints" / "7.pt").touch()
+    for each, when in (
+        (os.path.join(paths.checkpoints, "7.pt"), signs.get("checkpoint", 0)),
+        (paths.checkpoints, 0),
+        (paths.progress, signs.get("step")),
+    ):
+        if when is not None:
+            open(each, "a").close() if each == paths.progress else None
+            os.utime(each, (when, when))
+    processes = [{"started": 0.0}, {"started": 0.0, **({"active": float(signs["output"])} if "output" in signs else {})}]
+    found = {"state": state, "processes": processes, "directory": paths.directory, "checkpoint_directory": paths.checkpoints}
+    assert status.quiet(found, 3600.0) == seconds
+    assert status.quiet({**found, "processes": [], "checkpoint_directory": "s3://x/y"}, 3600.0) in (0, 3600 - signs.get("step", 3600))
