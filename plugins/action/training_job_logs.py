@@ -18,6 +18,7 @@ from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.states import is_over
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.commands import playbook_command
+from ..plugin_utils.job_formatting import job_line
 from ..plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
 from ..plugin_utils.keyboard import interrupts
 from ..plugin_utils.output import show
@@ -53,7 +54,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         with self.reading(task_vars):
             is_followed = given["follow"] and not self._task.check_mode
             found = follow(poll, arguments) if is_followed else JobWatch(poll, arguments, "").poll()
-            show(found["lines"][0])
+            show(job_line(found))
         if is_followed and is_over(found["state"]):
             show(f"To write a report about the job, run: {playbook_command('report')} -e training_job_name={given['name']}")
         return {**result, "job": found}

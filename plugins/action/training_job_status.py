@@ -10,11 +10,11 @@ from typing import Any, Mapping
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.training_job import formatting
-from ..module_utils._hosts.training_job.jobs.watch import ALWAYS
 from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.goodput import ALWAYS
 from ..module_utils._job.states import RUNNING
 from ..module_utils._text import clean_line
+from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
 from ..plugin_utils.commands import playbook_command
@@ -68,16 +68,18 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any], gone: Mapping[str
     """Return the lines that describe the jobs. `gone` maps each lost host of the first job to a sentence about the host."""
     if not jobs:
         return [f"There are no jobs in {arguments['directory']}."]
-    lines = [line for job in jobs for line in job["lines"]]
+    lines = [job_formatting.job_line(job) for job in jobs]
+    if arguments.get("name"):
+        lines += job_formatting.tables(jobs[0])
     newest = jobs[0]["processes"]
     if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
-        lines += [f"processes of {jobs[0]['name']}, the newest job:", *formatting.process_table(newest)]
+        lines += [f"processes of {jobs[0]['name']}, the newest job:", *job_formatting.process_table(newest)]
     # The other hosts of a job notice the loss of a host only after the heartbeat timeout.
     if jobs[0].get("state") == RUNNING:
         lines += [clean_line(f"{jobs[0]['name']}: {text}") for text in (gone or {}).values()]
     if not arguments.get("name") and "failure" in jobs[0]:
         more = f"{playbook_command('status')} -e training_job_name={jobs[0]['name']}"
-        lines.append(f"{formatting.failure_cause(jobs[0])} For details, run: {more}")
+        lines.append(f"{job_formatting.failure_cause(jobs[0])} For details, run: {more}")
     if arguments.get("name") and ("failure" in jobs[0] or "failure" in jobs[0].get("queue", {})):
-        lines.append(formatting.failure_message(jobs[0], playbook_command))
+        lines.append(job_formatting.failure_message(jobs[0], playbook_command))
     return lines

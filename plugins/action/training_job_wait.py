@@ -11,9 +11,9 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.training_job import formatting
-from ..module_utils._hosts.training_job.jobs.watch import ENDED
 from ..module_utils._job import states
+from ..module_utils._job.goodput import ENDED
+from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
 from ..plugin_utils.commands import continuing_command, playbook_command
@@ -78,9 +78,9 @@ class ActionModule(NodeAction, module="training_job_info"):
         if not states.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer)}
         with self.reading(task_vars):
-            lines = formatting.summary(found, watch.metrics)
+            lines = job_formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
-                message = formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
+                message = job_formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
                 result.update(failed=True, msg=message)
         show(Budget().lines(lines))
         return {**result, "summary": lines}

@@ -53,3 +53,8 @@ def _visible(text: str) -> Iterator[str]:
 def clean_line(text: str) -> str:
     """Return text as one line without control characters; tabs and line breaks become spaces."""
     return _SPACE.sub(" ", clean(text))
+
+
+def log_line(line: str) -> str:
+    """Return a line of a log without control characters other than tabs."""
+    return clean(line).replace("\n", " ")

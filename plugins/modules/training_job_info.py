@@ -256,6 +256,21 @@ jobs:
     process_count:
       description: Number of processes in the job, excluding standby processes. The number is V(0) until a process has started.
       type: int
+    hosts:
+      description: Number of hosts on which processes have started, excluding standby processes.
+      type: int
+    spares:
+      description: Number of hosts that have only standby processes.
+      type: int
+    began:
+      description: When the first process of the first attempt started, in seconds since 1970, or V(0) if none has started.
+      type: float
+    ended:
+      description: When the last process ended or sent a heartbeat, in seconds since 1970, or V(0) if none has started.
+      type: float
+    read:
+      description: When the host read these values, in seconds since 1970.
+      type: float
     processes:
       description:
         - Records of the processes that have started, sorted by rank, each with its RV(jobs[].processes[].state).
@@ -503,10 +518,6 @@ jobs:
       description: Value of O(log_offsets) for the next task.
       returned: with O(log_lines)
       type: dict
-    lines:
-      description: Human-readable description of the job. The description has several lines with O(name), and one line otherwise.
-      type: list
-      elements: str
 """
 
 import functools
@@ -515,9 +526,10 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._hosts.training_job.jobs.listing import list_jobs, no_job, some
-from ..module_utils._hosts.training_job.jobs.watch import ALWAYS, ENDED, NEVER, NoProcessError, watch
+from ..module_utils._hosts.training_job.jobs.watch import NoProcessError, watch
 from ..module_utils._hosts.training_job.queue import submission
 from ..module_utils._job import records
+from ..module_utils._job.goodput import ALWAYS, ENDED, NEVER
 
 
 def main() -> None:

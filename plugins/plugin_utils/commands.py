@@ -16,7 +16,7 @@ from ansible import constants, context
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.parsing.splitter import parse_kv
 
-from ..module_utils._hosts.training_job.formatting import next_name
+from .job_formatting import next_name
 from .variable_names import known_variables
 
 COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")

@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import Any, Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.training_job import formatting
-from ..module_utils._hosts.training_job.files import logs
-from ..module_utils._hosts.training_job.jobs.watch import LINES as LOG_LINES
 from ..module_utils._job import recovery, states
 from ..module_utils._job.documents import JobStatus
-from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, Paths, participants
+from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, LINES_LIMIT, Paths, participants
 from ..module_utils._text import clean_line
+from . import job_formatting
 from ._output.hosts import host_names
 from .answers import NodeAction, refusal
 from .budget import LOG_TEXT, MESSAGES, Budget
@@ -69,8 +66,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     """Run training_job_info on the host of an action's task and return its result.
 
     Job names in the result are checked, because messages suggest commands that contain job names. If `arguments` contains the name of a
-    job, the result has the directory from `arguments`. The lines of a job begin with its name, or describe other values in the result.
-    Otherwise, they could imitate lines of Ansible's output.
+    job, the result has the directory from `arguments`.
     """
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
@@ -85,8 +81,6 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
             return refusal(host, module, problem)
         if name:
             job["directory"] = os.path.join(str(arguments["directory"]), str(name))
-        with action.reading(task_vars):
-            job["lines"] = [*job["lines"][:1], *(formatting.tables(job) if name else ())]
     return answer
 
 
@@ -98,8 +92,6 @@ def contradiction(job: Mapping[str, Any], name: str | None) -> str:
         return f"it describes the job {job['name']} instead of {name}"
     if "over" in job and job["over"] != states.is_over(job["state"]):
         return f"over is {job['over']}, but the state of {job['name']} is {job['state']}"
-    if not re.match(rf"{job['name']}[ ,]", "".join(job["lines"][:1])):
-        return f"the description of {job['name']} does not begin with this name"
     return ""
 
 
@@ -202,13 +194,13 @@ class JobWatch:
             self._show_queue(found)
         self._show_attempts(found)
         self._write_metrics(found)
-        lines = logs.log_lines(found.pop("logs", []), found["processes"])
+        lines = job_formatting.log_lines(found.pop("logs", []), found["processes"])
         if lines:
-            show(Budget(text=LOG_TEXT, lines=LOG_LINES).lines(lines), LOG_TEXT)
+            show(Budget(text=LOG_TEXT, lines=LINES_LIMIT).lines(lines), LOG_TEXT)
         for entry in progress:
             self._keep_metrics(entry)
         if progress:
-            show(ProgressLine(f"{found['name']}: {formatting.progress_line(progress[-1])}"))
+            show(ProgressLine(f"{found['name']}: {job_formatting.progress_line(progress[-1])}"))
         self._show_silence(found)
         self._show_quiet(found)
         return found
@@ -265,7 +257,7 @@ class JobWatch:
 
     def _show_queue(self, found: JobStatus) -> None:
         """Show why the job waits, if the reason has changed since the last poll."""
-        text = formatting.waiting(found["queue"])
+        text = job_formatting.waiting(found["queue"])
         if text != self._waiting:
             self._waiting = text
             show(ProgressLine(f"{found['name']}: queued {text}{'; ' + self._hint if self._hint else ''}"))
@@ -302,7 +294,7 @@ class JobWatch:
         """Show for how long the job has shown no activity. Only the first line about this is not a progress line."""
         seconds = found.get("quiet") or 0.0
         if seconds:
-            line = f"{found['name']}: {formatting.silence(seconds)}. To restart a job that hangs, set training_job_hang_timeout."
+            line = f"{found['name']}: {job_formatting.silence(seconds)}. To restart a job that hangs, set training_job_hang_timeout."
             show(ProgressLine(line) if self._is_quiet else line)
         self._is_quiet = bool(seconds)
 

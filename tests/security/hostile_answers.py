@@ -50,7 +50,11 @@ JOB = {
     "metrics": {},
     "process_count": 1,
     "processes": [],
-    "lines": ["digits running"],
+    "hosts": 1,
+    "spares": 0,
+    "began": 1.0,
+    "ended": 2.0,
+    "read": 3.0,
 }
 PROCESS = {
     "rank": 0,

@@ -12,10 +12,9 @@ import json
 
 import pytest
 from ansible import context
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, job_formatting
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 
 from .hostile_answers import JOB, PROCESS, smallest, smallest_result
@@ -126,11 +125,11 @@ def test_the_status_of_a_job_on_1000_hosts_is_accepted_and_shown_completely():
         "processes": processes,
         "goodput": spent,
         "step_times": [{"name": name, "seconds": 1.0, "slow": False} for name in names],
-        "lines": formatting.process_table(processes),
         "logs": [log] * 1000,
     }
     assert not filtered("training_job_info", {"changed": False, "jobs": [job]}, answers.LARGE["training_job_info"].values).get("failed")
-    assert Budget().lines(job["lines"]) == "\n".join(job["lines"])
+    lines = job_formatting.process_table(processes)
+    assert Budget().lines(lines) == "\n".join(lines)
 
 
 def test_the_end_of_a_log_of_64_mib_is_accepted(tmp_path):

@@ -329,7 +329,11 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
         "metrics": {},
         "process_count": 0,
         "processes": [],
-        "lines": ["--help running"],
+        "hosts": 1,
+        "spares": 0,
+        "began": 1.0,
+        "ended": 2.0,
+        "read": 3.0,
     }
     done = nodes.run([{"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}], {"changed": False, "jobs": [job]})
     assert done.returncode != 0

@@ -219,7 +219,7 @@ def test_facts_in_answers_change_nothing(hostile, playbook):
             {"unsigned": {"host": {"public_key": "ssh-ed25519 AAAA\nssh-ed25519 BBBB", "reason": ESCAPE}}, "changed": True},
             marks=pytest.mark.exhaustive,
         ),
-        pytest.param("status.yml", {"jobs": {"name": "x; touch {marker}", "lines": [ESCAPE, 1, None]}}, marks=pytest.mark.exhaustive),
+        pytest.param("status.yml", {"jobs": {"name": "x; touch {marker}", "state": [ESCAPE, 1, None]}}, marks=pytest.mark.exhaustive),
         pytest.param("status.yml", {"jobs": [[], None, {"name": 1}]}, marks=pytest.mark.exhaustive),
         ("status.yml", {"failed": True, "msg": ESCAPE * 1000 + "\n[ERROR]: everything is lost"}),
         ("logs.yml", {"jobs": {"logs": [{"name": ESCAPE, "path": ESCAPE, "lines": [ESCAPE], "left_out": "1"}]}}),

@@ -29,15 +29,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, snapshot
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, job_formatting, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
 from .jobs import COMPLETE
@@ -231,7 +230,7 @@ def jobs(tmp_path):
 def see(jobs):
     """Read the jobs in all available ways. Verify that the honest job is intact and that the output contains no control characters."""
     found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60}, COMPLETE)
-    shown = [*listing.some(problems), *(line for job in found for line in job["lines"])]
+    shown = [*listing.some(problems), *map(job_formatting.job_line, found)]
     honest = next(job for job in found if job["name"] == "honest")
     assert honest["failure"]["how"] == "reached its time limit of 5 s"
     jobs_on(found, ["deeplearning-worker1"], {})
@@ -246,14 +245,15 @@ def see(jobs):
         "log_lines": 9,
         "log_process": None,
         "log_offsets": {},
-        "goodput": watch.ALWAYS,
+        "goodput": ALWAYS,
     }
     with contextlib.suppress(OSError, ValueError):
         job = watch.watch(paths, params, COMPLETE)
         spent = job["goodput"]
         assert sum(spent["buckets"].values()) == pytest.approx(spent["nodes"] * spent["seconds"], abs=0.1)
-        shown += [*job["lines"], *logs.log_lines(job["logs"], job["processes"]), *formatting.summary(job, job["metrics"])]
-        shown += formatting.failure_message(job, str).split("\n") if "failure" in job else []
+        shown += [job_formatting.job_line(job), *job_formatting.tables(job), *job_formatting.summary(job, job["metrics"])]
+        shown += job_formatting.log_lines(job["logs"], job["processes"])
+        shown += job_formatting.failure_message(job, str).split("\n") if "failure" in job else []
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60, COMPLETE)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
@@ -429,7 +429,6 @@ ANSWER = {
             "process_count": 1,
             "processes": [{**RECORD, "tag": "[rank {}] ", "log": "/efs/jobs/digits/logs/agent0.log"}],
             "failure": {**RECORD, "how": "ended", "log": "/efs/jobs/digits/logs/agent0.log", "lines": ["the disk is full"], "tag": ""},
-            "lines": ["digits failed"],
         }
     ],
 }
@@ -440,8 +439,6 @@ def test_a_modules_result_with_other_values(seed):
     answer = mutated_value(ANSWER, random.Random(seed))
     result = answers.documented_part(answer if isinstance(answer, dict) else {}, "deeplearning.cluster.training_job_info", "bert-worker2")
     assert "ansible_facts" not in result
-    for line in (line for job in result.get("jobs") or [] for line in job.get("lines") or []):
-        assert is_harmless(line)
     jobs_on(result.get("jobs"), ["deeplearning-worker1"], {})
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting, progress
 
 from .nodes import Nodes
 
@@ -85,7 +84,11 @@ JOB = {
         "log": "/efs/jobs/digits/logs/rank0.log",
         "lines": [HOSTILE],
     },
-    "lines": [f"digits failed {HOSTILE}"],
+    "hosts": 1,
+    "spares": 0,
+    "began": 1.0,
+    "ended": 2.0,
+    "read": 3.0,
 }
 
 
@@ -112,11 +115,11 @@ def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
     process = {**part, "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
     job = {**JOB, "processes": [process]}
     lines = [
-        formatting.job_line(job, 2.0),
-        *formatting.process_table([process]),
-        *formatting.summary(job, {"loss": HOSTILE}),
-        formatting.failure_sentence(job),
-        *logs.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
+        job_formatting.job_line(job),
+        *job_formatting.process_table([process]),
+        *job_formatting.summary(job, {"loss": HOSTILE}),
+        job_formatting.failure_sentence(job),
+        *job_formatting.log_lines([{"name": HOSTILE, "path": HOSTILE, "left_out": 3, "lines": [HOSTILE]}], [process]),
     ]
     assert [line for line in lines if re.search("[\x00-\x08\n-\x1f\x7f-\x9f\u202e]", line)] == []
 

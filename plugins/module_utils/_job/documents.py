@@ -450,6 +450,11 @@ class _JobStatus(TypedDict):
     state: str
     process_count: int
     processes: list[ProcessStatus]
+    hosts: int
+    spares: int
+    began: float
+    ended: float
+    read: float
     attempt: int
     attempts: list[AttemptStatus]
 
@@ -473,4 +478,3 @@ class JobStatus(_JobStatus, total=False):
     progress_offset: int
     logs: list[Log]
     log_offsets: dict[str, int]
-    lines: list[str]

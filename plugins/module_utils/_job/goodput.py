@@ -30,6 +30,9 @@ IDLE = "idle"
 # The goodput buckets in the order in which they are shown.
 BUCKETS = (TRAINING, RECOMPUTED, CHECKPOINT, START, END, WAITING, DETECTION, RESTART, IDLE)
 
+# The cases in which the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
+NEVER, ENDED, ALWAYS = "never", "ended", "always"
+
 # The key in a progress entry whose value is the number of seconds, before the entry, that were spent on writing a checkpoint.
 CHECKPOINT_SECONDS = "checkpoint_seconds"
 

@@ -68,6 +68,9 @@ HOST_SHUT_DOWN = "was stopped because its host was shutting down"
 COULD_NOT_BE_STARTED = "could not be started"
 OUT_OF_MEMORY = "after the kernel's OOM killer had killed one of its processes"
 
+# Maximum number of lines of all logs in one response to the controller.
+LINES_LIMIT = 10_000
+
 # The maximum number of records to read. No job has so many records, but reading this many would still be fast.
 RECORDS_LIMIT = 1 << 13
 

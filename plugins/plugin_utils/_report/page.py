@@ -13,11 +13,11 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from ...module_utils._hosts.training_job import formatting
 from ...module_utils._hosts.training_job_report import files
 from ...module_utils._hosts.training_job_report import progress as reported
 from ...module_utils._job import goodput, records, recovery, states, step_times
 from ...module_utils._job.documents import JobDescription, JobStatus
+from .. import job_formatting
 from . import charts
 from .events import events
 
@@ -243,10 +243,10 @@ def size(count: float) -> str:
 FILTERS = {
     "short": short,
     "bytes": size,
-    "moment": formatting.moment,
-    "duration": formatting.duration,
+    "moment": job_formatting.moment,
+    "duration": job_formatting.duration,
     "title_of": records.title,
-    "failure_sentence": formatting.failure_sentence,
+    "failure_sentence": job_formatting.failure_sentence,
 }
 
 
@@ -321,16 +321,16 @@ def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
     shown = [bucket for bucket in goodput.BUCKETS if found["buckets"][bucket] > 0]
     rows = [
         {
-            "name": formatting.BUCKET_TITLES[bucket],
+            "name": job_formatting.BUCKET_TITLES[bucket],
             "colour": BUCKET_COLOURS[bucket],
             "seconds": f"{found['buckets'][bucket]:.0f}",
-            "share": formatting.percent(found["buckets"][bucket] / total),
+            "share": job_formatting.percent(found["buckets"][bucket] / total),
             "width": f"{100 * found['buckets'][bucket] / total:.3f}",
         }
         for bucket in shown
     ]
     hosts = [(each["host"], [f"{each['buckets'][bucket]:.0f}" for bucket in shown]) for each in found["hosts"]]
-    return {"title": formatting.goodput_line(found), "rows": rows, "hosts": hosts}
+    return {"title": job_formatting.goodput_line(found), "rows": rows, "hosts": hosts}
 
 
 def _check_list(name: str, found: Any, limit: int) -> None:
@@ -349,10 +349,10 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     hosts = list(dict.fromkeys(process["host"] for process in records.participants(job["processes"])))
     spares = records.standby_hosts(job["processes"])
     rows = [
-        ("began", formatting.moment(report["start"])),
+        ("began", job_formatting.moment(report["start"])),
         (
             "ended" if report["over"] else "so far",
-            f"{formatting.moment(report['end'])}, after {formatting.duration(report['end'] - report['start'])}",
+            f"{job_formatting.moment(report['end'])}, after {job_formatting.duration(report['end'] - report['start'])}",
         ),
         ("hosts", _listing(hosts)),
         *([("spares", _listing(spares))] if spares else []),
@@ -372,10 +372,10 @@ def setup(description: JobDescription, job: JobStatus, code: Mapping[str, Any]) 
         ("launcher", str(job["launcher"])),
         *((name, str(value)) for name, value in (description.get("launcher_options") or {}).items()),
         ("command", shlex.join([*command, *(description.get("arguments") or [])])),
-        ("code", ", ".join(part for part in (formatting.code(job), f"digest {code['digest']}") if part)),
+        ("code", ", ".join(part for part in (job_formatting.code(job), f"digest {code['digest']}") if part)),
     ]
     if description.get("time_limit"):
-        rows.append(("time limit", formatting.duration(description["time_limit"])))
+        rows.append(("time limit", job_formatting.duration(description["time_limit"])))
     return rows
 
 

@@ -10,17 +10,23 @@ from unittest.mock import MagicMock
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action.training_job_status import TABLE_LIMIT, ActionModule, shown
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_formatting import process_table
 
 
 def job(name, count):
     process = {"name": "rank0", "host": "w1", "state": "running", "started": 0.0}
-    return {"name": name, "lines": [f"{name} running"], "processes": [process] * count}
+    facts = {"hosts": 0, "spares": 0, "began": 0.0, "ended": 0.0, "read": 9.0, "process_count": 0, "code": {}}
+    return {"name": name, "state": "pending", "created": 0.0, "launcher": "mpi", "script": "a.py", **facts, "processes": [process] * count}
+
+
+def line(name):
+    return f"{name} pending since 1970-01-01 00:00:00 UTC, mpi a.py"
 
 
 @pytest.mark.parametrize(("count", "lines"), [(0, 0), (2, 4), (TABLE_LIMIT, TABLE_LIMIT + 2), (TABLE_LIMIT + 1, 0)])
 def test_a_list_has_the_processes_of_the_newest_job_unless_they_are_many(count, lines):
     told = shown([job("new", count), job("old", 1)], {"directory": "/efs/jobs"})
-    assert told[:2] == ["new running", "old running"]
+    assert told[:2] == [line("new"), line("old")]
     assert len(told) == 2 + lines
     assert not lines or told[2] == "processes of new, the newest job:"
 
@@ -42,7 +48,7 @@ def test_the_lost_hosts_of_a_running_job_are_named():
 
 
 def test_one_job_has_its_own_lines_alone():
-    assert shown([job("new", 2)], {"directory": "/efs/jobs", "name": "new"}) == ["new running"]
+    assert shown([job("new", 2)], {"directory": "/efs/jobs", "name": "new"}) == [line("new"), *process_table(job("new", 2)["processes"])]
 
 
 def test_without_jobs_it_says_so():

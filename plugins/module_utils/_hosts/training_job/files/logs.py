@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from typing import Iterable, NamedTuple, Sequence
+from typing import Iterable, NamedTuple
 
-from ...._job.documents import Log, ProcessRecord
-from ...._job.records import title
 from ...._job.schema import open_regular
-from ...._text import clean, clean_line
+from ...._text import clean, log_line
 
 # A line in which a program says that it waits, for example for a lock or for other ranks. Programs repeat such lines while they hang.
 WAITING = re.compile(r"\bwaiting\b", re.IGNORECASE)
@@ -52,23 +49,6 @@ def read_log(path: str, offset: int, limit: int, over: bool) -> LogPart:
     if not lines[-1]:  # if the last line is complete, the text after the last newline is empty
         lines.pop()
     return LogPart(lines, start + end, start + begin - offset)
-
-
-def log_line(line: str) -> str:
-    """Return a line of a log without control characters other than tabs."""
-    return clean(line).replace("\n", " ")
-
-
-def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[str]:
-    """Return the log lines from a result of training_job_info, each with the name of its process, such as `rank 3 | loss 0.2`."""
-    width = max((len(title(process["name"])) for process in processes), default=0)
-    shown = []
-    for log in parts:
-        head = f"{title(clean_line(log['name'])):<{width}} | "
-        if log["left_out"]:
-            shown.append(clean_line(f"{head}... {log['left_out']} bytes omitted; the full log is in {shlex.quote(log['path'])}"))
-        shown += [head + log_line(line) for line in log["lines"]]
-    return shown
 
 
 def lines_of(rank: str, tag: str, lines: Iterable[str]) -> list[str]:

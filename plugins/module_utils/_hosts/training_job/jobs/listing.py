@@ -15,7 +15,6 @@ from ...._job import records, schema
 from ...._job.documents import JobStatus
 from ...._job.states import is_over
 from ...._text import clean_line
-from .. import formatting
 from ..files.status import quiet, read_status
 from .watch import shorten
 
@@ -66,15 +65,14 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
         job["over"] = is_over(cast(JobStatus, job)["state"])
         if not job["over"]:
             job["quiet"] = quiet(cast(JobStatus, job), time.time())
-        job["lines"] = job.get("lines") or [formatting.job_line(cast(JobStatus, job), time.time())]
     return sorted(jobs, key=lambda found: found["created"], reverse=True), problems
 
 
 def _entry(found: JobStatus, with_processes: bool) -> dict[str, Any]:
-    """Return the entry of a job in the list. Without its processes, the entry already has its line."""
+    """Return the entry of a job in the list."""
     shorten(found)
     if not with_processes:
-        return {**found, "processes": [], "lines": [formatting.job_line(found, time.time())]}
+        return {**found, "processes": []}
     return {**found, "processes": [{key: value for key, value in process.items() if key != "ranks"} for process in found["processes"]]}
 
 

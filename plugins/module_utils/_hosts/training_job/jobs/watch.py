@@ -11,8 +11,8 @@ from typing import Any, Callable, Sequence
 
 from ...._job import records
 from ...._job.documents import JobStatus, Log, Logs, ProcessStatus
+from ...._job.goodput import ALWAYS, ENDED
 from ...._job.states import QUEUED, is_over
-from .. import formatting
 from ..files import checkpoint_files, goodput, logs, progress
 from ..files.status import quiet, read_status
 
@@ -20,13 +20,9 @@ from ..files.status import quiet, read_status
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
-# Maximum number of log lines, of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can
+# Maximum number of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can
 # make these lists long, and the controller accepts a limited number of values.
-LINES, LOGS, HOSTS, RANKS, ARGUMENTS = 10_000, 1000, 1100, 1 << 13, 1000
-
-# The cases in which the goodput is returned. Not every poll needs the goodput, and computing it takes seconds if the progress file is long.
-NEVER, ENDED, ALWAYS = "never", "ended", "always"
-
+LOGS, HOSTS, RANKS, ARGUMENTS = 1000, 1100, 1 << 13, 1000
 
 # Seconds between two polls of a running job, and between two polls of a job that waits in a queue.
 INTERVAL, QUEUE_INTERVAL = 0.5, 5.0
@@ -77,13 +73,12 @@ def shorten(result: JobStatus) -> None:
 
 
 def _describe(result: JobStatus) -> None:
-    """Add the lines that describe the job, and whether a failed job has a checkpoint."""
+    """Add whether a failed job has a checkpoint, or for how long a running job has shown no activity."""
     place = result.get("checkpoint_directory", "")
     if "failure" in result and os.path.isabs(place):
         result["has_checkpoint"] = checkpoint_files.has_complete(place)
     if not result["over"]:
         result["quiet"] = quiet(result, time.time())
-    result["lines"] = [formatting.job_line(result, time.time()), *formatting.tables(result)]
 
 
 def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attempt: int = 1) -> Logs:
@@ -96,7 +91,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     if processes and not wanted and len(records.participants(processes)) == processes[0]["processes"]:
         raise NoProcessError(_no_process(processes, params["name"], str(asked)))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
-    most = max(1, LINES // max(1, len(wanted)))
+    most = max(1, records.LINES_LIMIT // max(1, len(wanted)))
     found: list[Log] = []
     offsets: dict[str, int] = {}
     for process in wanted:

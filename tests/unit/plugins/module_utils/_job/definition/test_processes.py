@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
 
-from .conftest import parameters
+from .parameters import parameters
 
 
 def test_ranks_follow_the_numbers_of_the_hosts(paths):

@@ -42,19 +42,6 @@ def test_a_log_is_read_on_in_whole_lines(tmp_path, written, offset, over, lines,
     assert logs.read_log(str(path), offset, 32, over) == (lines, next_offset, left_out)
 
 
-def test_each_line_of_a_log_tells_its_process():
-    parts = [
-        {"name": "rank0", "path": "/l/rank0.log", "lines": ["a", ""], "left_out": 0},
-        {"name": "rank10", "path": "/l/rank10.log", "lines": ["b"], "left_out": 9},
-    ]
-    assert logs.log_lines(parts, [{"name": "rank0"}, {"name": "rank10"}]) == [
-        "rank 0  | a",
-        "rank 0  | ",
-        "rank 10 | ... 9 bytes omitted; the full log is in /l/rank10.log",
-        "rank 10 | b",
-    ]
-
-
 LOCK = "Still waiting to acquire lock on /x.lock (elapsed: 10.0 seconds)\n"
 
 

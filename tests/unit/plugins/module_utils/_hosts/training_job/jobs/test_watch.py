@@ -121,8 +121,6 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
     if measured:
         assert found["goodput"]["buckets"]["waiting"] == pytest.approx(50, abs=1)
         assert found["step_times"] == [{"name": "w1", "seconds": 0.5, "slow": False}]
-        assert found["lines"][-1] == "step time 0.5 s (median)"
-        assert any(line.startswith("goodput ") for line in found["lines"])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_the_goodput_is_returned_when_it_is_asked_for(tmp_path, state, asked, me
 )
 def test_progress_is_collected_until_the_job_ends_or_a_new_attempt_begins(tmp_path, monkeypatch, hold, happens, seconds, steps):
     clock = SimpleNamespace(now=100.0)
-    state = {"state": "running", "attempt": 1, "processes": [], "command": [], "lines": []}
+    state = {"state": "running", "attempt": 1, "processes": [], "command": []}
     state.update(directory="/efs/jobs/digits", checkpoint_directory="")
 
     def status(*_arguments, **_options):
@@ -153,8 +151,6 @@ def test_progress_is_collected_until_the_job_ends_or_a_new_attempt_begins(tmp_pa
     monkeypatch.setattr(watch, "read_status", status)
     monkeypatch.setattr(watch.time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(watch.time, "sleep", sleep)
-    for name in ("job_line", "attempt_table", "process_table", "goodput_table", "step_time_lines"):
-        monkeypatch.setattr(watch.formatting, name, lambda *_arguments: "")
     params = {"name": "digits", "attempt": None, "wait": 10, "hold": hold, "heartbeat_timeout": 60, "progress_offset": 0, "log_lines": None}
     found = watch.watch(Paths(str(tmp_path)), {**params, "goodput": "never"}, lambda _jobs: None)
     assert (clock.now - 100.0, len(found["progress"])) == (seconds, steps)

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 NAMES = ("deeplearning-worker3", "deeplearning-worker12")
 

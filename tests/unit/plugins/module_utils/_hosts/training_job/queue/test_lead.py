@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, lead
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 HOSTS = ("deeplearning-worker3", "deeplearning-worker12")
 

@@ -28,7 +28,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 from local_cloud.testing import wait_until
 from yarn_cluster import YarnCluster, local_node
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 HOSTS = ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
 NODES = ["ip-10-0-0-1.ec2.internal", "ip-10-0-0-3.ec2.internal", "ip-10-0-0-12.ec2.internal"]

@@ -17,9 +17,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definiti
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
-REPOSITORY = Path(__file__).parents[6]
+REPOSITORY = Path(__file__).parents[7]
 SLURM = QUEUES["slurm"]
 HOSTS = ["deeplearning-worker1", "deeplearning-worker12", "deeplearning-worker3"]
 SHOWN_HOSTS = "\n".join(HOSTS)

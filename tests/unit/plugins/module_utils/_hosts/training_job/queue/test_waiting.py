@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission, waiting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 NEW = {"name": "deeplearning-worker3", "address": "10.0.9.3", "number": 3, "gpus": [0, 1], "interface": "eth0", "efa": False}
 NEW_INSTANCE = {"instance_id": "i-0aaaaaaaaaaaaaaaa", "capacity_end": 1.8e9}

@@ -17,7 +17,6 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import goodput, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
     attempts,
@@ -31,9 +30,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import e
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
 from local_cloud.testing import wait_until
 
-from .conftest import parameters, with_tmpfs
+from ...._job.definition.parameters import parameters
+from ..conftest import with_tmpfs
 from .metadata_service import MetadataService
 
 
@@ -204,10 +205,10 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert first["cause"].startswith("rank 1 on worker2 was killed by signal SIGKILL")
     assert first["action"] == "restart"
     assert second["state"] == "succeeded"
-    lines = formatting.attempt_table(found)
+    lines = job_formatting.attempt_table(found)
     assert "attempt 1 failed on 2 hosts" in lines[0]
     assert lines[1] == "  restart: The job continues on the same hosts."
-    assert "digits succeeded after" in formatting.job_line(found, time.time())
+    assert "digits succeeded after" in job_formatting.job_line(found, time.time())
     assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
 
 
@@ -327,7 +328,7 @@ def test_an_error_that_repeats_stops_the_job_and_the_message_names_the_line(job)
     found = running.status()
     line = next(number for number, text in enumerate(trains(script).splitlines(), 1) if "no such column" in text)
     assert (found["state"], found["attempt"]) == ("failed", 2)
-    message = formatting.failure_message(found, "run {}".format)
+    message = job_formatting.failure_message(found, "run {}".format)
     assert (
         "the job was not restarted again. The same error ended attempts 1 and 2, with no new checkpoint in between. Correct "
         f"line {line} of train.py or its data."
@@ -362,7 +363,7 @@ def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    message = formatting.failure_message(found, "run {}".format)
+    message = job_formatting.failure_message(found, "run {}".format)
     assert "The same error would end each attempt.\nCorrect the name 'nothing_like_it' if it is misspelled." in message
 
 
@@ -393,7 +394,7 @@ def test_wrong_arguments_stop_the_first_attempt(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    message = formatting.failure_message(found, "run {}".format)
+    message = job_formatting.failure_message(found, "run {}".format)
     assert "train.py: error: the following arguments are required: --epochs" in message
     assert "The same error would end each attempt. Correct training_job_arguments." in message
     assert "(wrong arguments: the following arguments are required: --epochs)" in found["attempts"][0]["cause"]
@@ -525,7 +526,7 @@ def test_without_restarts_there_is_one_attempt(job):
     running = job("raise SystemExit(3)", restarts=0)
     running.wait()
     assert (running.status()["state"], running.status()["attempt"]) == ("failed", 1)
-    assert "not restarted" not in formatting.failure_message(running.status(), "run {}".format)
+    assert "not restarted" not in job_formatting.failure_message(running.status(), "run {}".format)
     assert records.read_following(running.paths) is None
 
 
@@ -616,7 +617,7 @@ def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
     running = job(trains(LONG), hosts=4, spares=2, min_hosts=2, heartbeat_timeout=3)
     wait_until(lambda: all("up" in running.log(f"rank{rank}") for rank in range(2)))
     wait_until(lambda: len(running.records(1)) == 4)
-    assert "2 processes on 2 hosts and 2 spares" in formatting.job_line(running.status(), time.time())
+    assert "2 processes on 2 hosts and 2 spares" in job_formatting.job_line(running.status(), time.time())
     kill(running, f"rank{lost}")
     running.wait()
     found = running.status()
@@ -629,7 +630,7 @@ def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
     assert [one["hosts"] for one in found["attempts"]] == [2, 2]
     assert found["attempts"][0]["why"] == f"worker{lost + 1} cannot be used, so the job continues with spare worker3."
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
-    assert "  spares       1 (worker4)" in formatting.summary(found, {})
+    assert "  spares       1 (worker4)" in job_formatting.summary(found, {})
     spent = {each["host"]: each["buckets"] for each in goodput.measure(running.paths, 60).goodput["hosts"]}
     assert spent["worker4"]["idle"] > spent["worker3"]["idle"] > 3
     assert spent["worker4"]["training"] == 0 < spent["worker3"]["training"]
@@ -693,7 +694,7 @@ def test_a_job_without_enough_healthy_hosts_says_what_its_host_needs(job, unheal
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    message = formatting.failure_message(found, lambda playbook: playbook)
+    message = job_formatting.failure_message(found, lambda playbook: playbook)
     assert "because health finding on worker2: GPU 0000:64:00: Xid 79" in message
     assert "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts). worker2 must be rebooted." in message
 
@@ -1162,7 +1163,7 @@ def test_a_silent_job_is_a_hang_that_ends_a_job_without_restarts(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    message = formatting.failure_message(found, "run {}".format)
+    message = job_formatting.failure_message(found, "run {}".format)
     assert "made no progress for " in message
     assert "with no output, reported step or checkpoint" in message
     assert f"The stacks of all processes are in {running.paths.stacks} on the cluster." in message
@@ -1178,7 +1179,7 @@ def test_a_job_that_only_says_that_it_waits_hangs(job):
     """
     running = job(trains(script), hosts=1, hang_timeout=3, restarts=0)
     running.wait()
-    assert "made no progress for " in formatting.failure_message(running.status(), "run {}".format)
+    assert "made no progress for " in job_formatting.failure_message(running.status(), "run {}".format)
 
 
 def test_a_job_that_shows_activity_does_not_hang(job):
@@ -1229,7 +1230,7 @@ def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert "reached its time limit of 1 s" in formatting.failure_message(found, "run {}".format)
+    assert "reached its time limit of 1 s" in job_formatting.failure_message(found, "run {}".format)
 
 
 def saved(name, changed=1.0):

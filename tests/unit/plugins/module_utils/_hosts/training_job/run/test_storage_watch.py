@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run.storage_watch import StorageWatch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
-from .conftest import with_tmpfs
+from ..conftest import with_tmpfs
 
 # Runs code between the start of a watch and the reading of its problems.
 PROGRAM = """

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
 from local_cloud.testing import wait_until
 
-from .conftest import with_tmpfs
+from ..conftest import with_tmpfs
 
 
 @pytest.fixture(scope="module")

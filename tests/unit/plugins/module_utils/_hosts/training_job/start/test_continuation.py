@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 DIGEST = "a" * 64
 

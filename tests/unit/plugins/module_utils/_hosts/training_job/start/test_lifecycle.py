@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
 
-from .conftest import parameters
+from ...._job.definition.parameters import parameters
 
 
 @pytest.fixture

@@ -10,17 +10,16 @@ import re
 import shlex
 import statistics
 import time
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from ..._job import goodput, recovery
-from ..._job.documents import AttemptStatus, Export, Goodput, JobStatus, ProcessRecord, Queued
-from ..._job.hangs import MADE_NO_PROGRESS
-from ..._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, participants, standby_hosts, title
-from ..._job.schema import Document
-from ..._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
-from ..._queues.registry import QUEUES
-from ..._text import clean_line
-from .files import logs
+from ..module_utils._job import goodput, recovery
+from ..module_utils._job.documents import AttemptStatus, Export, Goodput, JobStatus, Log, ProcessRecord, Queued
+from ..module_utils._job.hangs import MADE_NO_PROGRESS
+from ..module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, participants, standby_hosts, title
+from ..module_utils._job.schema import Document
+from ..module_utils._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ..module_utils._queues.registry import QUEUES
+from ..module_utils._text import clean_line, log_line
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
@@ -98,18 +97,17 @@ def code(found: JobStatus) -> str:
     return clean_line(" ".join(parts))
 
 
-def job_line(found: JobStatus, now: float) -> str:
-    """Return a line that describes a job, from the result of training_job_info. `now` is the time on the job's host."""
-    processes = found["processes"]
+def job_line(found: JobStatus) -> str:
+    """Return a line that describes a job, from the result of training_job_info."""
     for attempt in (found.get("attempts") or [])[:-1]:
         if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
-    head = "{} {}{}".format(found["name"], found["state"], _when(found, now))
+    head = "{} {}{}".format(found["name"], found["state"], _when(found))
     if found.get("attempt", 1) > 1:
         head += ", attempt {}".format(found["attempt"])
     if found.get("quiet"):
         head += f", {silence(found['quiet'])}"
-    hosts, spares = len({process["host"] for process in participants(processes)}), len(standby_hosts(processes))
+    hosts, spares = found["hosts"], found["spares"]
     size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
     if size and spares:
         size += f" and {_count(spares, 'spare', 'spares')}"
@@ -117,12 +115,12 @@ def job_line(found: JobStatus, now: float) -> str:
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
 
 
-def _when(found: JobStatus, now: float) -> str:
+def _when(found: JobStatus) -> str:
     """Return a phrase about the times of a job, with a leading space, or an empty string."""
-    if found["processes"]:
-        begun, ended = job_span(found)
+    begun, ended = found["began"], found["ended"]
+    if found["process_count"]:
         if found["state"] == RUNNING:
-            return f" for {duration(now - begun)} (since {moment(begun)} UTC)"
+            return f" for {duration(found['read'] - begun)} (since {moment(begun)} UTC)"
         return f" after {duration(ended - begun)} ({moment(begun)} to {moment(ended)} UTC)"
     if found["state"] == QUEUED:
         return " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
@@ -220,11 +218,16 @@ def step_time_lines(found: JobStatus) -> list[str]:
     return [clean_line(line) for line in [f"step time {median:.3g} s (median)", *lines]]
 
 
-def job_span(found: JobStatus) -> tuple[float, float]:
-    """Return when a job's first attempt started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
-    begun, ended = span(found["processes"])
-    starts = [one["started"] for one in found.get("attempts") or [] if one["started"]]
-    return min([begun, *starts]), ended
+def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[str]:
+    """Return the log lines from a result of training_job_info, each with the name of its process, such as `rank 3 | loss 0.2`."""
+    width = max((len(title(process["name"])) for process in processes), default=0)
+    shown = []
+    for log in parts:
+        head = f"{title(clean_line(log['name'])):<{width}} | "
+        if log["left_out"]:
+            shown.append(clean_line(f"{head}... {log['left_out']} bytes omitted; the full log is in {shlex.quote(log['path'])}"))
+        shown += [head + log_line(line) for line in log["lines"]]
+    return shown
 
 
 def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
@@ -241,13 +244,6 @@ def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def span(processes: Sequence[ProcessRecord]) -> tuple[float, float]:
-    """Return when a job's first process started, and when its last process ended or sent a heartbeat, both in seconds since 1970."""
-    ends = [float(process.get("finished") or process["heartbeat"]) for process in processes]
-    starts = [float(process["started"]) for process in processes]
-    return min(starts, default=0.0), max(ends, default=0.0)
-
-
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
@@ -258,7 +254,7 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
     if not processes:
         return [clean_line("job {} {} before it started".format(found["name"], found["state"]))]
     paths = Paths(found["directory"])
-    start, end = job_span(found)
+    start, end = found["began"], found["ended"]
     hosts, spares = list(dict.fromkeys(process["host"] for process in participants(processes))), standby_hosts(processes)
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)
     rows = [
@@ -317,7 +313,7 @@ def failure_message(found: JobStatus, command: Callable[[str], str], again: str 
         return not_started(found)
     lines = [
         failure_sentence(found),
-        *map(logs.log_line, found["failure"]["lines"]),
+        *map(log_line, found["failure"]["lines"]),
         *not_restarted(found),
         *_next_steps(found, command, again),
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import formatting
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, OUT_OF_MEMORY
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records 
     ],
 )
 def test_progress_line(entry, line):
-    assert formatting.progress_line(entry) == line
+    assert job_formatting.progress_line(entry) == line
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (59.7, "1 min 0 s"), (185, "3 min 5 s"), (7460, "2 h 4 min")])
 def test_duration(seconds, words):
-    assert formatting.duration(seconds) == words
+    assert job_formatting.duration(seconds) == words
 
 
 def job(**changes):
@@ -36,9 +36,11 @@ def job(**changes):
     for process in processes:
         process["part"] = "worker"
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": processes, "process_count": 2}
-    return {**found, "script": "src/train.py", "command": [], "launcher": "torchrun", "created": 0.0, "code": {}, "metrics": {}, **changes}
+    facts = {"hosts": 2, "spares": 0, "began": 0.0, "ended": 65.0, "read": 120.0, "created": 0.0}
+    return {**found, **facts, "script": "src/train.py", "command": [], "launcher": "torchrun", "code": {}, "metrics": {}, **changes}
 
 
+NOT_STARTED = {"processes": [], "process_count": 0, "hosts": 0}
 ENTRY = {"queue": "slurm", "id": "7", "submitted": 5.0}
 DAY = "1970-01-01 00"
 
@@ -63,12 +65,12 @@ def running(**changes):
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), no output, step or checkpoint for 1 h 6 min, "
             "2 processes on 2 hosts, torchrun train.py",
         ),
-        (job(state="pending", processes=[]), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
+        (job(state="pending", **NOT_STARTED), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
         (
-            job(state="queued", processes=[], queue={**ENTRY, "reason": "Resources", "before": 2}),
+            job(state="queued", **NOT_STARTED, queue={**ENTRY, "reason": "Resources", "before": 2}),
             "digits queued since 1970-01-01 00:00:05 UTC, in Slurm as job 7: Resources, after 2 other jobs, torchrun train.py",
         ),
-        (job(state="stopped", processes=[], queue=ENTRY), "digits stopped before it started, torchrun train.py"),
+        (job(state="stopped", **NOT_STARTED, queue=ENTRY), "digits stopped before it started, torchrun train.py"),
         (
             running(script=None, command=["bash", "x"], launcher="command"),
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), 2 processes on 2 hosts, command bash",
@@ -78,7 +80,7 @@ def running(**changes):
     ],
 )
 def test_a_job_in_one_line(found, line):
-    told = formatting.job_line(found, 120.0)
+    told = job_formatting.job_line(found)
     assert told == line or (line.startswith(", ") and told.endswith(line))
 
 
@@ -86,10 +88,10 @@ def test_an_earlier_attempt_has_a_line_of_its_own():
     first = {"attempt": 1, "state": "failed", "started": 0.0, "ended": 60.0, "hosts": 2, "cause": "rank 1 ended"}
     last = {"attempt": 2, "state": "stopped", "started": 70.0, "hosts": 2}
     found = job(state="stopped", attempt=1, attempts=[first, last])
-    assert formatting.job_line(found, 120.0) == (
+    assert job_formatting.job_line(found) == (
         "digits, attempt 1 failed on 2 hosts, 1970-01-01 00:00:00 to 1970-01-01 00:01:00 UTC: rank 1 ended"
     )
-    assert formatting.job_line({**found, "attempt": 2}, 120.0).startswith("digits stopped after ")
+    assert job_formatting.job_line({**found, "attempt": 2}).startswith("digits stopped after ")
 
 
 @pytest.mark.parametrize(
@@ -104,21 +106,21 @@ def test_an_earlier_attempt_has_a_line_of_its_own():
     ],
 )
 def test_what_a_queue_says_about_a_waiting_job(entry, text):
-    assert formatting.waiting({**ENTRY, **entry}) == text
+    assert job_formatting.waiting({**ENTRY, **entry}) == text
 
 
 def test_a_job_that_did_not_start_has_a_summary_and_a_reason():
-    removed = job(state="stopped", processes=[], queue=ENTRY)
-    assert formatting.summary(removed, {}) == ["job digits stopped before it started"]
-    assert formatting.failure_message(removed, str).startswith("job digits was removed from the queue before it started. ")
-    failed = job(state="failed", processes=[], queue={**ENTRY, "failure": "w1: no\nspace"})
-    assert formatting.failure_message(failed, str) == "job digits was not started: w1: no space"
+    removed = job(state="stopped", **NOT_STARTED, queue=ENTRY)
+    assert job_formatting.summary(removed, {}) == ["job digits stopped before it started"]
+    assert job_formatting.failure_message(removed, str).startswith("job digits was removed from the queue before it started. ")
+    failed = job(state="failed", **NOT_STARTED, queue={**ENTRY, "failure": "w1: no\nspace"})
+    assert job_formatting.failure_message(failed, str) == "job digits was not started: w1: no space"
     stopped = {**failed, "processes": job()["processes"], "failure": {"name": "rank0"}}
-    assert formatting.failure_message(stopped, str) == "job digits was not started: w1: no space", "on all of its hosts"
+    assert job_formatting.failure_message(stopped, str) == "job digits was not started: w1: no space", "on all of its hosts"
 
 
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
-    assert formatting.process_table(job()["processes"]) == [
+    assert job_formatting.process_table(job()["processes"]) == [
         "process  host  state    exit     started              ended",
         "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was stopped because rank 1 failed",
         "rank 1   w10   failed   3        1970-01-01 00:00:01  1970-01-01 00:01:05",
@@ -126,7 +128,7 @@ def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
 
 
 def test_summary_names_hosts_time_values_and_places():
-    lines = "\n".join(formatting.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
+    lines = "\n".join(job_formatting.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
     for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97"):
         assert part in lines
     assert "  results      /efs/jobs/digits (code, logs, checkpoints, tensorboard)" in lines
@@ -136,19 +138,19 @@ def test_summary_names_hosts_time_values_and_places():
 def test_the_summary_warns_of_processes_that_the_kernel_has_killed():
     found = job(state="succeeded")
     found["processes"][0] |= {"state": "succeeded", "reason": f"ended with exit status 0 {OUT_OF_MEMORY}"}
-    lines = formatting.summary(found, {})
+    lines = job_formatting.summary(found, {})
     assert f"  warning      rank 0 on w1 ended with exit status 0 {OUT_OF_MEMORY}" in lines
     assert sum("warning" in line for line in lines) == 1
-    assert not any("warning" in line for line in formatting.summary(job(), {}))
+    assert not any("warning" in line for line in job_formatting.summary(job(), {}))
 
 
 def test_summary_names_the_commit():
-    assert "  code         commit 0123456789ab" in formatting.summary(job(code={"commit": "0123456789abcdef", "changed": False}), {})
+    assert "  code         commit 0123456789ab" in job_formatting.summary(job(code={"commit": "0123456789abcdef", "changed": False}), {})
 
 
 def test_summary_names_the_job_that_is_continued():
     continued = job(state="succeeded", resume="bug", checkpoint_directory="/efs/jobs/bug/checkpoints")
-    assert "  checkpoints  /efs/jobs/bug/checkpoints (continued from job bug)" in formatting.summary(continued, {})
+    assert "  checkpoints  /efs/jobs/bug/checkpoints (continued from job bug)" in job_formatting.summary(continued, {})
 
 
 def test_failure_message_names_rank_host_end_and_last_lines():
@@ -159,7 +161,7 @@ def test_failure_message_names_rank_host_end_and_last_lines():
         "log": "/efs/jobs/digits/logs/rank1.log",
         "lines": ["Traceback", "boom"],
     }
-    message = formatting.failure_message({"name": "digits", "state": "failed", "failure": failure}, "run {}".format)
+    message = job_formatting.failure_message({"name": "digits", "state": "failed", "failure": failure}, "run {}".format)
     assert message.splitlines() == [
         "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:",
         "Traceback",
@@ -213,7 +215,7 @@ LOGS = "/efs/jobs/digits/logs"
 def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
     failure = {"name": "rank1", "host": "w2", "how": how, "log": f"{LOGS}/rank1.log", "lines": []}
     found = {"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure, **more}
-    first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    first, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
     ended = how.startswith(("ended", "was killed"))
     place = f" It has printed nothing to {LOGS}/rank1.log." if ended else "" if "not be started" in how else f" The logs are in {LOGS}"
     assert first == f"job digits stopped: rank 1 on w2 {how}.{place}"
@@ -233,7 +235,7 @@ def test_after_a_time_out_no_library_is_accused():
         "cause": cause,
     }
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
-    _first, advice, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    _first, advice, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
     assert advice.startswith("A rank did not take part in a collective operation in time")
     assert f"{LOGS}/stacks" in advice
     assert rest == list(NEXT)
@@ -248,7 +250,7 @@ def test_a_missing_module_is_installed_or_added_to_the_code(tag):
         cause = {"cause": {"kind": "script_error", "name": "ModuleNotFoundError", "message": "No module named 'transformerz'"}}
     failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines, **cause}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
-    _first, *rest = formatting.failure_message(found, "run {}".format).splitlines()
+    _first, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
     assert rest[2].startswith(
         "Correct the name 'transformerz' if it is misspelled. If it is a package, add it to a requirements file, and set "
         "python_environment_requirements to the path of the file and python_environment_name to a name. If it is your own module"
@@ -266,8 +268,8 @@ def test_a_missing_module_is_installed_or_added_to_the_code(tag):
 )
 def test_the_summary_says_where_the_job_is_exported_to(export, text):
     found = job(export={"destination": "s3://results/digits/", **export})
-    assert f"  export       {text}" in formatting.summary(found, {})
-    assert not any("export" in line for line in formatting.summary(job(), {}))
+    assert f"  export       {text}" in job_formatting.summary(found, {})
+    assert not any("export" in line for line in job_formatting.summary(job(), {}))
 
 
 GOODPUT = {
@@ -280,22 +282,22 @@ GOODPUT = {
 
 
 def test_the_goodput_is_a_table_without_empty_buckets():
-    assert formatting.goodput_table({"goodput": GOODPUT}) == [
+    assert job_formatting.goodput_table({"goodput": GOODPUT}) == [
         "goodput 93.0 % of the time (2 nodes for 2 h 4 min) was spent on training",
         "  training               13876 node-seconds   93.0 %",
         "  waiting for nodes        100 node-seconds    0.7 %",
         "  idle                     944 node-seconds    6.3 %",
     ]
-    assert formatting.goodput_table({}) == []
-    assert formatting.goodput_table({"goodput": {**GOODPUT, "nodes": 0}}) == []
+    assert job_formatting.goodput_table({}) == []
+    assert job_formatting.goodput_table({"goodput": {**GOODPUT, "nodes": 0}}) == []
 
 
 def test_the_summary_contains_the_goodput():
     measured = {"goodput": {**GOODPUT, "nodes": 1}}
     line = "  goodput      93.0 % of the time (1 node for 2 h 4 min) was spent on training"
-    assert line in formatting.summary(job(**measured), {"step": 3})
-    assert line in formatting.summary(job(state="succeeded", **measured), {})
-    assert line not in formatting.summary(job(state="failed", **measured), {}), "what a failed job without progress did is unknown"
+    assert line in job_formatting.summary(job(**measured), {"step": 3})
+    assert line in job_formatting.summary(job(state="succeeded", **measured), {})
+    assert line not in job_formatting.summary(job(state="failed", **measured), {}), "what a failed job without progress did is unknown"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_the_summary_contains_the_goodput():
 def test_a_job_is_continued_only_from_a_checkpoint(known, line):
     failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": ["boom"]}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure, **known}
-    assert formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line
+    assert job_formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line
 
 
 @pytest.mark.parametrize(
@@ -333,9 +335,9 @@ def test_a_job_whose_definition_is_not_the_cause_continues_under_its_name(change
     failure = {"name": "rank1", "host": "w2", "how": "is gone", "log": f"{LOGS}/rank1.log", "lines": [], **changes}
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     line = "To continue the job, run the same command again with -e training_job_name=digits"
-    assert (formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line) == keeps
+    assert (job_formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line) == keeps
     queued = {**found, "queue": {"queue": "slurm", "id": "7", "submitted": 5.0}}
-    assert formatting.failure_message(queued, "run {}".format, "AGAIN").splitlines()[-1] != line
+    assert job_formatting.failure_message(queued, "run {}".format, "AGAIN").splitlines()[-1] != line
 
 
 @pytest.mark.parametrize(
@@ -349,7 +351,7 @@ def test_a_job_whose_definition_is_not_the_cause_continues_under_its_name(change
     ],
 )
 def test_the_name_of_a_job_that_continues_another(job, name):
-    assert formatting.next_name(job) == name
+    assert job_formatting.next_name(job) == name
     assert JOB_NAME.fullmatch(name)
 
 
@@ -357,13 +359,13 @@ def test_slow_hosts_are_named():
     def times(*seconds):
         return {"step_times": [{"name": f"w{index}", "seconds": each, "slow": each > 0.5} for index, each in enumerate(seconds)]}
 
-    assert formatting.step_time_lines({}) == formatting.step_time_lines({"step_times": []}) == []
-    assert formatting.step_time_lines(times(0.41, 0.4)) == ["step time 0.4 s (median)"]
-    assert formatting.step_time_lines(times(0.615, 0.41, 0.41)) == [
+    assert job_formatting.step_time_lines({}) == job_formatting.step_time_lines({"step_times": []}) == []
+    assert job_formatting.step_time_lines(times(0.41, 0.4)) == ["step time 0.4 s (median)"]
+    assert job_formatting.step_time_lines(times(0.615, 0.41, 0.41)) == [
         "step time 0.41 s (median)",
         "  w0 is slow: 0.615 s per step, 1.5 times the median",
     ]
-    assert formatting.step_time_lines(times(*[1.0] * 6, *[0.5] * 7))[-2:] == [
+    assert job_formatting.step_time_lines(times(*[1.0] * 6, *[0.5] * 7))[-2:] == [
         "  w4 is slow: 1 s per step, 2.0 times the median",
         "  and 1 more",
     ]
@@ -381,4 +383,17 @@ def test_slow_hosts_are_named():
 )
 def test_an_export_says_what_it_leaves_out(more, text):
     found = {"destination": "s3://b/j/", "state": "succeeded", "files": 2, **more}
-    assert formatting.export(found) == f"s3://b/j/ (succeeded, 2 files{text})"
+    assert job_formatting.export(found) == f"s3://b/j/ (succeeded, 2 files{text})"
+
+
+def test_each_line_of_a_log_tells_its_process():
+    parts = [
+        {"name": "rank0", "path": "/l/rank0.log", "lines": ["a", ""], "left_out": 0},
+        {"name": "rank10", "path": "/l/rank10.log", "lines": ["b"], "left_out": 9},
+    ]
+    assert job_formatting.log_lines(parts, [{"name": "rank0"}, {"name": "rank10"}]) == [
+        "rank 0  | a",
+        "rank 0  | ",
+        "rank 10 | ... 9 bytes omitted; the full log is in /l/rank10.log",
+        "rank 10 | b",
+    ]
