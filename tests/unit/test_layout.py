@@ -87,6 +87,11 @@ def test_what_runs_on_hosts_needs_neither_boto3_nor_the_controller():
     assert forbidden((HOSTS, *BOTH), controller) == {}
 
 
+def test_the_controller_needs_no_code_of_jobs_that_runs_on_hosts():
+    controller = ("action", "callback", "inventory", "filter", "lookup", "plugin_utils", CONTROLLER)
+    assert forbidden(controller, (f"{HOSTS}.training_job",)) == {}
+
+
 def test_what_both_sides_share_needs_no_side():
     assert forbidden(BOTH, (HOSTS,)) == {}
 
