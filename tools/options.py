@@ -204,8 +204,8 @@ def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
 def value(option: Option) -> str:
     """Return the Jinja template for an option's argument."""
     own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
-    others = [f"({expression(variables(BY_NAME[name]), repr(''), of_string=True)})" for name in option.yields_to]
-    return f"omit if {' or '.join(others)} else ({own})" if others else own
+    others = [expression(variables(BY_NAME[name]), repr(""), of_string=False) for name in option.yields_to]
+    return f"omit if {' or '.join(others)} else {own}" if others else own
 
 
 def argument(name: str, template: str) -> str:

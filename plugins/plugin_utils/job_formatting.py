@@ -108,9 +108,9 @@ def job_line(found: JobStatus) -> str:
     if found.get("quiet"):
         head += f", {silence(found['quiet'])}"
     hosts, spares = found["hosts"], found["spares"]
-    size = "{} on {}".format(_count(found["process_count"], "process", "processes"), _count(hosts, "host", "hosts")) if hosts else ""
+    size = "{} on {}".format(plural(found["process_count"], "process", "processes"), plural(hosts, "host", "hosts")) if hosts else ""
     if size and spares:
-        size += f" and {_count(spares, 'spare', 'spares')}"
+        size += f" and {plural(spares, 'spare', 'spares')}"
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
     return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
 
@@ -136,7 +136,7 @@ def waiting(queued: Queued) -> str:
     if "problem" in queued:
         return clean_line(f"{where}: {queued['problem']}")
     before = queued.get("before", 0)
-    parts = [queued.get("reason", ""), "after {}".format(_count(before, "other job", "other jobs")) if before else ""]
+    parts = [queued.get("reason", ""), "after {}".format(plural(before, "other job", "other jobs")) if before else ""]
     details = ", ".join(part for part in parts if part)
     return clean_line(f"{where}: {details}" if details else where)
 
@@ -145,7 +145,7 @@ def attempt_line(found: AttemptStatus) -> str:
     """Return a line that describes an attempt of a job."""
     ended = f" to {moment(found['ended'])} UTC" if found.get("ended") else " UTC until now" if found["state"] == RUNNING else " UTC"
     head = "attempt {} {} on {}, {}{}".format(
-        found["attempt"], found["state"], _count(found["hosts"], "host", "hosts"), moment(found["started"]), ended
+        found["attempt"], found["state"], plural(found["hosts"], "host", "hosts"), moment(found["started"]), ended
     )
     return clean_line(f"{head}: {found['cause']}" if found.get("cause") else head)
 
@@ -177,7 +177,7 @@ def tables(found: JobStatus) -> list[str]:
 
 def goodput_line(found: Goodput) -> str:
     """Return the goodput of a job as text, such as `93.1 % of the time (3 nodes for 2 h 4 min) was spent on training`."""
-    nodes = _count(found["nodes"], "node", "nodes")
+    nodes = plural(found["nodes"], "node", "nodes")
     return "{} of the time ({} for {}) was spent on training".format(percent(found["ratio"]), nodes, duration(found["seconds"]))
 
 
@@ -244,7 +244,8 @@ def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def _count(number: int, one: str, many: str) -> str:
+def plural(number: int, one: str, many: str) -> str:
+    """Return a number with the matching form of a noun."""
     return f"{number} {one if number == 1 else many}"
 
 
@@ -338,7 +339,7 @@ def not_restarted(found: JobStatus) -> list[str]:
     # Usually, the first sentence of the failure message already says which process this was and how it ended.
     because = f", because {cause}" if not cause.startswith("{} on {} ".format(title(failure["name"]), failure["host"])) and cause else ""
     again = " again" if last["attempt"] > 1 else ""
-    return [clean_line(f"After {_count(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
+    return [clean_line(f"After {plural(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
-OF_ALL_HOSTS = re.compile(r"map\('extract', hostvars")
+OF_ALL_HOSTS = re.compile(r"map\('extract', (\w+ or )?hostvars")
 INCLUDES = ("ansible.builtin.include_tasks", "ansible.builtin.import_tasks")
 # Tasks that only the master runs, in which a lookup comes first, or for the few hosts that have jobs in a queue.
 ALLOWED = {

@@ -1,21 +1,25 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Tests of the pairs of nodes between which all-reduce is measured, and of the verdict about slow nodes."""
+"""Tests of the pairs of nodes between which all-reduce is measured, of the verdict about slow nodes, and of the report on all nodes."""
 
 from __future__ import annotations
 
 import collections
 import itertools
+import json
 import runpy
+import subprocess
 import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
-SCRIPT = Path(__file__).resolve().parents[3] / "roles" / "node_health" / "files" / "all_reduce.py"
+ROLE = Path(__file__).resolve().parents[3] / "roles" / "node_health"
+SCRIPT = ROLE / "files" / "all_reduce.py"
 script = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
 TIMEOUT = 120
 
@@ -234,3 +238,23 @@ def test_all_nodes_can_be_too_slow():
 def test_the_bandwidth_does_not_depend_on_the_number_of_ranks():
     assert script.bus_bandwidth(1_000_000_000, 2, 1.0) == pytest.approx(8)
     assert script.bus_bandwidth(1_000_000_000, 16, 2 * 15 / 16) == pytest.approx(8)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [({"jobs": []}, "No job runs there."), ({"msg": "no answer"}, "It is not known which jobs run there."), ({}, "It is not known which")],
+)
+def test_the_report_names_nodes_that_could_not_be_checked(tmp_path, listed, expected):
+    (task,) = [
+        each for each in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if each["name"] == "Describe the health of the nodes"
+    ]
+    shown = {"ansible.builtin.debug": {"msg": "{{ __node_health_report.text }}"}}
+    checked = {"ansible.builtin.set_fact": {"node_health_findings": [], "node_health_exclusions": []}}
+    variables = {"__node_health_unreachable": ["lab2"], "__node_health_jobs": listed}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [checked, task, shown]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "play.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"lab2: not checked, because of the error above. {expected}" in done.stdout
+    assert "1 of 2 nodes are healthy." in done.stdout

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jinja2
@@ -12,9 +13,12 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import SPECIFICATION
 
+from unit.ansible_templates import evaluated, loaded, task_of
+
 ROLE = Path(__file__).resolve().parents[3] / "roles" / "training_job"
 MODULE = "deeplearning.cluster.training_job"
 DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
+INTERNAL = loaded(ROLE / "vars" / "main.yml")
 
 
 @pytest.mark.parametrize(
@@ -35,28 +39,80 @@ DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
 )
 def test_a_job_on_all_nodes_leaves_the_spares_of_the_definition_out(hosts, definition, spares):
     names = [f"worker{number}" for number in range(hosts)]
-    environment = jinja2.Environment()
-    environment.filters["int"] = int
-    template = environment.from_string(DEFAULTS["training_job_spares"])
-    assert template.render({"training_job_queue": "", "ansible_play_hosts_all": names, **definition}) == str(spares)
+    variables = {"training_job_queue": "", "ansible_play_hosts_all": names, **definition}
+    assert evaluated(DEFAULTS["training_job_spares"], INTERNAL, **variables) == spares
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"deeplearning_worker_count": 3}, 4),
+        ({"deeplearning_worker_count": "2", "deeplearning_spares": "1"}, 4),
+        ({"deeplearning_worker_count": 3, "training_job_hosts": "master"}, 0),
+        ({}, 0),
+    ],
+)
+def test_check_mode_knows_the_future_number_of_nodes_if_the_job_uses_all_of_them(variables, expected):
+    assert evaluated("{{ __training_job_plan.nodes }}", INTERNAL, **variables) == expected
+
+
+HOSTVARS = {
+    "a": {"deeplearning_hostname": "m", "__training_job_started": {"changed": True}, "__training_job_stopped": {"changed": True}},
+    "b": {"deeplearning_hostname": "w2", "__training_job_started": {"unreachable": True, "msg": "no route"}},
+    "c": {"deeplearning_hostname": "w3", "__training_job_stopped": {"unreachable": True}},
+}
 
 
 @pytest.mark.parametrize(
     ("hosts", "variables", "expected"),
     [
-        (2, {"deeplearning_worker_count": 3}, "The definition has 4 nodes, so the job would run on 4 hosts, and not on 2 as shown here"),
-        (4, {"deeplearning_worker_count": "2", "deeplearning_spares": 1}, ""),
-        (2, {"deeplearning_worker_count": 3, "training_job_hosts": "master"}, ""),
-        (2, {}, ""),
+        ("ab", {"__training_job_result": {"msg": "failed"}}, "no route"),
+        ("ac", {"__training_job_submitted": {"msg": "no slurmctld"}, "__training_job_result": {"msg": "failed"}}, "no slurmctld"),
+        ("ac", {"__training_job_submitted": {}, "__training_job_result": {"msg": "failed"}}, "failed"),
+        ("ac", {"__training_job_result": {}}, ""),
     ],
 )
-def test_check_mode_says_on_how_many_hosts_the_job_would_run(hosts, variables, expected):
-    given = {"ansible_play_hosts_all": [f"worker{number}" for number in range(hosts)], **variables}
-    internal = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
-    environment = jinja2.Environment()
-    planned = environment.from_string(internal["__training_job_planned"]).render(given)
-    shown = environment.from_string(internal["__training_job_resized"]).render({**given, "__training_job_planned": planned})
-    assert shown.strip(". \n") == expected
+def test_the_first_failure_is_the_reason(hosts, variables, expected):
+    variables = {"ansible_play_hosts_all": list(hosts), "hostvars": HOSTVARS, **variables}
+    assert evaluated("{{ __training_job_failed }}", INTERNAL, **variables) == expected
+
+
+def test_hosts_that_did_not_answer_the_end_of_the_job_are_unreachable():
+    """A host that has left the inventory has no variables."""
+    variables = {"ansible_play_hosts_all": list("abcd"), "hostvars": HOSTVARS}
+    assert evaluated("{{ __training_job_losses.unreachable }}", INTERNAL, **variables) == ["w3"]
+
+
+@pytest.mark.parametrize(
+    ("resume", "jobs", "expected"),
+    [
+        ("", None, ""),
+        ("bert-1", None, "bert-1"),
+        ("newest", [("bert-3", True), ("bert-2", False), ("bert-1", True), ("bert-0", True)], "bert-1"),
+        ("newest", [("bert-3", True), ("bert-2", False)], "newest"),
+    ],
+)
+def test_the_newest_other_job_that_has_ended_is_continued(resume, jobs, expected):
+    earlier = {"__training_job_earlier": {"jobs": [{"name": name, "over": over} for name, over in jobs]}} if jobs else {}
+    variables = {"training_job_resume": resume, "__training_job_name": "bert-3", **earlier}
+    assert evaluated("{{ __training_job_resume }}", INTERNAL, **variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"training_job_name": "mine"}, "mine"),
+        ({"training_job_script": "code/--My Script_1.py"}, "my-script-1-2"),
+        ({"training_job_script": "x" * 50}, f"{'x' * 40}-2"),
+        ({"training_job_command": ["/opt/run.sh", "x"]}, "run-2"),
+        ({}, "job-2"),
+    ],
+)
+def test_the_default_name_of_a_job_is_that_of_its_program_and_the_time(variables, expected):
+    task = task_of(ROLE / "tasks" / "main.yml", "Set the name and the key of the job")
+    given = {"training_job_name": "", "training_job_script": "", "training_job_command": [], **variables}
+    name = evaluated(task["ansible.builtin.set_fact"]["__training_job_name"], task["vars"], **given)
+    assert re.sub(r"-20\d{6}-\d{6}$", "-2", name) == expected
 
 
 def conditions(name):

@@ -327,9 +327,8 @@ OPTIONS = (
             " C(deeplearning_spares). Without C(deeplearning_spares), and with a queue, the default is V(0)."
         ],
         # A job on all nodes of the definition keeps the spares on standby. A job on fewer nodes has fewer spares, or none.
-        default="{{ 0 if training_job_queue or deeplearning_worker_count is not defined"
-        " else [0, [deeplearning_spares | default(0) | int, ansible_play_hosts_all | length - 1 - deeplearning_worker_count | int] |"
-        " min] | max }}",
+        default="{{ 0 if training_job_queue"
+        " else [0, [deeplearning_spares | default(0) | int, __training_job_surplus | int] | min] | max }}",
     ),
     Option("stop_exit_codes", NUMBERS, ["Exit statuses of the script after which the job is not restarted."]),
     Option(

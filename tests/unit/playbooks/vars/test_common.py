@@ -9,12 +9,13 @@ from pathlib import Path
 
 import jinja2
 import pytest
-import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.kinds import ADOPTED, SWITCHES
 
-COMMON = yaml.safe_load((Path(__file__).resolve().parents[4] / "playbooks" / "vars" / "common.yml").read_text())
+from unit.ansible_templates import evaluated, loaded
+
+COMMON = loaded(Path(__file__).resolve().parents[4] / "playbooks" / "vars" / "common.yml")
 SWITCHES_OFF = {f"deeplearning_{name}": False for name in SWITCHES}
 OF_STORAGE = [option for option in OPTIONS if option.name in (*SWITCHES, *ADOPTED)]
 
@@ -47,3 +48,21 @@ def test_an_empty_id_does_not_hide_the_id_of_another_kind_of_storage():
     for name in ids:
         assert rendered("__playbook_adopted", **{**dict.fromkeys(ids, ""), name: "fs-1"}) == "fs-1"
     assert rendered("__playbook_adopted", **dict.fromkeys(ids, "")) == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("", "ssh -F /home/a/config demo-master"),
+        ('# BEGIN deeplearning.cluster 1/us-east-1/demo\nInclude "/home/a/config"\n', "ssh demo-master"),
+        (
+            "# BEGIN deeplearning.cluster 1/eu-west-1/demo\nHost demo-*.eu-west-1 demo-*.eu-west-1.1\n"
+            '# BEGIN deeplearning.cluster 1/us-east-1/demo\nHost demo-*.us-east-1 demo-*.us-east-1.1\nInclude "/home/a/config"\n',
+            "ssh demo-master.us-east-1",
+        ),
+    ],
+)
+def test_the_command_that_logs_in_has_the_name_of_this_cluster_among_those_with_the_same_name(config, expected):
+    place = {"deeplearning_account": "1", "deeplearning_region": "us-east-1", "deeplearning_cluster": "demo"}
+    given = {**place, "__playbook_user_config": config, "__playbook_ssh_directory": "/home/a"}
+    assert evaluated("{{ __playbook_login }}", COMMON, **given) == expected

@@ -1,0 +1,326 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Messages of the roles and playbooks, as functions of the facts that they state. The filter `message` calls these functions by name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ._output.changes import PlannedChange, plan_lines
+from ._output.hosts import host_names
+from .commands import continuing_command, playbook_command
+from .job_formatting import plural
+
+# Maximum number of clusters to name.
+NAMED_CLUSTERS = 20
+PRICES = "https://aws.amazon.com/ec2/pricing/on-demand/"
+IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+DELETE_DATA = "-e deeplearning_delete_data=true"
+
+
+def _form(things: Collection[Any], one: str, many: str) -> str:
+    """Return the form of a word that fits the number of things."""
+    return one if len(things) == 1 else many
+
+
+def validated(cluster: str, findings: Collection[Any]) -> str:
+    """Return the result of a validation without errors."""
+    warnings = plural(len(findings), "warning", "warnings") if findings else "no warnings"
+    return f"No errors and {warnings}: {cluster} can be provisioned."
+
+
+def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_disk: str, service: str) -> str:
+    """Return which nodes keep running after a playbook run, and how to terminate them.
+
+    `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
+    not Auto Scaling.
+    """
+    lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
+    keep, cost, them = ("keeps", "costs", "it") if count == 1 else ("keep", "cost", "them")
+    return (
+        (f"{lost}S3 with the playbook export. " if own_disk else "")
+        + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
+        + f"To terminate {them}{'' if own_disk or service else ' and keep the file systems'}, run "
+        + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
+    )
+
+
+def missing_nodes(cluster: str, region: str, instances: Sequence[Mapping[str, Any]] | None, inventory: str, playbook: str) -> str:
+    """Return which clusters have nodes, for an inventory without nodes.
+
+    `instances` are all instances with the tag of a cluster, or None if they could not be listed. Anyone who may tag instances can set this
+    tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster.
+    """
+    names = sorted({tag for each in instances or () if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
+    if cluster in names:
+        return (
+            f"cluster: '{cluster}' has running instances in {region} that the inventory does not contain. If the inventory is a copy, as "
+            "in AWX, synchronize its source, and run the playbook again. Otherwise, wait until the nodes are in service."
+        )
+    more = [f"and {len(names) - NAMED_CLUSTERS} more"] if len(names) > NAMED_CLUSTERS else []
+    others = f"Clusters with nodes in this region: {', '.join(names[:NAMED_CLUSTERS] + more)}."
+    known = "" if instances is None else f"{others if names else 'No cluster has nodes in this region.'} "
+    advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
+    return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}"
+
+
+def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str, Any]) -> str:
+    """Return why the nodes cannot be verified. `authority` is the result of ssh_authority_info."""
+    key, run = "the public key of the SSH certificate authority", playbook_command("configure")
+    if "public_keys" in authority:
+        why = f"{key} is not in Parameter Store ({authority['parameter']}). Run {run}"
+    else:
+        why = (
+            f"it cannot read {key}: {authority.get('msg', 'no reason given')} Allow ssm:GetParameter for this parameter, which each "
+            f"generated policy contains, or run the playbook configure with its policy: {run}"
+        )
+    return f"Cluster {cluster}: this controller cannot verify {', '.join(names)}, because {why}"
+
+
+def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]], login: str) -> str:
+    """Return lines about the nodes and resources that cluster_info returns. `login` is the command that logs in to the master."""
+    columns = itemgetter("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip")
+    lines = ["{:24} {:20} {:14} {:12} {:15} {}".format(*(value or "" for value in columns(node))).rstrip() for node in nodes]
+    lines += ["{kind:24} {key:20} {id}".format(**each) for each in resources if each["kind"] != "nodes"]
+    sizes = sorted(Counter(node["instance_type"] for node in nodes).items())
+    billed = [f"  {count} x {size}, and {'its volume' if count == 1 else 'their volumes'}" for size, count in sizes]
+    billed += [f"  {each['billed']}" for each in resources if each["billed"]]
+    if billed:
+        lines.append(f"AWS charges for these resources, whether or not a job is running (prices: {PRICES}):")
+    return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def ssh_configuration(file: str, login: str, others: Sequence[str], is_removed: bool) -> str:
+    """Return how to log in to the master with the command `login`, and to the other nodes."""
+    if is_removed:
+        return f"ssh no longer reads {file}."
+    return f"Log in with {login}, or use the name of another node: {', '.join(others)}." if others else f"Log in with {login}."
+
+
+def revoked_host(host: str, instance_id: str, is_listed: bool, problem: str) -> str:
+    """Return why a host is revoked. `is_listed` is true if the user has revoked the host, and `problem` is about the host's keys."""
+    why = "ssh_trust_revoked contains it" if is_listed else problem or "it has left the cluster"
+    return (
+        f"{host}: instance {instance_id} is revoked, because {why}. Other hosts refuse its connections. Terminate the instance so that "
+        "its group launches a new one: aws autoscaling terminate-instance-in-auto-scaling-group --no-should-decrement-desired-capacity "
+        f"--instance-id {instance_id}"
+    )
+
+
+def exclusion_problem(excluded: Sequence[str], included: Sequence[str], reason: str, hosts: Sequence[str]) -> str:
+    """Return why these nodes cannot be excluded from jobs or included again, or an empty string."""
+    unknown = [name for name in dict.fromkeys([*excluded, *included]) if name not in hosts]
+    if unknown:
+        return (
+            f"node_health_exclude, node_health_include: not reachable or not in the inventory: {', '.join(unknown)}. Use the names of "
+            f"nodes: {', '.join(hosts)}."
+        )
+    if excluded and not reason.strip():
+        return f"node_health_reason: missing. Say why jobs must not use {', '.join(excluded)}."
+    if set(excluded) & set(included):
+        return "node_health_include: contains a node that is also in node_health_exclude. Remove the node from one of these variables."
+    return ""
+
+
+def deletion(cluster: str, region: str, nodes: Iterable[str], changes: Iterable[PlannedChange], kept: Sequence[str], own_disk: str) -> str:
+    """Return what a deletion deletes and keeps. `own_disk` is the directory of the jobs if a running master has them on its own disk."""
+    lines = [f"Cluster {cluster} in {region}:", f"  running nodes  {', '.join(nodes) or 'none'}", "  to delete"]
+    lines += [f"    {line}" for _action, line in plan_lines(changes, properties=False)]
+    lines += [f"  to be lost     the jobs in {own_disk} on the master's own disk"] if own_disk else []
+    keeps = f"{', '.join(kept)}, with all data (continues to cost money)" if kept else "nothing"
+    return "\n".join([*lines, f"  to keep        {keeps}"])
+
+
+def deletion_question(cluster: str, kept: Sequence[str], own_disk: str) -> str:
+    """Return the question that follows `deletion`."""
+    return f"Delete cluster {cluster}{'' if kept and not own_disk else ', with all its data'}?"
+
+
+def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
+    """Return what a deletion would keep. `own_disk` has the same meaning as for `deletion`."""
+    keeps = "Deleting the cluster keeps no file system."
+    if kept:
+        keeps = (
+            f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money. To delete "
+            f"{_form(kept, 'it', 'them')} as well, add {DELETE_DATA}."
+        )
+    lost = f"The jobs in {own_disk} on the master's own disk would be lost. " if own_disk else ""
+    return f"{keeps} {lost}S3 buckets are always kept."
+
+
+def remaining_resources(kept: Sequence[str], leftovers: Sequence[str]) -> str:
+    """Return what a deletion has kept, and what it could not delete."""
+    found = []
+    if kept:
+        found.append(
+            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost money. To delete "
+            f"{_form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
+        )
+    if leftovers:
+        found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
+    return " ".join(found) or "No resources of the cluster remain in AWS."
+
+
+def cleanup_question(jobs: Collection[Any], environments: Collection[Any]) -> str:
+    """Return the question before jobs and environments are deleted."""
+    deleted = plural(len(jobs), "job with its", "jobs with their")
+    return f"Delete {deleted} checkpoints, and {plural(len(environments), 'environment', 'environments')}?"
+
+
+def unlisted_jobs(going: Iterable[str], host: str, reason: str) -> str:
+    """Return why the nodes are not terminated if the host cannot list their jobs. `reason` is the message of the host, if it has any."""
+    why = re.sub(r"^Task failed: |[.]?\s*$", "", reason)
+    return (
+        f"This run would terminate {', '.join(going)}, but {host} cannot list the running jobs{': ' if why else ''}{why}. If the cluster "
+        f"has not been configured from this controller yet, run {playbook_command('configure')} first. {IGNORE_JOBS}"
+    )
+
+
+def ignored_jobs(going: Iterable[str], host: str, cluster: str, silent: Collection[str], is_requested: bool) -> str:
+    """Return why the nodes are terminated without a list of jobs. `silent` are the nodes to terminate that have not answered."""
+    why = f"cluster {cluster} has never been configured: it has no SSH certificate authority."
+    if is_requested:
+        why = "deeplearning_ignore_running_jobs is true."
+    elif not silent:
+        why = "no job is running on these nodes, according to systemd."
+    return f"This run terminates {', '.join(going)} without listing the running jobs through {host}, because {why}"
+
+
+def damaged_jobs(problems: Iterable[str], silent: Sequence[str]) -> str:
+    """Return what was wrong with the files of jobs. `silent` are the nodes to terminate that have not answered."""
+    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {_form(silent, 'does', 'do')} not answer"
+    return f"Damaged files of jobs were skipped. They do not affect this run{unless if silent else ''}. {' '.join(problems)}"
+
+
+def jobs_in_the_way(jobs: Sequence[Mapping[str, str]], cluster: str, destroying: bool, replacing: bool, kept: str) -> str:
+    """Return which jobs run on nodes that would be terminated. `jobs` comes from the filter jobs_on.
+
+    `kept` is the number of workers in the definition that keeps all nodes, or an empty string if the definition does not decide.
+    """
+    what = f"Cluster {cluster} cannot be destroyed" if destroying else f"Nodes cannot be {'replaced' if replacing else 'removed'}"
+    number = f" with -e deeplearning_worker_count={kept}" if kept else ""
+    keep = "" if destroying or replacing else f", keep the number of workers{number}"
+    return (
+        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {_form(jobs, 'job ends', 'jobs end')}{keep}, or run "
+        f"{playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
+        f"{_form(jobs, 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
+    )
+
+
+def queue_in_the_way(queue: str, result: Mapping[str, Any], going: Iterable[str], host: str) -> str:
+    """Return why a queue does not allow the nodes to be terminated. `result` is that of the module that drains the nodes."""
+    jobs = result.get("jobs", ())
+    if not jobs:
+        why = result.get("msg", "no reason given")
+        return f"This run would terminate {', '.join(going)}, but {host} cannot drain them in the queue of {queue}: {why} {IGNORE_JOBS}"
+    return (
+        f"{queue} {_form(jobs, 'job', 'jobs')} {', '.join(jobs)} {_form(jobs, 'is', 'are')} running on nodes that this run would "
+        f"terminate. These nodes are drained, so no new job starts there. Wait until the {_form(jobs, 'job ends', 'jobs end')} and run the "
+        f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}. {IGNORE_JOBS}"
+    )
+
+
+def terminated_nodes(going: Sequence[str], workers: int, kept: str, predicted: bool) -> str:
+    """Return which nodes a run terminates. `workers` is the number in the definition. `kept` has the same meaning as above."""
+    because = f", because the definition has {plural(workers, 'worker', 'workers')}. To keep all nodes, use -e deeplearning_worker_count="
+    return (
+        f"This run {'would terminate' if predicted else 'terminates'} {', '.join(going)}, and the data on "
+        f"{_form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
+    )
+
+
+def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
+    """Return why a job cannot be continued. `wanted` is its name, or `newest`, and `jobs` contains the names of all jobs."""
+    why = f"there is no job {wanted} in {directory}"
+    if wanted == "newest":
+        why = f"no job in {directory} has ended"
+    elif wanted in jobs:
+        why = f"job {wanted} has not ended"
+    advice = f"Specify a job that has ended, or remove this variable. To list the jobs, run {playbook_command('status')}"
+    return f"training_job_resume: {why}. {advice}"
+
+
+def kept_nodes(then: str, has_failed: bool, running: str) -> str:
+    """Return why nodes stay after a job that has failed or was not exported. `running` is the message about the running nodes."""
+    what = "failed" if has_failed else "was not exported"
+    return f"The job {what}, as shown above, so training_job_then: {then} is not applied. {running}"
+
+
+def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:
+    """Return why too few hosts may run a job. `excluded` contains a sentence for each excluded host."""
+    fewer = "" if has_queue else ", or set training_job_min_hosts to the minimum number of hosts"
+    return (
+        f"Job {job} was not started: {' '.join(excluded)} To see how to let jobs use {_form(excluded, 'this node', 'these nodes')} again, "
+        f"run {playbook_command('health')}. To run the job on the other nodes, set training_job_hosts{fewer}."
+    )
+
+
+def shared_hosts(job: str, others: Sequence[str]) -> str:
+    """Return which other jobs run on the hosts of a job."""
+    return (
+        f"Job {job} shares processors and memory with {', '.join(others)}, which {_form(others, 'is', 'are')} running on the same hosts. "
+        f"To stop {_form(others, 'that job', 'one of these jobs')}, run {playbook_command('stop')} -e training_job_name={others[0]}"
+    )
+
+
+def job_plan(
+    job: str,
+    directory: str,
+    state: str,
+    unprepared: str,
+    is_running: bool,
+    waits: bool,
+    nodes: int,
+    hosts: int,
+    printed: Mapping[str, Any],
+    scripts_directory: str,
+) -> str:
+    """Return what the role training_job shows in check mode and with the state `printed`.
+
+    `unprepared` is why a host is not ready. `nodes` is the future number of nodes if the job is to use all of them, or 0. `hosts` is the
+    current number of hosts. `printed` is the result of the module that has planned the processes.
+    """
+    if unprepared:
+        return f"The processes of job {job} cannot be predicted, because a host is not ready: {unprepared}"
+    if state == "started" and is_running:
+        then = "wait for the job and show its progress" if waits else "show how to watch the job"
+        return (
+            f"Job {job} has already started, so this run would start nothing. It would {then}. To stop the job, run: "
+            f"{playbook_command('stop')} -e training_job_name={job}"
+        )
+    if state == "started":
+        resized = f". The definition has {nodes} nodes, so the job would run on {nodes} hosts, and not on {hosts} as shown here"
+        where = f"{directory}/{job}{resized if nodes not in (0, hosts) else ''}"
+        return "\n".join([f"Job {job} would start these processes on the nodes that exist now, in {where}:", *printed["lines"]])
+    if scripts_directory:
+        names = ", ".join(f"{name}.sh" for name in printed["scripts"])
+        return f"The commands of job {job} are in {scripts_directory}: {names}. No process was started."
+    return "\n".join(printed["scripts"].values())
+
+
+def interrupted_job(job: str, has_queue: bool) -> str:
+    """Return how to continue a job that was stopped with Ctrl-C."""
+    advice = f"To continue the job, run the same command again with -e training_job_name={job}"
+    if has_queue:
+        advice = f"To continue from the newest checkpoint, if there is one, run: {continuing_command(job)}"
+    return f"Job {job} was stopped on all hosts, as requested with Ctrl-C. {advice}"
+
+
+def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:
+    """Return how to export a job after an export that failed. `reason` is the message of the host, if it has answered."""
+    why = (reason or "the host does not answer").rstrip().rstrip(".")
+    return (
+        f"Job {job} was not exported: {why}. Its files are in {directory}/{job}. To export them, run {playbook_command('export')} "
+        f"-e training_job_name={job} -e training_job_export={destination}"
+    )
+
+
+def stopped_job(job: str, hosts: Sequence[str]) -> str:
+    """Return on which hosts a job was stopped."""
+    return f"Stopped job {job} on {host_names(hosts, ())}."

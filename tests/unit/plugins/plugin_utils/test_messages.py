@@ -1,0 +1,481 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the messages of roles and playbooks, each with one and with several things."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
+
+RUN = "ansible-playbook deeplearning.cluster."
+IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+LOST = (
+    "The jobs in /data/jobs are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to S3 "
+    "with the playbook export. "
+)
+
+
+@pytest.mark.parametrize(("findings", "warnings"), [([], "no warnings"), ([{}], "1 warning"), ([{}, {}], "2 warnings")])
+def test_a_validation_counts_its_warnings(findings, warnings):
+    assert messages.validated("demo", findings) == f"No errors and {warnings}: demo can be provisioned."
+
+
+@pytest.mark.parametrize(
+    ("count", "own_disk", "service", "expected"),
+    [
+        (
+            1,
+            "",
+            "",
+            f"1 node of cluster demo keeps running (c5) and costs money. To terminate it and keep the file systems, run {RUN}destroy",
+        ),
+        (
+            3,
+            "",
+            "",
+            f"3 nodes of cluster demo keep running (c5) and cost money. To terminate them and keep the file systems, run {RUN}destroy",
+        ),
+        (2, "/data/jobs", "", f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To terminate them, run {RUN}destroy"),
+        (
+            2,
+            "",
+            "emr",
+            f"2 nodes of cluster demo keep running (c5) and cost money. To terminate them, run {RUN}emr -e deeplearning_state=absent",
+        ),
+    ],
+)
+def test_running_nodes_cost_money(count, own_disk, service, expected):
+    assert messages.running_nodes("demo", count, ["c5"], own_disk, service) == expected
+
+
+def instances(*tags):
+    return [{"tags": {"deeplearning:cluster": tag}} for tag in tags]
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        (None, ""),
+        (instances(), "No cluster has nodes in this region. "),
+        (instances("b", "a", "b", "-", "A b", "x" * 31), "Clusters with nodes in this region: a, b. "),
+        (
+            instances(*(f"c{each:02}" for each in range(21))),
+            f"Clusters with nodes in this region: {', '.join(f'c{n:02}' for n in range(20))}, and 1 more. ",
+        ),
+    ],
+)
+def test_a_missing_cluster_is_compared_with_the_existing_ones(found, known):
+    told = messages.missing_nodes("demo", "us-east-1", found, "nodes.yml", "provision")
+    advice = f"Correct cluster or region in nodes.yml, or create the cluster: {RUN}provision"
+    assert told == f"cluster: 'demo' has no nodes in us-east-1. {known}{advice}"
+
+
+def test_nodes_that_only_the_inventory_lacks_are_no_missing_nodes():
+    told = messages.missing_nodes("demo", "us-east-1", instances("b", "demo"), "nodes.yml", "provision")
+    assert told.startswith("cluster: 'demo' has running instances in us-east-1 that the inventory does not contain.")
+
+
+@pytest.mark.parametrize(
+    ("authority", "why"),
+    [
+        (
+            {"public_keys": [], "parameter": "/p"},
+            f"the public key of the SSH certificate authority is not in Parameter Store (/p). Run {RUN}configure",
+        ),
+        ({"msg": "Denied."}, "it cannot read the public key of the SSH certificate authority: Denied. Allow ssm:GetParameter"),
+        ({}, "it cannot read the public key of the SSH certificate authority: no reason given Allow ssm:GetParameter"),
+    ],
+)
+def test_a_controller_says_why_it_cannot_verify_nodes(authority, why):
+    told = messages.unverified_nodes("demo", ["m", "w"], authority)
+    assert told.startswith(f"Cluster demo: this controller cannot verify m, w, because {why}")
+    assert told.endswith(f"{RUN}configure")
+
+
+def node(number, instance_type, public_ip=None):
+    name = f"demo-{number}"
+    return {
+        "name": name,
+        "instance_id": f"i-{number}",
+        "instance_type": instance_type,
+        "zone": "1a",
+        "private_ip": "a",
+        "public_ip": public_ip,
+    }
+
+
+def test_an_overview_lists_what_costs_money():
+    found = [
+        {"kind": "nat_gateway", "key": "main", "id": "nat-1", "billed": "NAT gateway main"},
+        {"kind": "nodes", "key": "n", "id": "n", "billed": ""},
+    ]
+    told = messages.cluster_overview([node(1, "p5", "192.0.2.1"), node(2, "c5"), node(3, "c5")], found, "ssh demo-1").splitlines()
+    assert [line.split() for line in told[:4]] == [
+        ["demo-1", "i-1", "p5", "1a", "a", "192.0.2.1"],
+        ["demo-2", "i-2", "c5", "1a", "a"],
+        ["demo-3", "i-3", "c5", "1a", "a"],
+        ["nat_gateway", "main", "nat-1"],
+    ]
+    assert told[4].startswith("AWS charges for these resources")
+    assert told[5:] == [
+        "  2 x c5, and their volumes",
+        "  1 x p5, and its volume",
+        "  NAT gateway main",
+        "To log in to the master, run ssh demo-1",
+    ]
+
+
+def test_an_overview_without_nodes_says_so():
+    free = [{"kind": "vpc", "key": "main", "id": "vpc-1", "billed": ""}]
+    assert [line.split() for line in messages.cluster_overview([], free, "x").splitlines()] == [
+        ["vpc", "main", "vpc-1"],
+        ["The", "cluster", "has", "no", "running", "nodes."],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "is_removed", "expected"),
+    [
+        (["w2", "w3"], False, "Log in with ssh m, or use the name of another node: w2, w3."),
+        ([], False, "Log in with ssh m."),
+        (["w2"], True, "ssh no longer reads /c."),
+    ],
+)
+def test_the_ssh_configuration_tells_how_to_log_in(others, is_removed, expected):
+    assert messages.ssh_configuration("/c", "ssh m", others, is_removed) == expected
+
+
+@pytest.mark.parametrize(
+    ("is_listed", "problem", "why"),
+    [(True, "bad", "ssh_trust_revoked contains it"), (False, "its keys differ", "its keys differ"), (False, "", "it has left the cluster")],
+)
+def test_a_revoked_host_has_a_reason(is_listed, problem, why):
+    told = messages.revoked_host("w2", "i-1", is_listed, problem)
+    assert told.startswith(f"w2: instance i-1 is revoked, because {why}. Other hosts refuse its connections. Terminate the instance")
+    assert told.endswith("--instance-id i-1")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "included", "reason", "expected"),
+    [
+        ([], [], "", ""),
+        (["a"], ["b"], "slow", ""),
+        (
+            ["z", "a"],
+            ["y", "z"],
+            "",
+            "node_health_exclude, node_health_include: not reachable or not in the inventory: z, y. Use the names of nodes: a, b.",
+        ),
+        (["a", "b"], [], " ", "node_health_reason: missing. Say why jobs must not use a, b."),
+        (
+            ["a"],
+            ["a"],
+            "x",
+            "node_health_include: contains a node that is also in node_health_exclude. Remove the node from one of these variables.",
+        ),
+    ],
+)
+def test_nodes_to_exclude_must_exist_and_have_a_reason(excluded, included, reason, expected):
+    assert messages.exclusion_problem(excluded, included, reason, ["a", "b"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kept", "own_disk", "expected", "question"),
+    [
+        (["m", "w"], ["fs-1"], "", ["m, w", "fs-1, with all data (continues to cost money)"], "Delete cluster demo?"),
+        ([], [], "", ["none", "nothing"], "Delete cluster demo, with all its data?"),
+        (["m"], ["fs-1"], "/j", ["m", "fs-1, with all data (continues to cost money)"], "Delete cluster demo, with all its data?"),
+    ],
+)
+def test_a_deletion_shows_what_goes_and_what_stays(nodes, kept, own_disk, expected, question):
+    changes = [{"action": "delete", "kind": kind, "key": "main"} for kind in ("nat_gateway", "vpc")]
+    lost = ["  to be lost     the jobs in /j on the master's own disk"] if own_disk else []
+    assert messages.deletion("demo", "us-east-1", nodes, changes, kept, own_disk).splitlines() == [
+        "Cluster demo in us-east-1:",
+        f"  running nodes  {expected[0]}",
+        "  to delete",
+        "    - NAT gateway main",
+        "    - VPC main",
+        *lost,
+        f"  to keep        {expected[1]}",
+    ]
+    assert messages.deletion_question("demo", kept, own_disk) == question
+
+
+@pytest.mark.parametrize(
+    ("kept", "own_disk", "expected"),
+    [
+        ([], "", "Deleting the cluster keeps no file system. S3 buckets are always kept."),
+        (
+            ["fs-1"],
+            "",
+            "Deleting the cluster keeps fs-1 and all data. Kept file systems continue to cost money. To delete it as well, add -e "
+            "deeplearning_delete_data=true. S3 buckets are always kept.",
+        ),
+        (
+            ["fs-1", "fs-2"],
+            "/j",
+            "Deleting the cluster keeps fs-1, fs-2 and all data. Kept file systems continue to cost money. To delete them as well, add -e "
+            "deeplearning_delete_data=true. The jobs in /j on the master's own disk would be lost. S3 buckets are always kept.",
+        ),
+    ],
+)
+def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
+    assert messages.planned_deletion(kept, own_disk) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "leftovers", "expected"),
+    [
+        ([], [], "No resources of the cluster remain in AWS."),
+        ([], ["subnet-1"], "Resources that remain in AWS: subnet-1."),
+        (
+            ["fs-1"],
+            [],
+            f"Kept, with all data: fs-1, which continues to cost money. To delete it as well, run {RUN}destroy -e "
+            f"deeplearning_delete_data=true.",
+        ),
+        (
+            ["fs-1", "fs-2"],
+            ["subnet-1"],
+            f"Kept, with all data: fs-1, fs-2, which continue to cost money. To delete them as well, run {RUN}destroy -e "
+            "deeplearning_delete_data=true. Resources that remain in AWS: subnet-1.",
+        ),
+    ],
+)
+def test_a_deletion_says_what_remains(kept, leftovers, expected):
+    assert messages.remaining_resources(kept, leftovers) == expected
+
+
+@pytest.mark.parametrize(
+    ("jobs", "environments", "expected"),
+    [
+        (["a"], [], "Delete 1 job with its checkpoints, and 0 environments?"),
+        (["a", "b"], ["e"], "Delete 2 jobs with their checkpoints, and 1 environment?"),
+    ],
+)
+def test_the_clean_up_counts_what_it_deletes(jobs, environments, expected):
+    assert messages.cleanup_question(jobs, environments) == expected
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("Task failed: no access. \n", ": no access"), ("no access", ": no access"), ("", "")])
+def test_nodes_stay_if_their_jobs_cannot_be_listed(reason, shown):
+    told = messages.unlisted_jobs(["a", "b"], "m", reason)
+    assert told.startswith(f"This run would terminate a, b, but m cannot list the running jobs{shown}. If the cluster has not been")
+    assert told.endswith(f"run {RUN}configure first.{IGNORE}")
+
+
+@pytest.mark.parametrize(
+    ("silent", "is_requested", "why"),
+    [
+        (["a"], True, "deeplearning_ignore_running_jobs is true."),
+        ([], False, "no job is running on these nodes, according to systemd."),
+        (["a"], False, "cluster demo has never been configured: it has no SSH certificate authority."),
+    ],
+)
+def test_a_run_says_why_it_ignores_jobs(silent, is_requested, why):
+    told = messages.ignored_jobs(["a", "b"], "m", "demo", silent, is_requested)
+    assert told == f"This run terminates a, b without listing the running jobs through m, because {why}"
+
+
+@pytest.mark.parametrize(
+    ("silent", "unless"),
+    [
+        ([], ""),
+        (["a"], ", unless a job with damaged files is running only on a, which does not answer"),
+        (["a", "b"], ", unless a job with damaged files is running only on a, b, which do not answer"),
+    ],
+)
+def test_damaged_files_matter_only_for_silent_nodes(silent, unless):
+    told = messages.damaged_jobs(["x is bad.", "y is bad."], silent)
+    assert told == f"Damaged files of jobs were skipped. They do not affect this run{unless}. x is bad. y is bad."
+
+
+JOBS = [{"name": "a", "words": "a runs on w2"}, {"name": "b", "words": "b is starting"}]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "destroying", "replacing", "kept", "expected"),
+    [
+        (JOBS[:1], True, False, "", ("Cluster demo cannot be destroyed while a runs on w2. Wait until the job ends, or run ", "it")),
+        (JOBS[:1], False, True, "", ("Nodes cannot be replaced while a runs on w2. Wait until the job ends, or run ", "it")),
+        (
+            JOBS[:1],
+            False,
+            False,
+            "",
+            ("Nodes cannot be removed while a runs on w2. Wait until the job ends, keep the number of workers, or run ", "it"),
+        ),
+        (
+            JOBS,
+            False,
+            False,
+            "3",
+            (
+                "Nodes cannot be removed while a runs on w2 and b is starting. Wait until the jobs end, keep the number of workers with -e "
+                "deeplearning_worker_count=3, or run ",
+                "the first one, and stop the others in the same way",
+            ),
+        ),
+    ],
+)
+def test_jobs_keep_their_nodes(jobs, destroying, replacing, kept, expected):
+    told = messages.jobs_in_the_way(jobs, "demo", destroying, replacing, kept)
+    assert told == f"{expected[0]}{RUN}stop -e training_job_name=a to stop {expected[1]}.{IGNORE}"
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (
+            {"jobs": ["5"]},
+            "Slurm job 5 is running on nodes that this run would terminate. These nodes are drained, so no new job starts there. Wait "
+            f"until the job ends and run the playbook again, or keep the nodes and resume them with {RUN}slurm.",
+        ),
+        (
+            {"jobs": ["5", "6"]},
+            "Slurm jobs 5, 6 are running on nodes that this run would terminate. These nodes are drained, so no new job starts there. "
+            f"Wait until the jobs end and run the playbook again, or keep the nodes and resume them with {RUN}slurm.",
+        ),
+        ({"msg": "No slurmctld."}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: No slurmctld."),
+        ({"jobs": []}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: no reason given"),
+    ],
+)
+def test_jobs_of_a_queue_keep_their_nodes(result, expected):
+    assert messages.queue_in_the_way("Slurm", result, ["a", "b"], "m") == expected + IGNORE
+
+
+@pytest.mark.parametrize(
+    ("going", "workers", "kept", "predicted", "expected"),
+    [
+        (["a"], 0, "", False, "This run terminates a, and the data on its disk is lost."),
+        (
+            ["a", "b"],
+            1,
+            "3",
+            True,
+            "This run would terminate a, b, and the data on their disks is lost, because the definition has 1 worker. To keep all nodes, "
+            "use -e deeplearning_worker_count=3.",
+        ),
+        (
+            ["a"],
+            2,
+            "0",
+            False,
+            "This run terminates a, and the data on its disk is lost, because the definition has 2 workers. To keep all nodes, use -e "
+            "deeplearning_worker_count=0.",
+        ),
+    ],
+)
+def test_a_run_names_the_nodes_that_it_terminates(going, workers, kept, predicted, expected):
+    assert messages.terminated_nodes(going, workers, kept, predicted) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"), [("newest", "no job in /j has ended"), ("a", "job a has not ended"), ("b", "there is no job b in /j")]
+)
+def test_only_a_job_that_has_ended_is_continued(wanted, why):
+    told = messages.continued_job(wanted, ["a"], "/j")
+    advice = f"Specify a job that has ended, or remove this variable. To list the jobs, run {RUN}status"
+    assert told == f"training_job_resume: {why}. {advice}"
+
+
+@pytest.mark.parametrize(("has_failed", "what"), [(True, "failed"), (False, "was not exported")])
+def test_nodes_stay_after_a_job_without_success(has_failed, what):
+    told = messages.kept_nodes("destroy", has_failed, "2 nodes keep running.")
+    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied. 2 nodes keep running."
+
+
+@pytest.mark.parametrize(
+    ("excluded", "has_queue", "node", "fewer"),
+    [
+        (["a is excluded."], False, "this node", ", or set training_job_min_hosts to the minimum number of hosts"),
+        (["a is excluded.", "b is excluded."], True, "these nodes", ""),
+    ],
+)
+def test_a_job_does_not_start_on_excluded_hosts(excluded, has_queue, node, fewer):
+    assert messages.excluded_hosts("bert", excluded, has_queue) == (
+        f"Job bert was not started: {' '.join(excluded)} To see how to let jobs use {node} again, run {RUN}health. To run the job on the "
+        f"other nodes, set training_job_hosts{fewer}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "are", "that"), [(["a"], "a, which is", "that job"), (["a", "b"], "a, b, which are", "one of these jobs")]
+)
+def test_a_job_names_those_with_which_it_shares_hosts(others, are, that):
+    assert messages.shared_hosts("bert", others) == (
+        f"Job bert shares processors and memory with {are} running on the same hosts. To stop {that}, run {RUN}stop -e training_job_name=a"
+    )
+
+
+STARTS = "Job bert would start these processes on the nodes that exist now, in /j/bert"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, f"{STARTS}:\nrank 0\nrank 1"),
+        ({"nodes": 2}, f"{STARTS}:\nrank 0\nrank 1"),
+        (
+            {"nodes": 4},
+            f"{STARTS}. The definition has 4 nodes, so the job would run on 4 hosts, and not on 2 as shown here:\nrank 0\nrank 1",
+        ),
+        (
+            {"unprepared": "no systemd", "printed": {}},
+            "The processes of job bert cannot be predicted, because a host is not ready: no systemd",
+        ),
+        (
+            {"is_running": True},
+            "Job bert has already started, so this run would start nothing. It would wait for the job and show its progress. To stop the "
+            f"job, run: {RUN}stop -e training_job_name=bert",
+        ),
+        (
+            {"is_running": True, "waits": False},
+            "Job bert has already started, so this run would start nothing. It would show how to watch the job. To stop the job, run: "
+            f"{RUN}stop -e training_job_name=bert",
+        ),
+        ({"state": "printed", "is_running": True}, "run 0\nrun 1"),
+        ({"state": "printed", "scripts_directory": "/s"}, "The commands of job bert are in /s: 0.sh, 1.sh. No process was started."),
+    ],
+)
+def test_a_plan_shows_the_processes_of_a_job(facts, expected):
+    printed = {"lines": ["rank 0", "rank 1"], "scripts": {"0": "run 0", "1": "run 1"}}
+    default = {
+        "job": "bert",
+        "directory": "/j",
+        "state": "started",
+        "unprepared": "",
+        "is_running": False,
+        "waits": True,
+        "nodes": 0,
+        "hosts": 2,
+    }
+    assert messages.job_plan(**{**default, "printed": printed, "scripts_directory": "", **facts}) == expected
+
+
+def test_an_interrupted_job_can_be_continued():
+    stopped = "was stopped on all hosts, as requested with Ctrl-C."
+    again = "To continue the job, run the same command again with -e training_job_name=bert-1"
+    assert messages.interrupted_job("bert-1", False) == f"Job bert-1 {stopped} {again}"
+    assert messages.interrupted_job("bert-1", True) == (
+        f"Job bert-1 {stopped} To continue from the newest checkpoint, if there is one, run: {RUN}train -e training_job_name=bert-2 -e "
+        "training_job_resume=bert-1"
+    )
+
+
+@pytest.mark.parametrize(("reason", "why"), [("No access", "No access"), ("No access.\n", "No access"), ("", "the host does not answer")])
+def test_a_job_that_was_not_exported_can_be_exported_later(reason, why):
+    assert messages.unexported_job("bert", "/j", reason, "s3://b/p") == (
+        f"Job bert was not exported: {why}. Its files are in /j/bert. To export them, run {RUN}export -e training_job_name=bert -e "
+        "training_job_export=s3://b/p"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "names"),
+    [(["w2"], "w2"), (["w10", "w2", "w3", "w4"], "w2, w3, w4, w10"), ([f"w{n}" for n in range(9)], "w0, w1, w2 and 6 more hosts")],
+)
+def test_a_stopped_job_names_few_hosts(hosts, names):
+    assert messages.stopped_job("bert", hosts) == f"Stopped job bert on {names}."
