@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from .aws.context import CLOUD, instances
@@ -19,6 +18,7 @@ from .aws.ec2.instance_metadata import InstanceMetadata
 from .aws.emr.node_tasks import PREFIX as EMR_PREFIX
 from .aws.emr.node_tasks import NodeTasks
 from .aws.requests.calls import Application
+from .aws.requests.connections import RequestHandler
 from .aws.requests.origin_check import refuse_foreign_origins
 from .host_interface import HostInterface
 
@@ -77,7 +77,7 @@ class HostSocket:
     def __init__(self, path: Path, instance_id: str, application: Any) -> None:
         with _listen(path) as listening:
             self._server: BaseWSGIServer = make_server(
-                f"unix://{path}", 0, application, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
+                f"unix://{path}", 0, application, threaded=True, request_handler=RequestHandler, fd=listening.fileno()
             )
         self._thread = threading.Thread(target=self._server.serve_forever, name=f"socket {instance_id}", daemon=True)
         self._thread.start()

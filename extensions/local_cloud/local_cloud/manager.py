@@ -50,6 +50,7 @@ class CloudManager:
         self.home = Home(folder)
         self._progress = progress
         self._server: Server | None = None
+        self._clients: dict[tuple[str, ...], Any] = {}
 
     @property
     def setup(self) -> Setup:
@@ -66,9 +67,13 @@ class CloudManager:
         return self.home.environment(self.setup)
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """Return a boto3 client with the administrator's access key."""
-        keys = self.home.administrator
-        return boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region).client(service, endpoint_url=self.endpoint)
+        """Return a boto3 client with the administrator's access key. Creating a client takes longer than most API calls."""
+        keys, endpoint = self.home.administrator, self.endpoint
+        place = (service, region, endpoint, keys.access_key_id)
+        if place not in self._clients:
+            session = boto3.Session(keys.access_key_id, keys.secret_access_key, region_name=region)
+            self._clients[place] = session.client(service, endpoint_url=endpoint)
+        return self._clients[place]
 
     @property
     def is_running(self) -> bool:

@@ -37,6 +37,8 @@ class Saver:
         self._thread.start()
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if self._closing.is_set():
+            raise ConnectionAbortedError("The server is stopping. The saved state would not contain the effect of the request.")
         try:
             return self._cloud(environ, start)
         finally:

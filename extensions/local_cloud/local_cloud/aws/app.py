@@ -7,13 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from ..host_interface import HostInterface
@@ -27,8 +26,10 @@ from .ec2.instance_lifecycle import InstanceLifecycle
 from .emr import clusters as emr_clusters
 from .requests import calls, errors, origin_check
 from .requests.client_tokens import ClientTokens
+from .requests.connections import RequestHandler
 from .requests.faults import Faults, Rule
 from .requests.held_calls import HeldCalls
+from .requests.moto_application import MotoApplication
 from .requests.refusal import Refusal
 from .settings import Settings
 from .validation import validate
@@ -49,7 +50,7 @@ class AwsApi:
         CLOUD.lifecycle = InstanceLifecycle()
         self.faults = Faults()
         self.held_calls = HeldCalls()
-        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._moto = MotoApplication()
         self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
         self._tokens = ClientTokens()
         self._calls: list[dict[str, Any]] = []
@@ -157,10 +158,11 @@ class AwsApi:
             refusal = validate.validate(call, *parsed) if parsed else None
             if refusal:
                 return errors.send(start, environ, call, *refusal)
+            moto = partial(self._moto.respond, service=call.service) if parsed else self._moto
             if call.action in WITHOUT_LOCK:
-                return self._moto(environ, start)
+                return moto(environ, start)
             with CLOUD.lock:
-                return [b"".join(self._tokens.answer(self._moto, environ, start, call))]
+                return [b"".join(self._tokens.answer(moto, environ, start, call))]
 
         return checked
 
@@ -185,13 +187,6 @@ class AwsApi:
                 LOG.exception("An iteration of the background thread failed")
 
 
-class RequestHandler(MotoRequestHandler):
-    """Sets the Date header of responses to the time of the local cloud's clock."""
-
-    def date_time_string(self, timestamp: float | None = None) -> str:
-        return formatdate((timestamp or time.time()) - CLOUD.delays.clock_lag, usegmt=True)
-
-
 def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
     """Return an empty local cloud. A process has one local cloud at a time, because moto keeps its state in globals."""
     return AwsApi(hosts, settings or Settings())
@@ -199,5 +194,4 @@ def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
 
 def serve(cloud: calls.Application, port: int = 0) -> BaseWSGIServer:
     """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port: see `server_port`."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=RequestHandler)

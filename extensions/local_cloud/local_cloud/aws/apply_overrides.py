@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from . import autoscaling, ec2, efs, emr, fsx, iam, kms, moto_caching, s3, servicequotas, ssm  # noqa: F401
+from . import autoscaling, ec2, efs, emr, fsx, iam, kms, moto_caching, moto_serialization, s3, servicequotas, ssm  # noqa: F401
 from .access import policy_simulation  # noqa: F401
 
 SERVICES = (autoscaling, ec2, efs, emr, fsx, iam, kms, s3, servicequotas, ssm)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from functools import cache
 from typing import Any
 
 from moto import backends
 from moto.core import responses
-from moto.core.constants import MISSING
-from moto.core.serialize import AttributePickerContext, XFormedAttributePicker
-from moto.core.utils import get_value
 from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.instance_types import InstanceTypeOfferingBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 from moto.iam.models import IAMBackend
 
 from .override import override
 
-moto_pick = XFormedAttributePicker.__call__
-moto_possible_keys = XFormedAttributePicker.get_possible_keys
 moto_modules = tuple(backends.list_of_moto_modules())
-POSSIBLE_KEYS: dict[tuple[Any, ...], tuple[str, ...]] = {}
+moto_offerings = InstanceTypeOfferingBackend.describe_instance_type_offerings
+OFFERINGS: dict[tuple[str, str | None, str], list[Any]] = {}
+REQUEST_ID = re.compile("(?<=<RequestId>).*(?=</RequestId>)")
 moto_aws_policies = IAMBackend._init_aws_policies
 
 for name in ("method_names_from_class", "get_service_model"):
@@ -31,33 +31,25 @@ def list_of_moto_modules() -> tuple[str, ...]:
     return moto_modules
 
 
-@override(XFormedAttributePicker)
-def get_possible_keys(self: Any, context: AttributePickerContext) -> tuple[str, ...]:
-    """Return the possible names of an attribute, cached by class and position in the response."""
-    parent = getattr(context.shape, "parent", None)
-    service = context.service_model.service_name if context.service_model else None
-    place = (service, parent.name if parent else None, context.key, context.shape.name, type(context.obj))
-    keys = POSSIBLE_KEYS.get(place)
-    if keys is None:
-        keys = POSSIBLE_KEYS[place] = tuple(dict.fromkeys(moto_possible_keys(self, context)))
-    return keys
+@override(InstanceTypeOfferingBackend)
+def describe_instance_type_offerings(self: Any, location_type: str | None = None, filters: dict[str, list[str]] | None = None) -> list[Any]:
+    """Return the offerings, cached by filters. They never change, and a region has thousands."""
+    place = (self.region_name, location_type, repr(filters))
+    if place not in OFFERINGS:
+        OFFERINGS[place] = moto_offerings(self, location_type, filters)
+    return OFFERINGS[place]
 
 
-@override(XFormedAttributePicker)
-def __call__(self: Any, context: AttributePickerContext) -> Any:
-    """Return an attribute. The name of an attribute is compared with the paths of all transformers only if one of the paths ends with the
-    name.
-    """
-    transformed = self.__dict__.get("_transformed")
-    if transformed is None:
-        transformed = self._transformed = {path.rpartition(".")[2] for path in self.response_transformers}
-    if context.key in transformed:
-        return moto_pick(self, context)
-    for key in self.get_possible_keys(context):
-        value = get_value(context.obj, key, MISSING)
-        if value is not MISSING:
-            return value
-    return None
+@override(responses.BaseResponse)
+@staticmethod
+def _enrich_response(headers: dict[str, Any], body: Any) -> tuple[dict[str, Any], Any]:
+    """Add a request ID. moto makes one of 52 random choices, and searches all of each body for an ID that it could replace."""
+    request_id = headers["x-amzn-requestid"] = secrets.token_hex(26).upper()
+    if "status" in headers:
+        headers["status"] = str(headers["status"])
+    if isinstance(body, str) and "<RequestId>" in body:
+        body = REQUEST_ID.sub(request_id, body)
+    return headers, body
 
 
 @override(TaggedEC2Resource)

@@ -27,7 +27,7 @@ from .context import CLOUD
 from .override import override
 
 # The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes.
-FORMAT = b"local cloud, state 3\n"
+FORMAT = b"local cloud, state 4\n"
 # Saved attributes of the local cloud's own state.
 SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles")
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
@@ -52,13 +52,18 @@ def _private_key(pem: bytes) -> Any:
     return load_pem_private_key(pem, None)
 
 
-class _Pickler(pickle.Pickler):
-    def persistent_id(self, obj: Any) -> tuple[str, str, str] | None:
-        """Return the identity of an AWS managed policy, or None. These policies are large (megabytes in total) and never change."""
-        return (obj.account_id, obj.partition, obj.arn) if isinstance(obj, AWSManagedPolicy) else None
+def _managed_policy(account: str, partition: str, arn: str) -> Any:
+    return iam_backends[account][partition].managed_policies[arn]
 
+
+class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        """Save a lock as an unlocked lock, a private key in PEM format, and a generator as an empty iterator."""
+        """Save a lock as an unlocked lock, a private key in PEM format, and a generator as an empty iterator.
+
+        Of AWS managed policies, only the identity is saved. They are large (megabytes in total) and never change.
+        """
+        if isinstance(obj, AWSManagedPolicy):
+            return _managed_policy, (obj.account_id, obj.partition, obj.arn)
         if type(obj) in LOCKS:
             return LOCKS[type(obj)], ()
         if isinstance(obj, PRIVATE_KEYS):
@@ -67,12 +72,6 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, GeneratorType):  # further pages of a response, which moto keeps until a client requests these pages
             return iter, ((),)
         return NotImplemented
-
-
-class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, pid: tuple[str, str, str]) -> Any:
-        account, partition, arn = pid
-        return iam_backends[account][partition].managed_policies[arn]
 
 
 def save(path: Path) -> None:
@@ -106,7 +105,7 @@ def load(path: Path) -> None:
                     "The state was written by a different version. Delete this local cloud (make clean, or local-cloud destroy) and start "
                     "again."
                 )
-            state = _Unpickler(file).load()
+            state = pickle.load(file)
         for service, accounts in state["backends"].items():
             backend_dict = backends.get_backend(service)
             for account, regions in accounts.items():

@@ -26,7 +26,7 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
         if "HTTP_ORIGIN" in environ or environ.get("HTTP_SEC_FETCH_SITE", "none") != "none":
             return _refuse(start, "403 Forbidden", "Requests from web pages are refused.")
         environ.pop("HTTP_X_MOTO_ACCOUNT_ID", None)
-        return application(environ, lambda status, headers, *more: start(status, _without_cors(headers), *more))
+        return application(environ, start)
 
     return application_behind
 
@@ -34,10 +34,6 @@ def refuse_foreign_origins(application: Application, hosts: Sequence[str] | None
 def is_moto_path(path: str) -> bool:
     """Return whether moto serves this path in addition to the AWS API."""
     return path.startswith(MOTO)
-
-
-def _without_cors(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [each for each in headers if not each[0].lower().startswith("access-control-")]
 
 
 def _refuse(start: Callable[..., Any], status: str, reason: str) -> Iterable[bytes]:
