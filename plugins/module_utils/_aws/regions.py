@@ -63,13 +63,13 @@ class Partition:
         return f"arn:{self.name}:{service}:{region}:{account}:{resource}"
 
 
-@functools.lru_cache(maxsize=None)
 def _partitions() -> tuple[dict[str, Any], ...]:
     if Loader is None:
         raise ValueError("The Python that runs Ansible lacks botocore, which contains the list of regions. Install boto3 for this Python.")
     return tuple(Loader().load_data("partitions")["partitions"])
 
 
+@functools.lru_cache(maxsize=None)
 def _regions() -> dict[str, Partition]:
     """Return the partitions, keyed by region. Pseudo-regions such as `aws-global`, which represent global services, are omitted."""
     return {

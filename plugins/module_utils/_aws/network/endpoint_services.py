@@ -28,9 +28,9 @@ def gateway(cloud: AwsClient, name: str) -> str:
 
 
 def _with(cloud: AwsClient, endpoint_type: str) -> dict[str, dict[str, Any]]:
-    services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails")
-    offering = [item for item in services if any(kind["ServiceType"] == endpoint_type for kind in item["ServiceType"])]
-    return {short_name(item["ServiceName"], cloud.region): item for item in offering}
+    filters = [{"Name": "service-type", "Values": [endpoint_type]}]
+    services = cloud.retrieve_once("ec2", "describe_vpc_endpoint_services", "ServiceDetails", Filters=filters)
+    return {short_name(item["ServiceName"], cloud.region): item for item in services}
 
 
 def service_of(endpoint: Mapping[str, Any], region: str) -> str:
