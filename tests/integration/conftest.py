@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import boto3
 import pytest
 from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings
@@ -74,23 +75,28 @@ def _models_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def clients() -> dict[str, Any]:
-    """AWS clients by service, connection settings and credentials."""
+    """SDK sessions and clients by their settings."""
     return {}
 
 
 @pytest.fixture(autouse=True)
 def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, Any]) -> None:
-    """Let the runs in a test file share clients with the same settings, because creating a client takes longer than an API call."""
-    original = AwsClient._connect
+    """Let the runs in a test file share sessions and clients with the same settings. Creating one takes longer than an API call."""
+    connect, new_session = AwsClient._connect, boto3.session.Session
 
-    def connect(self: AwsClient, service: str, config: Any) -> Any:
+    def shared(create: Callable[..., Any], *settings: Any) -> Any:
         credentials = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-        key = repr((service, self.region, self._endpoint, self._connection, config._user_provided_options, credentials))
+        key = repr((settings, credentials))
         if key not in clients:
-            clients[key] = original(self, service, config)
+            clients[key] = create()
         return clients[key]
 
-    monkeypatch.setattr(AwsClient, "_connect", connect)
+    def shared_client(self: AwsClient, service: str, config: Any) -> Any:
+        settings = (service, self.region, self._endpoint, self._connection, config._user_provided_options)
+        return shared(lambda: connect(self, service, config), *settings)
+
+    monkeypatch.setattr(AwsClient, "_connect", shared_client)
+    monkeypatch.setattr(boto3.session, "Session", lambda **settings: shared(lambda: new_session(**settings), "session", settings))
 
 
 @pytest.fixture(autouse=True)
