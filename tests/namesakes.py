@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ansible_commands
 import boto3
 from local_cloud.testing import LocalCloud
 
@@ -117,7 +118,7 @@ class World:
             json.dumps(variables),
         ]
         environment = {**self.environments[step.place.account], "HOME": str(home)}
-        return subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
+        return ansible_commands.run(command, environment, home)
 
     def play(self, sequence: Sequence[Step], expected: Callable[[Step, Cluster], int | None]) -> None:
         """Run the steps. After each step, check the exit status, and that only the cluster of the step has changed."""

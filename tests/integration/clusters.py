@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+
+import ansible_commands
 
 from .conftest import REGION
 
@@ -67,6 +67,5 @@ def described(cloud, name, node_type=None):
 def inventory(cloud, tmp_path, name, environment=None, **more):
     path = tmp_path / "nodes.yml"
     path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
-    command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
-    finished = subprocess.run(command, env=environment or cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    finished = ansible_commands.run(["ansible-inventory", "-i", str(path), "--list"], environment or cloud.environment, tmp_path)
     return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr

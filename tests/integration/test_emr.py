@@ -15,6 +15,7 @@ import secrets
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import ansible_commands
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
@@ -243,7 +244,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
 
     def play(*arguments, **more):
         command = ["ansible-playbook", "-i", str(nodes), "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
-        done = subprocess.run(command, env=cloud.environment, cwd=repository, capture_output=True, text=True, check=False)
+        done = ansible_commands.run(command, cloud.environment, repository)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

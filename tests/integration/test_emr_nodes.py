@@ -9,8 +9,8 @@ import json
 import os
 import re
 import subprocess
-import sys
 
+import ansible_commands
 import pytest
 from local_cloud.testing import wait_until
 from permissions import operators
@@ -28,9 +28,8 @@ def inventory(cloud, name, tmp_path):
     def read(**environment):
         path = tmp_path / "nodes.yml"
         path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "node_service": "emr"}))
-        command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
         settings = {**cloud.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", **environment}
-        done = subprocess.run(command, env=settings, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = ansible_commands.run(["ansible-inventory", "-i", str(path), "--list"], settings, tmp_path)
         if done.returncode:
             return " ".join(done.stderr.split())
         found = json.loads(done.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import ansible_commands
 import pytest
 from local_cloud.testing import LocalCloud
 
@@ -29,15 +29,8 @@ def run(tmp_path: Path, repository: Path) -> Run:
         (tmp_path / "ansible.cfg").write_text(configuration)
         (tmp_path / file).write_text(content)
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ANSIBLE_STDOUT"))}
-        done = subprocess.run(
-            ["ansible-playbook", "-i", file, f"deeplearning.cluster.{playbook}"],
-            env={**mine, "HOME": str(tmp_path), **environment},
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        command = ["ansible-playbook", "-i", file, f"deeplearning.cluster.{playbook}"]
+        done = ansible_commands.run(command, {**mine, "HOME": str(tmp_path), **environment}, tmp_path, merged=True)
         return done.returncode, [line for line in done.stdout.splitlines() if line.strip()]
 
     return begin

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ansible_commands
 import pytest
 from benchmarks.simulated_nodes import recorded, simulated_nodes
 
@@ -28,7 +28,7 @@ def listed(answers: Mapping[str, str], count: int, folder: Path, name: str, *arg
     with simulated_nodes(answers, count) as (url, requests):
         command = ["ansible-inventory", "-i", str(folder / "nodes.yml"), "--list", *arguments]
         environment = {**os.environ, "AWS_ENDPOINT_URL": url, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
-        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        done = ansible_commands.run(command, environment, folder)
     assert done.returncode == 0, done.stderr[:2000]
     return done.stdout, Counter(requests)
 

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import ansible_commands
 import pytest
 from local_cloud.testing import LocalCloud
 from namesakes import ACCOUNTS, CLUSTER, PEOPLE, REGIONS, Cluster, Place, Step, World, steps
@@ -31,7 +32,7 @@ def play(cloud: LocalCloud, repository: Path, tmp_path: Path) -> Callable[..., s
         sources = [] if "-i" in arguments else ["-i", "nodes.yml"]
         command = ["ansible-playbook", *sources, str(repository / f"playbooks/{name}.yml"), *arguments]
         variables = {**cloud.environment, "HOME": str(tmp_path), **environment}
-        told = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
+        told = ansible_commands.run(command, variables, tmp_path)
         assert told.returncode != 0
         return " ".join((told.stdout + told.stderr).replace("''", "'").split())
 

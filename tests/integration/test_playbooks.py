@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ansible_commands
 import pytest
 from local_cloud.testing import LocalCloud
 
@@ -30,7 +31,7 @@ def play(cloud: LocalCloud, repository: Path) -> Run:
     def run(name: str, inventory: str = "inventory/local", *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         command = ["ansible-playbook", "-i", inventory, f"playbooks/{name}.yml", "-e", json.dumps(variables), *arguments]
         environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "deeplearning.cluster.nodes,yaml"}
-        return subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=False)
+        return ansible_commands.run(command, environment, repository)
 
     return run
 
@@ -334,7 +335,7 @@ def test_a_playbook_of_the_user_imports_one_of_the_collection_with_its_defaults(
     (tmp_path / "hosts.json").write_text(json.dumps({"trainers": {"hosts": {"localhost": host}}}))
     (tmp_path / "site.yml").write_text("- import_playbook: deeplearning.cluster.status\n")
     command = ["ansible-playbook", "-i", "hosts.json", "site.yml", "-e", json.dumps(variables)]
-    done = subprocess.run(command, env=cloud.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = ansible_commands.run(command, cloud.environment, tmp_path)
     assert f"There are no jobs in {jobs}.\n" in done.stdout, done.stdout + done.stderr
 
 
@@ -360,7 +361,7 @@ def test_each_run_says_that_the_jobs_are_on_the_masters_own_disk(
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"demo-master": node}, "vars": own}}))
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "site.yml")]
     environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "yaml"}
-    shown = " ".join(subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=True).stdout.split())
+    shown = " ".join(ansible_commands.run(command, environment, repository).stdout.split())
     assert (f"The jobs in {directory} are on the master's own disk, and are lost" in shown) == bool(directory), shown
     assert ("and keep the file systems, run" in shown) == (not directory), shown
     assert "1 node of cluster demo keeps running (c5.large) and costs money. To terminate it" in shown
@@ -381,9 +382,7 @@ def test_ssh_knows_the_hosts_on_request(cloud: LocalCloud, repository: Path, tmp
 
     def play(*arguments: str) -> str:
         command = ["ansible-playbook", "-i", str(inventory), "playbooks/ssh.yml", *arguments]
-        return " ".join(
-            subprocess.run(command, env=environment, cwd=repository, capture_output=True, text=True, check=False).stdout.split()
-        )
+        return " ".join(ansible_commands.run(command, environment, repository).stdout.split())
 
     assert "this controller has not configured cluster demo yet" in play()
     directory.mkdir()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 
+import ansible_commands
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.validators import VALIDATORS as EMR_VALIDATORS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators.registry import VALIDATORS
@@ -200,8 +200,8 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
         options = {option: value for option, value in {**definition, **changes}.items() if option != "cluster"}
         variables = {**{f"deeplearning_{option}": value for option, value in options.items()}, **dict(further)}
         playbook = str(repository / "playbooks/validate.yml")
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), playbook, "-e", json.dumps(variables)]
-        finished = subprocess.run(command, env=cloud.environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+        command = ["ansible-playbook", "-i", str(inventory), playbook, "-e", json.dumps(variables)]
+        finished = ansible_commands.run(command, cloud.environment, tmp_path)
         return finished.stdout + finished.stderr
 
     good = validate()

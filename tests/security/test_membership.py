@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import ansible_commands
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
@@ -34,9 +33,8 @@ def inventory(cloud, name, tmp_path):
     def read(**more):
         path = tmp_path / "nodes.yml"
         path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
-        command = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
         environment = {**cloud.environment, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = ansible_commands.run(["ansible-inventory", "-i", str(path), "--list"], environment, tmp_path)
         if done.returncode:
             return None, " ".join(done.stderr.split())
         return json.loads(done.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), done.stderr
@@ -301,7 +299,7 @@ def table(cloud, name, tmp_path):
         (tmp_path / "play.yml").write_text(json.dumps(plays))
         command = ["ansible-playbook", "-i", str(tmp_path / "nodes.yml"), str(tmp_path / "play.yml")]
         environment = {**cloud.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.minimal", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = ansible_commands.run(command, environment, tmp_path)
         (line,) = [line for line in done.stdout.splitlines() if "TABLE " in line]
         return json.loads(json.loads("{" + line.strip().rstrip(",") + "}")["msg"].removeprefix("TABLE "))
 

@@ -6,6 +6,7 @@ each line, the process writes the process ID of the new server to standard outpu
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -32,6 +33,7 @@ class Request(TypedDict):
 def main() -> None:
     """Start a server for each line of standard input, until its end. Servers continue to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # servers that have ended do not stay as zombies
+    gc.freeze()  # servers share the memory of what was imported
     for line in iter(sys.stdin.readline, ""):
         pid = os.fork()
         if pid == 0:
