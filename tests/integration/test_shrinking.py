@@ -14,6 +14,7 @@ import sys
 import termios
 import time
 
+import ansible_commands
 import pytest
 
 from .clusters import numbers
@@ -41,15 +42,7 @@ def play(cloud, command, repository):
     """Run a playbook without a terminal and return its exit status and output."""
 
     def run(playbook, **variables):
-        done = subprocess.run(
-            command(playbook, **variables),
-            env=cloud.environment,
-            cwd=repository,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = ansible_commands.run(command(playbook, **variables), cloud.environment, repository)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     return run
