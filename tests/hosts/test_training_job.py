@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_formatting import step_time_lines
 from local_cloud.testing import wait_until
 
 from .cluster import job_cluster
@@ -400,7 +401,7 @@ def check_goodput(cluster, found, shown):
         assert sum(each["buckets"].values()) == pytest.approx(wall, rel=0.01)
     assert min(seconds for bucket, seconds in spent["buckets"].items() if bucket != "idle") > 0, spent
     assert found["step_times"][0] == {"name": "deeplearning-worker3", "seconds": 0.3, "slow": True}
-    assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(found["lines"])
+    assert "deeplearning-worker3 is slow: 0.3 s per step, 1.5 times the median" in " ".join(step_time_lines(found))
     assert f"goodput {100 * spent['ratio']:.1f} % of the time (3 nodes for " in shown
     on_hosts = [host.ssh("cat /var/lib/deeplearning-metrics/*.prom", check=False).stdout for host in cluster.hosts]
     assert on_hosts[1:] == ["", ""], "only the first host writes metrics"

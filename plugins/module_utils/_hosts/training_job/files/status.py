@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from operator import itemgetter
 from typing import Sequence, cast
 
 from ...._job import records, recovery, states
@@ -49,6 +50,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         newest = paths.of_attempt(attempt)
         verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
     processes = [describe(record, newest, launcher) for record in found]
+    began, ended = _span(processes, attempts)
     result: JobStatus = {
         "name": os.path.basename(paths.directory),
         "launcher": description["launcher"],
@@ -64,10 +66,10 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "state": state,
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
-        "hosts": len({process["host"] for process in records.participants(processes)}),
+        "hosts": len(set(map(itemgetter("host"), records.participants(processes)))),
         "spares": len(records.standby_hosts(processes)),
-        "began": min([each["started"] for each in (*processes, *attempts) if each["started"]], default=0.0),
-        "ended": max([float(each.get("finished") or each["heartbeat"]) for each in processes], default=0.0),
+        "began": began,
+        "ended": ended,
         "read": time.time(),
         "attempt": newest.attempt,
         "attempts": attempts,
@@ -83,6 +85,13 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if first:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
+
+
+def _span(processes: Sequence[ProcessStatus], attempts: Sequence[AttemptStatus]) -> tuple[float, float]:
+    """Return when the first process of a job started, and when the last one ended or sent a heartbeat, or zeros if none has started."""
+    starts = [found["started"] for found in (*processes, *attempts) if found["started"]]
+    ends = [process.get("finished") or process["heartbeat"] for process in processes]
+    return min(starts, default=0.0), max(ends, default=0.0)
 
 
 def quiet(found: JobStatus, now: float) -> float:
@@ -132,7 +141,7 @@ def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str,
             "attempt": number,
             "state": state if is_newest else states.FAILED,
             "started": min((process["started"] for process in processes), default=0.0),
-            "hosts": len({process["host"] for process in records.participants(processes)}),
+            "hosts": len(set(map(itemgetter("host"), records.participants(processes)))),
             "logs": paths.logs,
         }
         if following:

@@ -26,8 +26,10 @@ TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 # A file system with less free space than this number of bytes is full. A file of this size is written after a failure.
 NEEDED = 1 << 16
-# Seconds between two readings of the free space, and seconds after which a reading no longer explains a failure.
-INTERVAL, RECENT = 2.0, 10.0
+# Seconds between two readings of the free space.
+INTERVAL = 2.0
+# Seconds after which a reading no longer explains a failure.
+RECENT = 10.0
 # Maximum number of seconds for reading all directories. Storage that hangs must delay neither a job nor the record of its failure.
 PATIENCE = 5.0
 # Maximum number of directories.
