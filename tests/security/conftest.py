@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from integration.conftest import _models_are_read_once, cloud, definition, name, run
+from integration.conftest import _clients_are_made_once, _models_are_read_once, clients, cloud, definition, name, run
 
-__all__ = ["_models_are_read_once", "cloud", "definition", "name", "run"]
+__all__ = ["_clients_are_made_once", "_models_are_read_once", "clients", "cloud", "definition", "name", "run"]
