@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
+import socket
 import time
 from email.utils import formatdate
 from http import HTTPStatus
@@ -30,7 +31,11 @@ class RequestHandler(MotoRequestHandler):
     protocol_version = "HTTP/1.1"
     # Each response is sent at once.
     wbufsize = -1
-    disable_nagle_algorithm = True
+
+    @property
+    def disable_nagle_algorithm(self) -> bool:  # type: ignore[override]
+        """Return whether a response is sent without delays, which only TCP has."""
+        return bool(self.connection.family != socket.AF_UNIX)
 
     def run_wsgi(self) -> None:
         """Respond to a request. Close the connection if the application has not read all of the request."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection, RemoteDisconnected
+from pathlib import Path
 from typing import Any
 
 import pytest
 from local_cloud.aws import app
+from local_cloud.host_sockets import HostSocket
 
 from ..conftest import Account
 
@@ -64,6 +67,18 @@ def test_an_exception_is_logged(connection: HTTPConnection, caplog: pytest.LogCa
 def test_a_server_that_stops_drops_requests(connection: HTTPConnection) -> None:
     with pytest.raises(RemoteDisconnected):
         ask(connection, "/stopping")
+
+
+def test_hosts_have_unix_sockets(tmp_path: Path) -> None:
+    opened = HostSocket(tmp_path / "socket", "i-1", application)
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "socket"))
+            for _ in range(2):
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n")
+                assert connection.recv(1 << 16).endswith(b"first second")
+    finally:
+        opened.close()
 
 
 def test_clients_of_the_sdk_keep_their_connection(account: Account) -> None:
