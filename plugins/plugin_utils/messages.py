@@ -213,7 +213,7 @@ def jobs_in_the_way(jobs: Sequence[Mapping[str, str]], cluster: str, destroying:
     )
 
 
-def queue_in_the_way(queue: str, result: Mapping[str, Any], going: Iterable[str], host: str) -> str:
+def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], host: str) -> str:
     """Return why a queue does not allow the nodes to be terminated. `result` is that of the module that drains the nodes."""
     jobs = result.get("jobs", ())
     if not jobs:

@@ -13,7 +13,8 @@ from ansible.errors import AnsibleActionFail
 from ..module_utils._aws.instances import MASTER, WORKERS
 from ..module_utils._job.records import INSTANCE_ID
 
-# The variables that decide which cluster this run acts on, as the inventory plugin has set them. Empty with a hand-written inventory.
+# The variables that decide which cluster this run acts on, and their values if the inventory plugin has set them in this run.
+DECISIONS = ("deeplearning_cluster", "deeplearning_region", "deeplearning_node_service", "deeplearning_account")
 DECIDED: dict[str, str] = {}
 VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
 # The inventory variables of a node that `node_table` contains, by key. Some nodes lack the last two.
@@ -34,16 +35,18 @@ def refuse_failed_inventory(variables: Mapping[str, Any]) -> None:
     """Raise AnsibleActionFail if the inventory plugin failed, or if a variable contradicts the inventory.
 
     Ansible itself continues without hosts after a failure, as if the cluster had no nodes. The inventory plugin does not see the variables
-    of plays, and no templates.
+    of plays, and no templates. In a run with a copy of the inventory, as in AWX, it sees nothing.
     """
     error = variables.get("deeplearning_inventory_error")
     if error:
         raise AnsibleActionFail(f"The inventory cannot be read. {error}")
-    for name in DECIDED.keys() & variables.keys():
+    of_all = _variables_of_all(variables)
+    decided = DECIDED or {name: of_all[name] for name in DECISIONS if INVENTORY_FILE in of_all and name in of_all}
+    for name in decided.keys() & variables.keys():
         value = variables[name]
         if "{{" in str(value):
             value = variables["hostvars"][variables["inventory_hostname"]].get(name)
-        if problem := other_value(name, value, DECIDED, "a variable of the playbook or its hosts", "the inventory"):
+        if problem := other_value(name, value, decided, "a variable of the run", "the inventory"):
             raise AnsibleActionFail(problem)
 
 
@@ -88,11 +91,15 @@ def node_table(variables: Mapping[str, Any], names: Collection[str] | None = Non
 
 def _inventory_hosts(variables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the hosts of an inventory that the inventory plugin has read, by name, or an empty dict."""
+    of_all = _variables_of_all(variables)
+    return variables["hostvars"]._inventory.hosts if INVENTORY_FILE in of_all else {}
+
+
+def _variables_of_all(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the variables that the inventory itself gives to all hosts."""
     hostvars = variables.get("hostvars")
-    if not hostvars:
-        return {}
-    inventory = hostvars._inventory
-    return inventory.hosts if INVENTORY_FILE in inventory.groups["all"].vars else {}
+    found: Mapping[str, Any] = hostvars._inventory.groups["all"].vars if hostvars else {}
+    return found
 
 
 def _entry(own: Mapping[str, Any]) -> dict[str, Any]:

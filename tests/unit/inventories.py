@@ -12,7 +12,7 @@ class HostVars(dict[str, Mapping[str, Any]]):
 
     def __init__(self, hosts: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__({**hosts, **(nodes or {})})
-        of_all = {"deeplearning_inventory_file": "nodes.yml"} if nodes else {}
+        of_all = {"deeplearning_inventory_file": "nodes.yml", "deeplearning_cluster": "c"} if nodes else {}
         own = {name: SimpleNamespace(vars=variables) for name, variables in self.items()}
         self._inventory = SimpleNamespace(hosts=own, groups={"all": SimpleNamespace(vars=of_all)})
 

@@ -17,6 +17,8 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_wa
 
 PROCESS = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": 5.0}
 JOB = {"name": "digits", "state": "running", "directory": "/efs/jobs/digits", "process_count": 1, "processes": [PROCESS], "code": {}}
+JOB.update(hosts=1, spares=0, began=1.0, ended=5.0, read=9.0, launcher="mpi", script="train.py")
+SIZE = "1 process on 1 host, mpi train.py"
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
                 press()
         if action._execute_module.call_count == 3:
             state = "succeeded"
-        return {"jobs": [{**JOB, "state": state, "lines": [f"digits {state}"], "progress": [], "progress_offset": 0}]}
+        return {"jobs": [{**JOB, "state": state, "progress": [], "progress_offset": 0}]}
 
     action._execute_module.side_effect = poll
     result = action.run(task_vars={})
@@ -72,7 +74,7 @@ def test_ctrl_c_ends_the_run_without_an_error_and_the_job_continues(monkeypatch,
     assert shown == [
         f"digits: 1 processes, logs in /efs/jobs/digits/logs; {hint}",
         "digits: the job continues, and this run ends within 10 s; press Ctrl-C again to end it at once",
-        "digits running",
+        f"digits running for 8 s (since 1970-01-01 00:00:01 UTC), {SIZE}",
     ]
 
 
@@ -82,12 +84,12 @@ def test_the_end_of_the_logs_of_a_job_names_the_report(monkeypatch, shown, state
     action = make_action()
 
     def poll(*_arguments, **_options):
-        return {"jobs": [{**JOB, "state": state, "lines": [f"digits {state}"], "progress": [], "progress_offset": 0}]}
+        return {"jobs": [{**JOB, "state": state, "progress": [], "progress_offset": 0}]}
 
     action._execute_module.side_effect = poll
     action.run(task_vars={})
     hint = "To write a report about the job, run: ansible-playbook deeplearning.cluster.report -e training_job_name=digits"
-    assert shown[-2:] == [f"digits {state}", hint]
+    assert shown[-2:] == [f"digits {state} after 4 s (1970-01-01 00:00:01 to 1970-01-01 00:00:05 UTC), {SIZE}", hint]
 
 
 @pytest.mark.parametrize("has_answered", [True, False])
@@ -101,7 +103,7 @@ def test_ctrl_c_also_works_while_the_host_does_not_respond(monkeypatch, shown, h
     def poll(*_arguments, **_options):
         calls = action._execute_module.call_count
         if has_answered and calls == 1:
-            return {"jobs": [{**JOB, "lines": ["digits running"], "progress": [], "progress_offset": 0}]}
+            return {"jobs": [{**JOB, "progress": [], "progress_offset": 0}]}
         keys[0]()
         if sent:
             raise KeyboardInterrupt

@@ -343,7 +343,7 @@ def test_jobs_keep_their_nodes(jobs, destroying, replacing, kept, expected):
     ],
 )
 def test_jobs_of_a_queue_keep_their_nodes(result, expected):
-    assert messages.queue_in_the_way("Slurm", result, ["a", "b"], "m") == expected + IGNORE
+    assert messages.running_queue("Slurm", result, ["a", "b"], "m") == expected + IGNORE
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.lookup.nodes import LookupModule
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table, refuse_failed_inventory
 
 from unit.inventories import HostVars, node
 
@@ -58,3 +59,11 @@ def test_the_lookup_returns_all_nodes_or_those_that_it_is_asked_for():
     assert [set(table) for table in LookupModule().run([], variables)] == [set(NODES)]
     assert [set(table) for table in LookupModule().run(["w2"], variables)] == [{"w2"}]
     assert LookupModule().run([], {}) == [{}]
+
+
+def test_the_copy_of_an_inventory_decides_the_cluster_too():
+    variables = {"deeplearning_cluster": "c", "hostvars": HostVars({"localhost": {}}, NODES)}
+    refuse_failed_inventory(variables)
+    with pytest.raises(AnsibleActionFail, match="deeplearning_cluster: 'other', set by a variable of the run, differs from 'c'"):
+        refuse_failed_inventory({**variables, "deeplearning_cluster": "other"})
+    refuse_failed_inventory({"deeplearning_cluster": "other", "hostvars": HostVars({"localhost": {}})})
