@@ -77,7 +77,9 @@ class Project:
         return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory", "play.yml", *arguments]
 
     def environment(self, **more):
-        return {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true", **more}
+        """Return the environment of Ansible, without the width of a terminal, which processes of xdist have."""
+        inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        return {**inherited, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "ANSIBLE_NOCOLOR": "true", **more}
 
     def run(self, *plays, arguments=(), status=0, **environment):
         """Return the lines that a playbook prints, with each number of seconds replaced by #."""
