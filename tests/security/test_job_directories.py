@@ -21,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")
 
@@ -92,7 +93,7 @@ def copy(code, place):
         local_code.copy(str(code), descriptor)
 
     try:
-        users.as_user(USER, work, (local_code.DirectoryError, shutil.Error))
+        users.as_user(USER, work, (RefusalError, shutil.Error))
     finally:
         os.close(descriptor)
 
@@ -113,7 +114,7 @@ def test_a_link_is_not_followed(folder, code, outside):
     for number, target in enumerate((outside, folder / "made/ssh.service.d")):
         (home / f"link{number}").symlink_to(target)
         for place in (home / f"link{number}", home / f"link{number}/code"):
-            with pytest.raises(local_code.DirectoryError, match=f"the path component 'link{number}' is a link"):
+            with pytest.raises(RefusalError, match=f"the path component 'link{number}' is a link"):
                 copy(code, place)
     assert not (folder / "made").exists()
 
@@ -147,7 +148,7 @@ def test_a_race_gives_nothing_away(folder, code, outside):
     end = time.monotonic() + 5
     with exchanging(home / "place/package", home / "link"), exchanging(home / "place", home / "elsewhere"):
         while time.monotonic() < end:
-            with contextlib.suppress(users.FailedWorkError, local_code.DirectoryError, OSError):
+            with contextlib.suppress(users.FailedWorkError, RefusalError, OSError):
                 copy(code, home / "place")
 
 
