@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-TESTS = Path("tests")
+ROOT, TESTS = Path(__file__).parents[1], Path("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.part:
-        config.pluginmanager.register(Part(config.rootpath, config.option.part))
+        config.pluginmanager.register(Part(ROOT, config.option.part))
 
 
 class Part:
