@@ -208,7 +208,7 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     lines = job_formatting.attempt_table(found)
     assert "attempt 1 failed on 2 hosts" in lines[0]
     assert lines[1] == "  restart: The job continues on the same hosts."
-    assert "digits succeeded after" in job_formatting.job_line(found, time.time())
+    assert "digits succeeded after" in job_formatting.job_line(found)
     assert (running.units["rank0"] / "spec.json").stat().st_mode & 0o777 == 0o600, "it contains secrets"
 
 
@@ -617,7 +617,7 @@ def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
     running = job(trains(LONG), hosts=4, spares=2, min_hosts=2, heartbeat_timeout=3)
     wait_until(lambda: all("up" in running.log(f"rank{rank}") for rank in range(2)))
     wait_until(lambda: len(running.records(1)) == 4)
-    assert "2 processes on 2 hosts and 2 spares" in job_formatting.job_line(running.status(), time.time())
+    assert "2 processes on 2 hosts and 2 spares" in job_formatting.job_line(running.status())
     kill(running, f"rank{lost}")
     running.wait()
     found = running.status()

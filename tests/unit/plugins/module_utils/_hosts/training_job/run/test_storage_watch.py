@@ -20,7 +20,7 @@ from ..conftest import with_tmpfs
 # Runs code between the start of a watch and the reading of its problems.
 PROGRAM = """
 import json, os, subprocess, sys, time
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job import storage_watch
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import storage_watch
 storage_watch.INTERVAL = 0.01
 small, code, before = sys.argv[1:]
 exec(before)
