@@ -20,8 +20,8 @@ from ..files.status import quiet, read_status
 LOGS_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 12
 
-# Maximum number of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can
-# make these lists long, and the controller accepts a limited number of values.
+# Maximum number of logs, of hosts with their goodput or step time, of ranks and of arguments in one response. Scripts can make these lists
+# long, and the controller accepts a limited number of values.
 LOGS, HOSTS, RANKS, ARGUMENTS = 1000, 1100, 1 << 13, 1000
 
 # Seconds between two polls of a running job, and between two polls of a job that waits in a queue.
