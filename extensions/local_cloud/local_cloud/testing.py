@@ -160,6 +160,10 @@ class Control:
         """Set prices in dollars per hour by instance type. None restores the default."""
         self._ask("PUT", "prices", prices)
 
+    def cost(self, region: str) -> dict[str, float]:
+        """Return the cost of what exists in a region, in dollars per hour by kind. Data and requests are not included."""
+        return dict(self._ask("POST", "cost", {"region": region}))
+
     def set_quotas(self, values: dict[str, float | None]) -> None:
         """Set quotas by code, such as L-417A185B for vCPUs of P instances. None restores the default, which is unlimited."""
         self._ask("PUT", "quotas", values)

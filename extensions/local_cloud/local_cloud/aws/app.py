@@ -24,6 +24,7 @@ from .capacity import Capacity
 from .context import ACCOUNT, CLOUD
 from .ec2.instance_lifecycle import InstanceLifecycle
 from .emr import clusters as emr_clusters
+from .pricing import api as price_list
 from .requests import calls, errors, origin_check
 from .requests.client_tokens import ClientTokens
 from .requests.connections import RequestHandler
@@ -158,6 +159,8 @@ class AwsApi:
             refusal = validate.validate(call, *parsed) if parsed else None
             if refusal:
                 return errors.send(start, environ, call, *refusal)
+            if call.service == price_list.SERVICE:
+                return price_list.answer(environ, start)
             moto = partial(self._moto.respond, service=call.service) if parsed else self._moto
             if call.action in WITHOUT_LOCK:
                 return moto(environ, start)

@@ -15,6 +15,7 @@ POST   resume    {"execute": true}       resume held calls; with false, drop cal
 GET    capacity  PUT capacity {type: {zone: limit}}        DELETE capacity     limits on live instances; {"on-demand": n, "spot": n}
                                                                                for both markets; null removes a limit
 GET    prices    PUT prices {type: dollars per hour}       DELETE prices       prices of Spot Instances; null restores the default
+POST   cost      {"region": name}                          the cost of what exists, in dollars per hour by kind
 GET    quotas    PUT quotas {code: value}                  DELETE quotas       null restores the default, which is unlimited
 GET    failing   PUT failing {type: count}                 DELETE failing      the next `count` launches fail while pending
 POST   kill      {"instance": id}                          terminate an instance as if its hardware had failed
@@ -46,6 +47,7 @@ from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
 from .ec2 import capacity_reservations, spot
 from .ec2.availability_zones import region_of
+from .pricing import meter
 from .requests.calls import BODY_LIMIT, is_too_large
 from .requests.parameter_usage import RECORD
 from .servicequotas import quotas
@@ -102,6 +104,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("GET", "prices"): lambda: dict(CLOUD.spot_prices),
         ("PUT", "prices"): lambda: _change(spot.set_prices, data),
         ("DELETE", "prices"): lambda: _change(CLOUD.spot_prices.clear),
+        ("POST", "cost"): lambda: _do(meter.cost, data["region"]),
         ("GET", "quotas"): quotas.values,
         ("PUT", "quotas"): lambda: _change(quotas.set_values, data),
         ("DELETE", "quotas"): lambda: _change(CLOUD.quotas.clear),

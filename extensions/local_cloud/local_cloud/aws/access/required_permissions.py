@@ -357,6 +357,7 @@ SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] =
     "fsx": _fsx,
     "iam": _iam,
     "kms": _kms,
+    "pricing": _only_reads,
     "servicequotas": _only_reads,
     "ssm": _ssm,
     "sts": _sts,
