@@ -46,6 +46,7 @@ from ..module_utils._text import clean, clean_line
 from ..plugin_utils._output import changes, failures
 from ..plugin_utils._output.folding import short
 from ..plugin_utils._output.hosts import Folded, host_names
+from ..plugin_utils._output.prices import Price, per_hour
 from ..plugin_utils._output.screen import Screen
 from ..plugin_utils.budget import Budget
 
@@ -99,6 +100,7 @@ class Totals:
     provisions: bool = False
     shows_changes: bool = False
     changes: list[changes.PlannedChange] = field(default_factory=list)
+    price: Price = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     run_hosts: set[str] = field(default_factory=set)
     stop_hosts: set[str] = field(default_factory=set)
@@ -301,11 +303,14 @@ class CallbackModule(DefaultCallback):
         # Outside check mode, a task that only plans is followed by one that shows or applies the plan.
         if events.is_check and not context.CLIARGS.get("check"):
             return
+        price = result.result.get("price") or {}
         self._totals.provisions = True
         self._totals.changes += made
+        self._totals.price = price
         if events.is_check or result.task.diff is True:
             events.lines += [
-                (line, getattr(constants, COLORS[action])) for action, line in changes.plan_lines(made, properties=result.task.diff is True)
+                (line, getattr(constants, COLORS[action]))
+                for action, line in changes.plan_lines(made, properties=result.task.diff is True, currency=price.get("currency", ""))
             ]
         if not events.is_check:
             done = changes.done_lines(made, time.monotonic() - events.began, names=result.task.diff is not True)
@@ -458,6 +463,7 @@ def line_count(texts: Sequence[str]) -> int:
 def _plan(totals: Totals) -> list[str]:
     """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
+    plan += [f"then {per_hour(totals.price)}"] if totals.provisions and totals.price else []
     plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []
     return [*plan, f"job to run on {count_hosts(totals.run_hosts)}"] if totals.run_hosts else plan
 

@@ -47,6 +47,14 @@ options:
     type: list
     elements: str
     default: []
+  prices:
+    description:
+      - Whether to show what the cluster costs per hour. The prices come from the AWS Price List. The controller
+        keeps them a week, and prices of Spot Instances for an hour.
+      - If AWS cannot be asked, the run uses published prices, and shows their date.
+      - This option applies to one run and is not stored.
+    type: bool
+    default: true
   wait:
     description:
       - Whether to wait until all resources are ready.

@@ -70,6 +70,79 @@ changes:
     after:
       description: Values of the changed properties after the change.
       type: dict
+    hourly:
+      description: By how much the change increases or reduces the price of the resource per hour. Null if a price is not known.
+      type: float
+      sample: 0.045
+price:
+  description: What the cluster costs by the hour after the run or, in check mode, would cost. Null if O(prices) is false.
+  returned: success
+  type: dict
+  contains:
+    hourly:
+      description: Sum of all known prices, per hour.
+      type: float
+      sample: 98.32
+    currency:
+      description: Currency of all prices, C(USD) or C(CNY).
+      type: str
+      sample: USD
+    charges:
+      description: What AWS charges for, without data, requests, traffic, taxes and discounts.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the resource.
+          type: str
+          sample: auto_scaling_group
+        key:
+          description: Key of the resource.
+          type: str
+          sample: workers
+        product:
+          description: What is charged for, such as C(instance), C(spot_instance), C(volume) or C(nat_gateway).
+          type: str
+          sample: instance
+        variant:
+          description: Instance type, volume type, or type and throughput of a file system. Spot Instances have zones after the type.
+          type: str
+          sample: p4d.24xlarge
+        quantity:
+          description: Number of units, such as instances or GB.
+          type: float
+          sample: 3
+        hourly:
+          description: Price of all units per hour, or null if it is not known.
+          type: float
+          sample: 65.87
+    data:
+      description: Prices of data in file systems that grow.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: Kind of the file system.
+          type: str
+          sample: file_system
+        key:
+          description: Key of the file system.
+          type: str
+          sample: main
+        monthly:
+          description: Price per GB and month.
+          type: float
+          sample: 0.3
+    read_at:
+      description: When the oldest of these prices was read from AWS, in seconds since 1970. Null if AWS has told none of them.
+      type: float
+    published:
+      description: Date of published prices, if any of these prices could not be read from AWS. Otherwise, an empty string.
+      type: str
+      sample: "2026-07-20"
+    problem:
+      description: Why prices could not be read in this run, or an empty string.
+      type: str
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

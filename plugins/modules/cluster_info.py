@@ -16,6 +16,12 @@ extends_documentation_fragment:
   - amazon.aws.boto3
   - deeplearning.cluster.aws_info
   - deeplearning.cluster.aws_info.nodes
+options:
+  prices:
+    description:
+      - Whether to return what the cluster costs per hour.
+    type: bool
+    default: true
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -56,6 +62,10 @@ resources:
     properties:
       description: Properties of the resource.
       type: dict
+price:
+  description: What the cluster costs, in the format of RV(deeplearning.cluster.cluster#module:price). Null if O(prices) is false.
+  returned: always
+  type: dict
 nodes:
   description: Running nodes, sorted by number.
   returned: always
@@ -146,16 +156,24 @@ from ..module_utils._aws.node_group.membership import MembershipError
 from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 from ..module_utils._aws.plan.resources import printable
 from ..module_utils._aws.provision.components import billed_name
+from ..module_utils._aws.provision.price import price_of
 from ..module_utils._aws.provision.read import read_all
 
 
 def main() -> None:
     module = AnsibleAWSModule(
-        argument_spec={"cluster": {"type": "str", "required": True}, "node_service": ARGUMENT}, supports_check_mode=True
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "node_service": ARGUMENT,
+            "prices": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
     )
     service = NODE_SERVICES[module.params["node_service"]]
     try:
         cloud = AwsClient(module, module.params["cluster"])
+        found = read_all(Request(cloud, {}))
+        price = price_of(cloud, found) if module.params["prices"] else None
         resources = [
             {
                 "kind": item.address.kind,
@@ -164,12 +182,12 @@ def main() -> None:
                 "billed": billed_name(item.address),
                 "properties": printable(item.properties),
             }
-            for item in sorted(read_all(Request(cloud, {})), key=lambda item: item.address)
+            for item in sorted(found, key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
-    module.exit_json(changed=False, resources=resources, nodes=live)
+    module.exit_json(changed=False, resources=resources, nodes=live, price=price and price.describe())
 
 
 if __name__ == "__main__":

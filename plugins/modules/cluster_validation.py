@@ -41,6 +41,12 @@ valid:
   description: Whether the definition has no errors.
   returned: always
   type: bool
+price:
+  description:
+    - What the cluster would cost after a run, in the format of RV(deeplearning.cluster.cluster#module:price).
+    - Null if O(prices) is false or O(state=absent).
+  returned: success
+  type: dict
 findings:
   description: Findings of the validators, errors first.
   returned: always

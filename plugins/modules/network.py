@@ -80,6 +80,14 @@ changes:
     after:
       description: Values of the changed properties after the change.
       type: dict
+    hourly:
+      description: By how much the change increases or reduces the price of the resource per hour. Null if a price is not known.
+      type: float
+      sample: 0.045
+price:
+  description: What the cluster costs, in the format of RV(deeplearning.cluster.cluster#module:price). Null if O(prices) is false.
+  returned: success
+  type: dict
 resources:
   description: IDs of the cluster's resources by kind and key. In check mode, these are the predicted IDs.
   returned: success

@@ -65,6 +65,14 @@ changes:
     after:
       description: Values of the changed properties after the change.
       type: dict
+    hourly:
+      description: By how much the change increases or reduces the price of the resource per hour. Null if a price is not known.
+      type: float
+      sample: 0.045
+price:
+  description: What the cluster costs, in the format of RV(deeplearning.cluster.cluster#module:price). Null if O(prices) is false.
+  returned: success
+  type: dict
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

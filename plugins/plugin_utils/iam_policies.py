@@ -21,6 +21,7 @@ from ..module_utils._aws.instances import MASTER, WORKERS
 from ..module_utils._aws.node_group.definition import NUMBER_TAG
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
+from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO, PUBLIC_KEY
 from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
@@ -35,7 +36,7 @@ PARTITIONS = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
 SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
 # Actions of `aws s3 sync`, which copies files from the controller to S3
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
-WITHOUT_REGION = ("iam:", "route53:", "sts:")
+WITHOUT_REGION = ("iam:", "pricing:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
 # Actions that the validators of EMR clusters use and that other packages declare
@@ -49,7 +50,7 @@ EMR_CHECKS = (
     "ec2:DescribeVpcAttribute",
     "ec2:DescribeVpcs",
 )
-COMPONENT_ACTIONS = [component.iam_actions for component in ALL_COMPONENTS]
+COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), PRICES]
 
 # Actions that AWS also checks for the caller, each with the actions that cause the check. Sources: the "dependent
 # actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
@@ -571,7 +572,7 @@ def playbooks() -> dict[str, set[str]]:
         "status": inventory,
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
-        "emr": emr_nodes | trust | _all((EMR,)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
+        "emr": emr_nodes | trust | _all((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
         "emr_status": emr_nodes | set(PUBLIC_KEY.reads),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }

@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
+from ._output.prices import Price
 from .commands import continuing_command, playbook_command
 from .job_formatting import plural
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
-PRICES = "https://aws.amazon.com/ec2/pricing/on-demand/"
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
@@ -29,23 +29,25 @@ def _form(things: Collection[Any], one: str, many: str) -> str:
     return one if len(things) == 1 else many
 
 
-def validated(cluster: str, findings: Collection[Any]) -> str:
-    """Return the result of a validation without errors."""
+def validated(cluster: str, findings: Collection[Any], price: Price | None) -> str:
+    """Return the result of a validation without errors. `price` is the price of the cluster after a run."""
     warnings = plural(len(findings), "warning", "warnings") if findings else "no warnings"
-    return f"No errors and {warnings}: {cluster} can be provisioned."
+    valid = f"No errors and {warnings}: {cluster} can be provisioned."
+    return "\n".join([valid, *prices.lines(price)] if price else [valid])
 
 
-def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_disk: str, service: str) -> str:
+def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_disk: str, service: str, price: Price | None) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
     `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
-    not Auto Scaling.
+    not Auto Scaling. `price` is the price of the whole cluster, if this run has read it.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     keep, cost, them = ("keeps", "costs", "it") if count == 1 else ("keep", "cost", "them")
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
+        + (f"{prices.sentence(price)} " if price else "")
         + f"To terminate {them}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
@@ -83,16 +85,17 @@ def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str,
     return f"Cluster {cluster}: this controller cannot verify {', '.join(names)}, because {why}"
 
 
-def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]], login: str) -> str:
-    """Return lines about the nodes and resources that cluster_info returns. `login` is the command that logs in to the master."""
+def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]], login: str, price: Price | None) -> str:
+    """Return lines about the nodes, resources and price that cluster_info returns. `login` is the command that logs in to the master.
+
+    Without prices, only the resources are named that cost money even if there are no nodes.
+    """
     columns = itemgetter("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip")
     lines = ["{:24} {:20} {:14} {:12} {:15} {}".format(*(value or "" for value in columns(node))).rstrip() for node in nodes]
     lines += ["{kind:24} {key:20} {id}".format(**each) for each in resources if each["kind"] != "nodes"]
-    sizes = sorted(Counter(node["instance_type"] for node in nodes).items())
-    billed = [f"  {count} x {size}, and {'its volume' if count == 1 else 'their volumes'}" for size, count in sizes]
-    billed += [f"  {each['billed']}" for each in resources if each["billed"]]
+    billed = prices.lines(price) if price else [f"  {each['billed']}" for each in resources if each["billed"]]
     if billed:
-        lines.append(f"AWS charges for these resources, whether or not a job is running (prices: {PRICES}):")
+        lines.append("AWS charges for these resources, whether or not a job is running:")
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

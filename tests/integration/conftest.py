@@ -23,6 +23,7 @@ from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from botocore.loaders import JSONFileLoader, Loader
 from local_cloud.testing import LocalCloud
 
@@ -32,6 +33,7 @@ REGION = "us-east-1"
 KEY_NAME = "tests"
 IMAGE_PARAMETER = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-amazon-linux-2023/latest/ami-id"
 MODULES = "ansible_collections.deeplearning.cluster.plugins.modules"
+PROVISIONING = {"cluster", "cluster_validation", *COMPONENTS}
 FAST = {"nat_gateway": 0.2, "file_system": 0.1, "mount_target": 0.1, "launch_retry": 0.5}
 
 LOADER = JSONFileLoader()
@@ -91,9 +93,9 @@ def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, A
             clients[key] = create()
         return clients[key]
 
-    def shared_client(self: AwsClient, service: str, config: Any) -> Any:
-        settings = (service, self.region, self._endpoint, self._connection, config._user_provided_options)
-        return shared(lambda: connect(self, service, config), *settings)
+    def shared_client(self: AwsClient, service: str, config: Any, region: str = "") -> Any:
+        settings = (service, region or self.region, self._endpoint, self._connection, config._user_provided_options)
+        return shared(lambda: connect(self, service, config, region), *settings)
 
     monkeypatch.setattr(AwsClient, "_connect", shared_client)
     monkeypatch.setattr(boto3.session, "Session", lambda **settings: shared(lambda: new_session(**settings), "session", settings))
@@ -107,8 +109,12 @@ def _fresh(cloud: LocalCloud) -> None:
 
 
 def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
-    """Run a module of the collection and return its result. Raises ModuleFailed."""
-    arguments = {"region": REGION, **options, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
+    """Run a module of the collection and return its result. Raises ModuleFailed.
+
+    To save time, provisioning modules ask for prices only in tests of prices.
+    """
+    prices = {"prices": False} if name in PROVISIONING else {}
+    arguments = {"region": REGION, **prices, **options, "_ansible_check_mode": check, "_ansible_diff": True, "_ansible_remote_tmp": "/tmp"}
     arguments = {key: value for key, value in arguments.items() if value is not None}
     module = importlib.import_module(f"{MODULES}.{name}")
     output = io.StringIO()

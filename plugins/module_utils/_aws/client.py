@@ -201,9 +201,14 @@ class AwsClient:
                 self._clients[name] = self._connect(service, config)
             return self._clients[name]
 
-    def _connect(self, service: str, config: Any) -> Any:
+    def connect(self, service: str, region: str, config: Any) -> Any:
+        """Return a client that this object does not keep: one for another region, or with other settings."""
+        return self._connect(service, self._config.merge(config), region)
+
+    def _connect(self, service: str, config: Any, region: str = "") -> Any:
+        region = region or self.region
         try:
-            return self._session.client(service, region_name=self.region, endpoint_url=self._endpoint, config=config, **self._connection)
+            return self._session.client(service, region_name=region, endpoint_url=self._endpoint, config=config, **self._connection)
         except ValueError as error:
             raise ClusterError(f"Cannot connect to {service}: {error}. Check endpoint_url.") from error
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from .client import AwsClient
 from .iam_actions import IamActions
 from .plan.planning import Change, Kind
 from .plan.resources import Address, Computed, Found, Wanted
+from .pricing.charges import Charge, Resources
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,10 @@ def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping
     return []
 
 
+def _free(_resources: Resources, _zones: Collection[str]) -> Iterable[Charge]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Component:
     """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
@@ -142,6 +147,7 @@ class Component:
     `mounts(request, found)` returns the mounts that the component provides to nodes.
     `server_rules(request, found, subnet_cidrs)` returns rules for traffic from the component's servers to their clients. A rule contains
     the protocol, the first port, the last port and the address range.
+    `charges(resources, zones)` returns what AWS charges for the component's resources by the hour.
     `iam_actions` contains the IAM actions that these functions need. `data_kinds` contains the names of the kinds that hold data. By
     default, data is kept. `billed` contains the kinds whose resources AWS bills even if nothing uses them, and maps each kind to its name
     in messages.
@@ -157,6 +163,7 @@ class Component:
     predict: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
     mounts: Callable[[Request, Sequence[Found]], list[Mount]] = _no_mounts
     server_rules: Callable[[Request, Sequence[Found], Mapping[str, str]], Iterable[tuple[str, int, int, str]]] = _no_rules
+    charges: Callable[[Resources, Collection[str]], Iterable[Charge]] = _free
     reads_after: tuple[str, ...] = ()
     data_kinds: frozenset[str] = frozenset()
     billed: Mapping[str, str] = field(default_factory=dict)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...module_utils._text import clean_line
+from .kinds import kind_name
+from .prices import difference
 
 # One of the `changes` in a result: `kind`, `key`, `action` and the properties `before` and `after`.
 PlannedChange = Mapping[str, Any]
@@ -18,7 +19,6 @@ CREATE, UPDATE, DELETE = "create", "update", "delete"
 SIGNS = {CREATE: "+", UPDATE: "~", DELETE: "-"}
 DONE = {CREATE: "Created", UPDATE: "Changed", DELETE: "Deleted"}
 
-ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
 KNOWN_AFTER_APPLY = "(known after apply)"
 NOTHING = "none"
 # These properties repeat the name of the resource, are the same for every cluster, or are meant only for machines.
@@ -58,9 +58,19 @@ def totals(changes: Iterable[PlannedChange]) -> list[str]:
     return [f"{verb.lower()} {_resources(actions.count(action))}" for action, verb in DONE.items() if action in actions]
 
 
-def plan_lines(changes: Iterable[PlannedChange], *, properties: bool) -> list[tuple[str, str]]:
-    """Return a line for each change, with its action. If `properties` is true, include the properties of new resources."""
-    return [(change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}") for change in changes]
+def plan_lines(changes: Iterable[PlannedChange], *, properties: bool, currency: str = "") -> list[tuple[str, str]]:
+    """Return a line for each change, with its action. If `properties` is true, include the properties of new resources.
+
+    `currency` is the currency of the prices of changes, or an empty string if they have no prices.
+    """
+    return [
+        (change["action"], f"{SIGNS[change['action']]} {_description(change, properties)}{_price(change, currency)}") for change in changes
+    ]
+
+
+def _price(change: PlannedChange, currency: str) -> str:
+    told = difference(change.get("hourly"), currency) if currency else ""
+    return f" ({told})" if told else ""
 
 
 def counts(changes: Sequence[PlannedChange]) -> str:
@@ -83,14 +93,7 @@ def _names(changes: Iterable[PlannedChange]) -> str:
     keys: dict[str, list[str]] = {}
     for change in changes:
         keys.setdefault(str(change["kind"]), []).append(str(change["key"]))
-    return clean_line("; ".join(f"{_kind(kind, len(names))} {', '.join(names)}" for kind, names in keys.items()))
-
-
-def _kind(kind: str, count: int = 1) -> str:
-    name = ACRONYMS.sub(lambda match: match.group().upper(), kind.replace("_", " "))
-    if count == 1 or name.endswith("s"):
-        return name
-    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+    return clean_line("; ".join(f"{kind_name(kind, len(names))} {', '.join(names)}" for kind, names in keys.items()))
 
 
 def _description(change: PlannedChange, properties: bool) -> str:
@@ -99,7 +102,7 @@ def _description(change: PlannedChange, properties: bool) -> str:
         parts = _update(change)
     elif change["action"] == CREATE and properties:
         parts = _properties(change.get("after") or {})
-    what = f"{_kind(str(change['kind']))} {change['key']}"
+    what = f"{kind_name(str(change['kind']))} {change['key']}"
     return clean_line(f"{what}: {', '.join(parts)}" if parts else what)
 
 

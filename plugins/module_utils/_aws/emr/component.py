@@ -13,6 +13,7 @@ from ..plan.planning import Action, Change
 from ..plan.resources import Found, Wanted, printable
 from ..tags import EMR_COMPONENT
 from . import definition, resources
+from .charges import charges
 from .definition import CLUSTER
 from .iam_actions import IAM_ACTIONS
 
@@ -76,4 +77,4 @@ def _describe_replacement(change: Change, names: Iterable[str]) -> str:
     )
 
 
-EMR = Component(EMR_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict)
+EMR = Component(EMR_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict, charges=charges)

@@ -13,6 +13,7 @@ from ..plan.planning import Action, Change
 from ..plan.resources import Found, Wanted
 from ..tags import NETWORK_COMPONENT
 from . import addresses, adopted, definition, endpoint_services, guardduty, resources
+from .charges import charges
 from .iam_actions import IAM_ACTIONS
 from .zones import zones
 
@@ -114,4 +115,4 @@ def _inhabited(found: Sequence[Found]) -> set[str]:
     return {subnet for item in found if item.address.kind == "nodes" for subnet in item.attributes["subnets"]}
 
 
-NETWORK = Component(NETWORK_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse)
+NETWORK = Component(NETWORK_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, refuse=_refuse, charges=charges)

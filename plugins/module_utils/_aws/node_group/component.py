@@ -15,6 +15,7 @@ from ..plan.planning import Change, Policy
 from ..plan.resources import Address, Found, Wanted
 from ..tags import NODES_COMPONENT
 from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
+from .charges import charges
 from .iam_actions import IAM_ACTIONS
 from .settings import node_settings, settings_of
 
@@ -123,4 +124,6 @@ def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -
         raise ClusterError("\n".join(dict.fromkeys(problems)))
 
 
-NODE_GROUP = Component(NODES_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict)
+NODE_GROUP = Component(
+    NODES_COMPONENT, resources.KINDS, IAM_ACTIONS, _read, _wanted, _keeps, refuse=_refuse, predict=_predict, charges=charges
+)

@@ -55,6 +55,17 @@ OPTIONS = (
         ("Names of validators to skip. Each finding includes the name of its validator.",),
     ),
     Option(
+        "prices",
+        {"type": "bool", "default": True},
+        COMPONENTS,
+        NOT_STORED,
+        (
+            "Whether to show what the cluster costs per hour. The prices come from the AWS Price List. The controller keeps them a week,"
+            " and prices of Spot Instances for an hour.",
+            "If AWS cannot be asked, the run uses published prices, and shows their date.",
+        ),
+    ),
+    Option(
         "wait",
         {"type": "bool", "default": True},
         COMPONENTS,

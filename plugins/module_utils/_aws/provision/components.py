@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from ..component import Component
 from ..instance_role.component import INSTANCE_ROLE
 from ..network.component import NETWORK
@@ -12,6 +14,7 @@ from ..network.definition import S3_ENDPOINT
 from ..node_group.component import NODE_GROUP
 from ..plan.planning import Kind
 from ..plan.resources import Address
+from ..pricing.charges import Charge, Resources
 from ..storage.registry import STORAGE
 
 # The components of the module `cluster`.
@@ -45,6 +48,12 @@ def register(*components: Component) -> None:
 
 
 register(*ALL_COMPONENTS)
+
+
+def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
+    """Yield what AWS charges for the resources of all components."""
+    for component in {each.name: each for each in COMPONENT_OF_KIND.values()}.values():
+        yield from component.charges(resources, zones)
 
 
 def components_to_read(managed: frozenset[str]) -> tuple[Component, ...]:

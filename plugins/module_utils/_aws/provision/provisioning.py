@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted, fail
 from ..component import Component
 from ..network.addresses import AddressPlanError
-from ..node_group import images
+from ..node_group import capacity, images
 from ..plan.errors import ForbiddenChange
-from ..validator import Validator
+from ..validator import Finding, Validator
 from . import report
 from .attempts import provision
 from .components import register
 from .context import Run, make_run
 from .delete import delete
 from .interrupt import interruptible
+from .plan import plan_changes
+from .price import price_after
 from .read import read_all
 from .validate import outdated_nodes, validate
 
@@ -59,6 +62,12 @@ def _converge(this: Run) -> NoReturn:
 def _validate_only(this: Run) -> NoReturn:
     """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
     found = read_all(this.request)
-    findings = [*validate(this, found), *outdated_nodes(this, found)] if this.request.present else []
-    this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings])
+    findings, price = list[Finding](), None
+    if this.request.present:
+        findings = validate(this, found)
+        request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
+        plan, deferred = plan_changes(this, request, found)
+        findings += outdated_nodes(this, deferred)
+        price = price_after(this, plan, found, request.alternative.zones)
+    this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings], price=price and price.describe())
     raise AssertionError("exit_json returned")

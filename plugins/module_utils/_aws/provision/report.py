@@ -17,6 +17,7 @@ from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
+from .price import price_after
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
@@ -42,6 +43,8 @@ def succeed(
     check mode, `refusal` states why a run outside check mode would be refused.
     """
     found = list(found)
+    checks, zones = run.module.check_mode, alternative.zones if alternative else ()
+    price = price_after(run, changes if checks else (), run.before if checks else found, zones)
     if refusal:
         run.module.warn(f"Without --check, this run fails before it changes anything. {refusal}")
     elif deferred:
@@ -54,8 +57,9 @@ def succeed(
         )
     run.module.exit_json(
         changed=bool(changes),
-        changes=[change.describe() for change in changes],
+        changes=[{**change.describe(), "hourly": price and price.difference(change.address)} for change in changes],
         diff=[change.difference() for change in changes],
+        price=price and price.describe(),
         deferred=[change.describe() for change in deferred],
         resources=_ids(found),
         alternative=alternative and str(alternative),

@@ -12,14 +12,13 @@ from ..client import ClusterError
 from ..component import Request
 from ..node_group import capacity
 from ..node_group.component import NODE_GROUP
-from ..plan.planning import make_plan
+from ..plan.planning import Change, make_plan
 from ..plan.resources import Found
 from ..tags import NODES_COMPONENT
 from ..validator import Finding, Level, find_all
 from . import report
 from .components import KINDS
 from .context import Run
-from .plan import plan_changes
 
 OUTDATED_NODES = "outdated_nodes"
 
@@ -38,14 +37,13 @@ def validate(run: Run, found: Sequence[Found]) -> list[Finding]:
     return findings
 
 
-def outdated_nodes(run: Run, found: Sequence[Found]) -> list[Finding]:
-    """Show and return a warning if a run would leave outdated nodes.
+def outdated_nodes(run: Run, deferred: Sequence[Change]) -> list[Finding]:
+    """Show and return a warning if a run would leave outdated nodes, whose replacement is deferred.
 
     Only validation runs need this function, because a provisioning run finds outdated nodes in its own plan.
     """
-    request = replace(run.request, chosen=capacity.choices(run.request, found)[0])
-    message = report.describe_outdated(request.cloud.cluster, plan_changes(run, request, found)[1])
-    if not message or OUTDATED_NODES in request.options["suppress_validators"]:
+    message = report.describe_outdated(run.request.cloud.cluster, deferred)
+    if not message or OUTDATED_NODES in run.request.options["suppress_validators"]:
         return []
     run.module.warn(f"{message} (validator {OUTDATED_NODES})")
     return [Finding(OUTDATED_NODES, Level.WARNING, message)]

@@ -56,6 +56,6 @@ def test_each_message_gets_the_facts_that_it_states():
 
 
 def test_the_filter_returns_the_message():
-    assert message({"cluster": "demo", "findings": []}, "validated") == "No errors and no warnings: demo can be provisioned."
+    assert message({"cluster": "demo", "findings": [], "price": {}}, "validated") == "No errors and no warnings: demo can be provisioned."
     with pytest.raises(TypeError, match="findings"):
         message({"cluster": "demo"}, "validated")

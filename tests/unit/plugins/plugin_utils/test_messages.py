@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
 
 RUN = "ansible-playbook deeplearning.cluster."
 IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
@@ -14,11 +15,15 @@ LOST = (
     "The jobs in /data/jobs are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to S3 "
     "with the playbook export. "
 )
+CHARGE = {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "variant": "", "quantity": 1, "hourly": 2.0}
+PRICE = {"hourly": 2.0, "currency": "USD", "charges": [CHARGE], "data": [], "read_at": 0, "published": "", "problem": ""}
 
 
 @pytest.mark.parametrize(("findings", "warnings"), [([], "no warnings"), ([{}], "1 warning"), ([{}, {}], "2 warnings")])
 def test_a_validation_counts_its_warnings(findings, warnings):
-    assert messages.validated("demo", findings) == f"No errors and {warnings}: demo can be provisioned."
+    told = f"No errors and {warnings}: demo can be provisioned."
+    assert messages.validated("demo", findings, None) == told
+    assert messages.validated("demo", findings, PRICE) == "\n".join([told, *prices.lines(PRICE)])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,9 @@ def test_a_validation_counts_its_warnings(findings, warnings):
     ],
 )
 def test_running_nodes_cost_money(count, own_disk, service, expected):
-    assert messages.running_nodes("demo", count, ["c5"], own_disk, service) == expected
+    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, {}) == expected
+    with_price = expected.replace("money. ", f"money. {prices.sentence(PRICE)} ")
+    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
 def instances(*tags):
@@ -105,12 +112,13 @@ def node(number, instance_type, public_ip=None):
     }
 
 
-def test_an_overview_lists_what_costs_money():
+@pytest.mark.parametrize("price", [PRICE, None])
+def test_an_overview_lists_what_costs_money(price):
     found = [
         {"kind": "nat_gateway", "key": "main", "id": "nat-1", "billed": "NAT gateway main"},
         {"kind": "nodes", "key": "n", "id": "n", "billed": ""},
     ]
-    told = messages.cluster_overview([node(1, "p5", "192.0.2.1"), node(2, "c5"), node(3, "c5")], found, "ssh demo-1").splitlines()
+    told = messages.cluster_overview([node(1, "p5", "192.0.2.1"), node(2, "c5"), node(3, "c5")], found, "ssh demo-1", price).splitlines()
     assert [line.split() for line in told[:4]] == [
         ["demo-1", "i-1", "p5", "1a", "a", "192.0.2.1"],
         ["demo-2", "i-2", "c5", "1a", "a"],
@@ -118,17 +126,12 @@ def test_an_overview_lists_what_costs_money():
         ["nat_gateway", "main", "nat-1"],
     ]
     assert told[4].startswith("AWS charges for these resources")
-    assert told[5:] == [
-        "  2 x c5, and their volumes",
-        "  1 x p5, and its volume",
-        "  NAT gateway main",
-        "To log in to the master, run ssh demo-1",
-    ]
+    assert told[5:] == [*(prices.lines(PRICE) if price else ["  NAT gateway main"]), "To log in to the master, run ssh demo-1"]
 
 
 def test_an_overview_without_nodes_says_so():
     free = [{"kind": "vpc", "key": "main", "id": "vpc-1", "billed": ""}]
-    assert [line.split() for line in messages.cluster_overview([], free, "x").splitlines()] == [
+    assert [line.split() for line in messages.cluster_overview([], free, "x", {**PRICE, "charges": []}).splitlines()] == [
         ["vpc", "main", "vpc-1"],
         ["The", "cluster", "has", "no", "running", "nodes."],
     ]

@@ -28,12 +28,13 @@ def cost(region: str) -> dict[str, float]:
 
 
 def _instances(region: str) -> Iterator[tuple[str, float]]:
+    elastic = {address.public_ip for address in ec2_backends[ACCOUNT][region].addresses}
     for instance in instances():
         if instance.region_name != region or instance.state not in RUNNING:
             continue
         yield "instance", _instance(instance, region)
-        # An address that the subnet or the launch template assigned. Elastic IP addresses are in the account's list of addresses
-        if instance.public_ip and not instance.nics[0].association_id:
+        # An address that the subnet or the launch template assigned
+        if instance.public_ip and instance.public_ip not in elastic:
             yield "address", products.ADDRESS
     for cluster in clusters(emr_backends[ACCOUNT][region]).values():
         for node in cluster.nodes:

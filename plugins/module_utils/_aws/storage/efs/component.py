@@ -17,6 +17,7 @@ from ...regions import partition_of
 from ..mounting_nodes import mounting_nodes, nodes_of_others, refuse_in_use
 from ..routing import vpc_id
 from . import definition, resources
+from .charges import charges
 from .iam_actions import IAM_ACTIONS
 from .tags import ACCESS_POINT_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
 
@@ -136,5 +137,12 @@ def _host_address(found: Sequence[Found]) -> str:
 
 
 EFS = resources.FILE_SYSTEMS.component_of(
-    resources.KINDS, IAM_ACTIONS, read=resources.read, wanted=_wanted, keeps=_keeps, refuse=_refuse, mounts=_mounts
+    resources.KINDS,
+    IAM_ACTIONS,
+    read=resources.read,
+    wanted=_wanted,
+    keeps=_keeps,
+    refuse=_refuse,
+    mounts=_mounts,
+    charges=charges,
 )

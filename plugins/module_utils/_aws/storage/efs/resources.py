@@ -56,9 +56,9 @@ def read(request: Request, network: Iterable[Found]) -> list[Found]:
     Mount targets have no tags, so mount targets with the cluster's own security group belong to the cluster. If the file system is the
     cluster's own, mount targets with an adopted security group also belong to the cluster.
 
-    The file system has four attributes. `address` is the address that hosts use instead of the DNS name, or an empty string. `vpc` is the
+    The file system has five attributes. `address` is the address that hosts use instead of the DNS name, or an empty string. `vpc` is the
     VPC of the mount targets, or None if there are none. `addresses` maps zones to the addresses of the mount targets. `one_zone` is the
-    zone of a One Zone file system, and None for other file systems.
+    zone of a One Zone file system, and None for other file systems. `size` is the size in bytes that EFS has measured last.
     """
     cloud, network = request.cloud, list(network)
     group = find(network, STORAGE_GROUP)
@@ -150,7 +150,8 @@ def _used(request: Request, description: Mapping[str, Any], network: Sequence[Fo
     cloud, vpc = request.cloud, vpc_id(network)
     targets = _targets(cloud, description["FileSystemId"])
     attributes = _attributes(description, targets, vpc, request.options.get("zones") or _private_zones(network))
-    file_system = replace(_found(request, description), attributes=attributes)
+    described = _found(request, description)
+    file_system = replace(described, attributes={**described.attributes, **attributes})
     own = {group.id} if group and not (group.adopted and file_system.adopted) else set()
     with ThreadPoolExecutor(8) as pool:
         here = pool.map(partial(_mount_target, cloud), [target for target in targets if target["VpcId"] == vpc])
@@ -213,6 +214,7 @@ def _file_system(request: Request, description: Mapping[str, Any]) -> Found:
             "provisioned_throughput": description.get("ProvisionedThroughputInMibps"),
             "tags": cloud.comparable_tags(tags),
         },
+        {"size": description.get("SizeInBytes", {}).get("Value", 0)},
         adopted=tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster,
     )
 

@@ -18,6 +18,7 @@ from ...plan.resources import Computed, Found, Ref, Wanted
 from ..mounting_nodes import nodes_of_others, refuse_in_use
 from ..routing import vpc_id
 from . import definition, resources
+from .charges import charges
 from .iam_actions import IAM_ACTIONS
 from .tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
 
@@ -128,4 +129,5 @@ LUSTRE = resources.FILE_SYSTEMS.component_of(
     refuse=_refuse,
     mounts=_mounts,
     server_rules=_server_rules,
+    charges=charges,
 )

@@ -1,0 +1,63 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What AWS charges for nodes: instances, root volumes and public addresses. Performs no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ..instances import NODE_TYPES
+from ..network.charges import PUBLIC_IPV4
+from ..plan.resources import Address
+from ..pricing.charges import Charge, Product, Resources
+from ..pricing.instances import instance, prepaid_instance, spot_instance
+from .capacity import BLOCK, SPOT
+from .definition import MASTER_ADDRESS, auto_scaling_group, launch_template
+
+# The IOPS and the throughput in MiB/s that the price of a gp3 volume includes.
+GP3_IOPS, GP3_THROUGHPUT = 3000, 125
+# The names of volume types in usage types, where they differ from those of the EC2 API.
+USAGE = {"io1": "piops"}
+# Published prices in us-east-1, in dollars per GB or IOPS and month.
+GB_PRICES = {"gp2": 0.1, "gp3": 0.08, "io1": 0.125, "io2": 0.125}
+IOPS_PRICES = {"gp3": 0.005, "io1": 0.065, "io2": 0.065}
+
+
+def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
+    """Yield the charges for the nodes of both groups, at the size that each group has. `zones` contains the zones of Spot Instances."""
+    for group in NODE_TYPES:
+        address = auto_scaling_group(group)
+        if address in resources and launch_template(group) in resources:
+            count = int(resources[address].properties["size"])
+            template = resources[launch_template(group)].properties
+            yield Charge(address, _instance(template, zones), count)
+            yield from _root_volumes(address, template, count)
+            if template["public_address"]:
+                yield Charge(address, PUBLIC_IPV4, count)
+    if MASTER_ADDRESS in resources:
+        yield Charge(MASTER_ADDRESS, PUBLIC_IPV4, 1)
+
+
+def _instance(template: Mapping[str, Any], zones: Collection[str]) -> Product:
+    """Return the product for an instance. A reservation of On-Demand Instances does not change their price."""
+    instance_type, market = template["instance_type"], template["market"]
+    if market == SPOT:
+        return spot_instance(instance_type, zones)
+    return prepaid_instance(instance_type) if market == BLOCK else instance(instance_type)
+
+
+def _root_volumes(address: Address, template: Mapping[str, Any], count: int) -> Iterator[Charge]:
+    volume, iops, throughput = (template[f"root_volume_{name}"] for name in ("type", "iops", "throughput"))
+    usage = USAGE.get(volume, volume)
+    storage = Product("volume", volume, "AmazonEC2", f"EBS:VolumeUsage.{usage}", "GB-Mo", published=GB_PRICES[volume])
+    yield Charge(address, storage, count * template["root_volume_size"])
+    if volume == "gp3":
+        iops, throughput = max(iops - GP3_IOPS, 0), max(throughput - GP3_THROUGHPUT, 0)
+    if iops:
+        product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{usage}", "IOPS-Mo", published=IOPS_PRICES[volume])
+        yield Charge(address, product, count * iops)
+    if throughput:
+        product = Product("volume_throughput", volume, "AmazonEC2", f"EBS:VolumeP-Throughput.{usage}", "GiBps-Mo", published=40.96)
+        yield Charge(address, product, count * throughput / 1024)

@@ -1,0 +1,88 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Prices that were read earlier, in a file on the controller, so that most runs ask AWS for no price."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .charges import Product
+from .instances import SPOT
+from .price_list import Price
+
+# How long prices are used, in seconds. A price that AWS did not tell is not asked for again for a while.
+LONG, SHORT = 7 * 24 * 3600, 3600
+
+
+class Known(NamedTuple):
+    """A price, or None if AWS did not tell one, and when it was read, in seconds since the epoch."""
+
+    price: Price | None
+    read_at: float
+
+
+def path(region: str) -> Path | None:
+    """Return the file with the prices of a region, which are the same for all accounts and clusters.
+
+    Return None if the environment sets another endpoint than that of AWS, because its prices may be others.
+    """
+    if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
+        return None
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(folder) / "deeplearning.cluster" / f"prices-{region}.json"
+
+
+def read(file: Path | None, products: Iterable[Product]) -> dict[Product, Known]:
+    """Return the prices of products that are recent enough. A file that is missing or damaged contains none."""
+    now, entries = time.time(), _entries(file)
+    known = {product: _known(entries.get(_key(product))) for product in products}
+    return {product: each for product, each in known.items() if each and 0 <= now - each.read_at <= _lifetime(product, each)}
+
+
+def write(file: Path | None, known: Mapping[Product, Known]) -> None:
+    """Add prices to the file of a region. If the file cannot be written, the next run asks AWS again."""
+    if file is None:
+        return
+    entries = {**_entries(file), **{_key(product): {"price": each.price, "read_at": each.read_at} for product, each in known.items()}}
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as new:
+            json.dump(entries, new)
+        os.replace(new.name, file)
+    except OSError:
+        return
+
+
+def _entries(file: Path | None) -> dict[str, Any]:
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8")) if file else {}
+    except (OSError, ValueError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def _key(product: Product) -> str:
+    """Return the key of a product in the file, which changes with the place of the product in the price list."""
+    return json.dumps([product.service, product.usage, product.unit, product.attributes, product.variant])
+
+
+def _known(entry: Any) -> Known | None:
+    """Return the price in an entry of the file, or None if the entry has another form."""
+    try:
+        price = Price(float(entry["price"][0]), str(entry["price"][1])) if entry["price"] else None
+        known = Known(price, float(entry["read_at"]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+    return known if price is None or (math.isfinite(price.hourly) and price.hourly >= 0) else None
+
+
+def _lifetime(product: Product, known: Known) -> float:
+    return SHORT if product.name == SPOT or known.price is None else LONG

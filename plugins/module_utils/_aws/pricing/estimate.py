@@ -1,0 +1,97 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a cluster costs per hour: charges times prices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..client import AwsClient
+from ..plan.resources import Address
+from ..regions import partition_of
+from . import cache, price_list
+from .charges import HOURS_PER_MONTH, Charge, Product
+from .instance_prices import DATE
+from .instances import PREPAID
+
+# The product of a file system whose size is that of its data.
+DATA = "data"
+
+
+class Estimate:
+    """The prices of the charges before and after a plan."""
+
+    def __init__(self, cloud: AwsClient, before: Iterable[Charge], after: Iterable[Charge]) -> None:
+        self._before, self._after = list(before), list(after)
+        products = {charge.product for charge in (*self._before, *self._after) if charge.product.name != PREPAID}
+        self._region, self._known, self._problem = cloud.region, *_known_prices(cloud, sorted(products))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the resources cost after the plan, as a dictionary for the result of a module."""
+        charges = [
+            {
+                "kind": charge.address.kind,
+                "key": charge.address.key,
+                "product": charge.product.name,
+                "variant": charge.product.variant,
+                "quantity": charge.quantity,
+                "hourly": self._hourly(charge),
+            }
+            for charge in self._after
+        ]
+        used = {charge.product for charge in self._after}
+        read_at = [each.read_at for product, each in self._known.items() if product in used and each.price]
+        return {
+            "hourly": sum(each["hourly"] or 0.0 for each in charges),
+            "currency": next((each.price.currency for each in self._known.values() if each.price), "USD"),
+            "charges": charges,
+            "data": [
+                {"kind": charge.address.kind, "key": charge.address.key, "monthly": price * HOURS_PER_MONTH}
+                for charge in self._after
+                if charge.product.name == DATA and (price := self._price(charge.product)) is not None
+            ],
+            "read_at": min(read_at, default=None),
+            "published": DATE if any(self._is_published(product) for product in used) else "",
+            "problem": self._problem,
+        }
+
+    def difference(self, address: Address) -> float | None:
+        """Return by how much the plan changes the price per hour of a resource. Return None if a price is not known."""
+        sides = [[self._hourly(charge) for charge in side if charge.address == address] for side in (self._before, self._after)]
+        if None in (*sides[0], *sides[1]):
+            return None
+        before, after = (sum(each or 0.0 for each in side) for side in sides)
+        return after - before
+
+    def _hourly(self, charge: Charge) -> float | None:
+        price = self._price(charge.product)
+        return None if price is None else price * charge.quantity
+
+    def _price(self, product: Product) -> float | None:
+        """Return the price per hour that AWS tells, or else the published price. Other partitions can have other currencies."""
+        known = self._known.get(product)
+        if known and known.price:
+            return known.price.hourly
+        has_price = product.published is not None and partition_of(self._region).name == "aws"
+        return product.published / product.hours if has_price and product.published is not None else None
+
+    def _is_published(self, product: Product) -> bool:
+        known = self._known.get(product)
+        return product.name != PREPAID and not (known and known.price) and self._price(product) is not None
+
+
+def _known_prices(cloud: AwsClient, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:
+    """Return the prices from the cache and from AWS, and why AWS did not tell any, or an empty string."""
+    file = cache.path(cloud.region)
+    known = cache.read(file, products)
+    missing = [product for product in products if product not in known]
+    problem = ""
+    if missing:
+        found, problem = price_list.fetch(cloud, missing)
+        new = {product: cache.Known(found.get(product), time.time()) for product in missing}
+        cache.write(file, new)
+        known.update(new)
+    return known, problem

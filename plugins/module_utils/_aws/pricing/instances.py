@@ -1,0 +1,45 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Instances as products of the price list. Performs no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from .charges import Product
+from .instance_prices import TABLE
+
+SPOT = "spot_instance"
+# Paid in advance, so no hour costs more.
+PREPAID = "capacity_block"
+ATTRIBUTES = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+
+
+def instance(instance_type: str) -> Product:
+    """Return the product for an On-Demand Instance."""
+    attributes = tuple({"instanceType": instance_type, **ATTRIBUTES}.items())
+    return Product("instance", instance_type, "AmazonEC2", f"BoxUsage:{instance_type}", "Hrs", attributes, _published().get(instance_type))
+
+
+def spot_instance(instance_type: str, zones: Iterable[str]) -> Product:
+    """Return the product for a Spot Instance in one of the zones. It costs at most as much as an On-Demand Instance."""
+    return Product(SPOT, instance_type, "spot", " ".join(sorted(zones)), published=_published().get(instance_type))
+
+
+def prepaid_instance(instance_type: str) -> Product:
+    return Product(PREPAID, instance_type, "", "", published=0.0)
+
+
+@lru_cache(maxsize=None)
+def _published() -> dict[str, float]:
+    lines = [line.split() for line in TABLE.splitlines()]
+    pairs = [(family, *each.split("=")) for family, *sizes in lines for each in sizes]
+    return {f"{family}.{size}": float(number) for family, size, number in pairs}

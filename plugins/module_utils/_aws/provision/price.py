@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a cluster costs before and after a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..client import AwsClient
+from ..plan.planning import Change
+from ..plan.resources import Found
+from ..pricing.charges import resources_after
+from ..pricing.estimate import Estimate
+from .components import charges
+from .context import Run
+
+
+def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones: Iterable[str] = ()) -> Estimate | None:
+    """Return the price of the resources in `found` after a plan, compared with the price before the run.
+
+    Return None if the definition sets `prices` to false. `zones` contains the zones in which Spot Instances are launched.
+    """
+    if not run.request.options["prices"]:
+        return None
+    after = charges(resources_after(plan, found), [*zones] or _zones(found))
+    return Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
+
+
+def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
+    """Return the price of the resources in `found`."""
+    return Estimate(cloud, (), charges(resources_after((), found), _zones(found)))
+
+
+def _zones(found: Iterable[Found]) -> set[str]:
+    """Return the zones in which the Auto Scaling groups launch instances."""
+    items = list(found)
+    subnets = {subnet for item in items if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
+    return {item.properties["zone"] for item in items if item.address.kind == "subnet" and item.id in subnets}

@@ -1,0 +1,95 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Describes what a cluster costs, from the facts that provisioning modules return. All functions are pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from .kinds import kind_name
+
+# The result `price` of a provisioning module.
+Price = Mapping[str, Any]
+
+LEFT_OUT = "without traffic, requests, taxes and discounts"
+# The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
+NAMES = {
+    "capacity_block": "{count} x {type} in a Capacity Block, paid in advance",
+    "data": "{count} GB of data in {resource}",
+    "emr": "EMR on {count} x {type}",
+    "endpoint": "{resource}, {count} zones",
+    "instance": "{count} x {type}",
+    "nat_gateway": "{resource}",
+    "public_ipv4": "public address, {resource}",
+    "spot_instance": "{count} x {type} (Spot)",
+    "storage": "{count} GB in {resource}",
+    "throughput": "{count} MiB/s in {resource}",
+    "volume": "{count} GB in {type} volumes, {resource}",
+    "volume_iops": "{count} IOPS of {type} volumes, {resource}",
+    "volume_throughput": "{count} GiB/s of {type} volumes, {resource}",
+}
+
+
+def amount(value: float, currency: str) -> str:
+    """Return an amount of money, such as `1,234.50 USD`. Amounts below 1 have three decimals, because many prices per hour are small."""
+    return f"{value:,.2f} {currency}" if abs(value) >= 1 else f"{value:.3f} {currency}"
+
+
+def per_hour(price: Price) -> str:
+    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`."""
+    hourly, currency = price["hourly"], price["currency"]
+    return f"{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
+
+
+def difference(hourly: float | None, currency: str) -> str:
+    """Return by how much a change increases or reduces the price, such as `+0.045 USD per hour`. Return an empty string for no change."""
+    if not hourly:
+        return ""
+    return f"{'+' if hourly > 0 else ''}{amount(hourly, currency)} per hour"
+
+
+def sentence(price: Price) -> str:
+    """Return a sentence about the price of a cluster: how much it is, what it leaves out, and how old it is."""
+    missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
+    without = f", and without {', '.join(missing)}, whose price is not known" if missing else ""
+    return f"The cluster costs {per_hour(price)}, {LEFT_OUT}{without}.{_data(price)} {_source(price)}"
+
+
+def lines(price: Price) -> list[str]:
+    """Return a line for each charge, with its price per hour, and a sentence about the sum. If nothing costs money, there are no lines."""
+    if not price["charges"]:
+        return []
+    told = [
+        f"  {name_of(each):48} {'not known' if each['hourly'] is None else amount(each['hourly'], price['currency'])}"
+        for each in price["charges"]
+        if each["quantity"]
+    ]
+    return [*told, sentence(price)]
+
+
+def name_of(charge: Mapping[str, Any]) -> str:
+    """Return what is charged for, such as `3 x p4d.24xlarge`."""
+    # A charge for nodes has the name of their group
+    resource = charge["key"] if charge["kind"] == "auto_scaling_group" else f"{kind_name(charge['kind'])} {charge['key']}"
+    return NAMES[charge["product"]].format(count=f"{charge['quantity']:,g}", type=charge["variant"], resource=resource)
+
+
+def _data(price: Price) -> str:
+    """Return a sentence about the price of data in file systems that grow."""
+    if not price["data"]:
+        return ""
+    monthly = amount(price["data"][0]["monthly"], price["currency"])
+    return f" Each GB of data in {kind_name(price['data'][0]['kind'])} {price['data'][0]['key']} costs {monthly} per month."
+
+
+def _source(price: Price) -> str:
+    """Return sentences about the source and the age of the prices."""
+    read_at = price["read_at"] and datetime.fromtimestamp(price["read_at"], timezone.utc)
+    listed = f"Prices: AWS Price List, read on {read_at:%Y-%m-%d}." if read_at else ""
+    if not price["published"]:
+        return listed or "AWS has told no prices."
+    why = f" AWS has not told them: {price['problem'].rstrip('.')}." if price["problem"] else ""
+    return f"{listed}{' Some are' if listed else 'Prices are'} those that AWS published for us-east-1 on {price['published']}.{why}"

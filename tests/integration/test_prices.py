@@ -1,0 +1,180 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a run says that a cluster costs is what the cluster costs."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import DATE
+
+from .conftest import KEY_NAME, cluster_options, new_name
+
+REGION, OTHER = "us-east-1", "eu-west-1"
+# The number of random plans. `make exhaustive` checks all of them.
+PLANS = 30
+
+
+def random_definition(seed: int) -> dict[str, Any]:
+    """Return a definition whose resources of every kind are chosen at random."""
+    choose = random.Random(seed)
+    market = choose.choice(["on-demand", "spot"])
+    volume = choose.choice(
+        [
+            {"root_volume_type": "gp2"},
+            {"root_volume_type": "gp3"},
+            {"root_volume_type": "gp3", "root_volume_iops": 6000, "root_volume_throughput": 500},
+            {"root_volume_type": "io1", "root_volume_iops": 400},
+            {"root_volume_type": "io2", "root_volume_iops": 500},
+        ]
+    )
+    efs = choose.choice([{}, {"efs": False}, {"throughput_mode": "provisioned", "provisioned_throughput": choose.randint(1, 50)}])
+    lustre = choose.choice(
+        [
+            {},
+            {"lustre": True, "lustre_capacity": choose.choice([1200, 2400]), "lustre_throughput": choose.choice([125, 250, 500])},
+            {"lustre": True, "lustre_deployment": "SCRATCH_2", "lustre_capacity": 1200},
+        ]
+    )
+    if efs.get("efs") is False:
+        efs["mount_point"] = "/fsx" if lustre else "/data"
+    # The price list does not tell the price of scratch file systems, so only that of one region is known
+    region = REGION if "lustre_deployment" in lustre else choose.choice([REGION, OTHER])
+    return {
+        **cluster_options(new_name()),
+        "region": region,
+        "worker_count": choose.randint(0, 4),
+        "instance_type": choose.choice(["c5.large", "g5.xlarge", "g4dn.12xlarge"]) if market == "on-demand" else "g5.xlarge",
+        "market": market,
+        "master_market": choose.choice([None, "on-demand"]) if market == "spot" else None,
+        "root_volume_size": choose.randint(100, 300),
+        "nat": choose.choice(["single", "per_zone", "none"]),
+        "zones": [region + zone for zone in choose.choice(["a", "ab"])],
+        "interface_endpoints": choose.choice([[], ["ssm"], ["ssm", "logs"]]),
+        "master_public_address": choose.choice([True, False]),
+        "placement": "none",
+        **volume,
+        **efs,
+        **lustre,
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _key_of_other_region(cloud):
+    cloud.client("ec2", OTHER).create_key_pair(KeyName=KEY_NAME)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.exhaustive] if seed > 3 else []) for seed in range(1, PLANS + 1)])
+def test_the_estimate_is_what_the_meter_counts(cloud, run, seed):
+    """The estimate of check mode, in an empty account, equals that of the run and that of a run without changes."""
+    options = random_definition(seed)
+    region = options["region"]
+    before = sum(cloud.control.cost(region).values())
+    try:
+        predicted = run("cluster", **options, prices=True, check=True)
+        made = run("cluster", **options, prices=True)
+        metered = sum(cloud.control.cost(region).values()) - before
+        again = run("cluster", **options, prices=True)
+        for result in (predicted, made, again):
+            assert result["price"]["hourly"] == pytest.approx(metered, rel=0.01), result["price"]
+            assert (result["price"]["problem"], result["price"]["currency"]) == ("", "USD")
+        assert sum(change["hourly"] for change in predicted["changes"]) == pytest.approx(metered, rel=0.01)
+        assert again["changes"] == []
+    finally:
+        gone = run("cluster", cluster=options["cluster"], region=region, state="absent", delete_data=True, prices=True)
+    assert gone["price"]["hourly"] == 0
+    assert sum(change["hourly"] for change in gone["changes"]) == pytest.approx(-metered, rel=0.01)
+
+
+def test_prices_in_the_cache_are_not_asked_for_again(cloud, run, definition, tmp_path, monkeypatch):
+    """A second controller process asks AWS for no price, until a price is too old."""
+    file = tmp_path / "folder" / "prices.json"
+    monkeypatch.setattr(cache, "path", lambda _region: file)
+    run("cluster", **definition, prices=True, check=True)
+    first = asked(cloud)
+    assert set(first) == {"GetProducts"}
+    assert run("cluster", **definition, prices=True, check=True)["price"]["problem"] == ""
+    assert asked(cloud) == first
+    entries = json.loads(file.read_text())
+    entries[next(iter(entries))]["read_at"] -= 8 * 24 * 3600
+    file.write_text(json.dumps(entries))
+    run("cluster", **definition, prices=True, check=True)
+    assert len(asked(cloud)) == len(first) + 1
+    file.write_text("damaged")
+    run("cluster", **definition, prices=True, check=True)
+    assert len(asked(cloud)) == 2 * len(first) + 1
+
+
+def test_without_prices_aws_is_not_asked(cloud, run, definition):
+    result = run("cluster", **definition, prices=False, check=True)
+    assert (result["price"], {change["hourly"] for change in result["changes"]}) == (None, {None})
+    assert asked(cloud) == []
+
+
+def test_an_unchanged_spot_cluster_asks_for_its_own_zones(cloud, run, definition, name):
+    options = {**definition, "instance_type": "g5.xlarge", "market": "spot", "zones": ["us-east-1a", "us-east-1b"]}
+    made = run("cluster", **options, prices=True)
+    cloud.control.set_spot_prices({"g5.xlarge": 7.5})
+    found = run("cluster_info", cluster=name)["price"]
+    (master,) = (each for each in found["charges"] if (each["key"], each["product"]) == ("master", "spot_instance"))
+    assert (master["hourly"], made["price"]["hourly"] < found["hourly"]) == (7.5, True)
+    run("cluster", cluster=name, state="absent")
+
+
+FAULTS = {
+    "denied": {"code": "AccessDeniedException", "status": 400},
+    "throttled": {"code": "ThrottlingException", "status": 400},
+    "broken": {"code": "InternalErrorException", "status": 500},
+    "slow": {"latency": 30},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_missing_price_delays_and_breaks_nothing(cloud, run, definition, tmp_path, monkeypatch, fault):
+    """Published prices take the place of those that AWS does not tell, and AWS is not asked again for a while."""
+    file = tmp_path / "prices.json"
+    monkeypatch.setattr(cache, "path", lambda _region: file)
+    cloud.control.set_faults([{"action": "GetProducts", **FAULTS[fault]}])
+    began = time.monotonic()
+    price = run("cluster", **definition, prices=True, check=True)["price"]
+    assert time.monotonic() - began < 25, "a price must not wait for the price list"
+    assert (price["published"], price["read_at"]) == (DATE, None)
+    assert price["problem"], "why is told"
+    assert price["hourly"] == pytest.approx(3 * (0.085 + 100 * 0.08 / 730) + 2 * 0.005 + 0.045)
+    calls = len(asked(cloud))
+    assert run("cluster", **definition, prices=True, check=True)["price"]["published"] == DATE
+    assert len(asked(cloud)) == calls
+
+
+def test_a_price_that_nobody_knows_is_named(cloud, run, definition):
+    """The types of the newest instances can be missing in the price list and among published prices."""
+    cloud.control.set_faults([{"action": "GetProducts", "code": "AccessDeniedException", "status": 400}])
+    result = run("cluster", **{**definition, "instance_type": "m5ad.large"}, prices=True, check=True)
+    unknown = {(each["key"], each["variant"]) for each in result["price"]["charges"] if each["hourly"] is None}
+    assert unknown == {("master", "m5ad.large"), ("workers", "m5ad.large")}
+    assert {change["key"] for change in result["changes"] if change["hourly"] is None} == {"master", "workers"}
+
+
+def test_validation_tells_the_price(run, definition):
+    predicted = run("cluster", **definition, prices=True, check=True)["price"]
+    told = run("cluster_validation", **definition, prices=True)["price"]
+    assert {**told, "read_at": 0} == {**predicted, "read_at": 0}
+
+
+def test_kept_data_costs_money(cloud, run, definition, name):
+    """A file system whose data is kept goes on costing, and each run says so."""
+    run("cluster", **definition, prices=True)
+    kept = run("cluster", cluster=name, state="absent", prices=True)["price"]
+    assert [(each["product"], each["hourly"]) for each in kept["charges"]] == [("data", 0.0)]
+    assert kept["data"] == [{"kind": "file_system", "key": "main", "monthly": pytest.approx(0.3)}]
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+def asked(cloud) -> list[str]:
+    return [call["action"] for call in cloud.control.calls() if call["service"] == "pricing"]

@@ -1,0 +1,80 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of what AWS charges for nodes."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.charges import charges
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import (
+    MASTER_ADDRESS,
+    auto_scaling_group,
+    launch_template,
+)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
+
+TEMPLATE = {
+    "instance_type": "g5.xlarge",
+    "market": "on-demand",
+    "public_address": False,
+    "root_volume_size": 100,
+    "root_volume_type": "gp3",
+    "root_volume_iops": 0,
+    "root_volume_throughput": 0,
+}
+
+
+def found(size=3, group="workers", **template):
+    """Return the quantities by product and variant, and the usage types."""
+    items = [
+        Found(auto_scaling_group(group), "g", {"size": size}),
+        Found(launch_template(group), "t", {**TEMPLATE, **template}),
+    ]
+    return list(charges({item.address: item for item in items}, ["us-east-1b", "us-east-1a"]))
+
+
+def quantities(made):
+    return {(each.product.name, each.product.variant): each.quantity for each in made}
+
+
+@pytest.mark.parametrize(
+    ("market", "product"),
+    [
+        ("on-demand", "instance"),
+        ("capacity-reservation", "instance"),
+        ("spot", "spot_instance"),
+        ("capacity-block", "capacity_block"),
+    ],
+)
+def test_the_market_decides_what_an_instance_costs(market, product):
+    made = found(market=market)
+    assert quantities(made) == {(product, "g5.xlarge"): 3, ("volume", "gp3"): 300}
+    assert made[0].product.usage == {"spot": "us-east-1a us-east-1b", "capacity-block": ""}.get(market, "BoxUsage:g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    ("volume", "iops", "throughput", "expected"),
+    [
+        ("gp2", 0, 0, {}),
+        ("gp3", 3000, 125, {}),
+        ("gp3", 4000, 637, {("volume_iops", "gp3"): 3000, ("volume_throughput", "gp3"): 1.5}),
+        ("io1", 200, 0, {("volume_iops", "io1"): 600}),
+        ("io2", 200, 0, {("volume_iops", "io2"): 600}),
+    ],
+)
+def test_volumes_cost_by_size_and_by_what_exceeds_the_included_performance(volume, iops, throughput, expected):
+    made = found(root_volume_type=volume, root_volume_iops=iops, root_volume_throughput=throughput)
+    assert quantities(made[1:]) == {("volume", volume): 300, **expected}
+    assert {each.product.usage.split(".")[-1] for each in made[1:]} == {{"io1": "piops"}.get(volume, volume)}
+
+
+def test_public_addresses_cost_money():
+    assert quantities(found(1, "master", public_address=True))["public_ipv4", ""] == 1
+    (charge,) = charges({MASTER_ADDRESS: Found(MASTER_ADDRESS, "e")}, [])
+    assert (charge.address, charge.product.name, charge.quantity) == (MASTER_ADDRESS, "public_ipv4", 1)
+
+
+def test_a_group_without_its_template_has_no_known_charges():
+    group = auto_scaling_group("workers")
+    assert list(charges({group: Found(group, "g", {"size": 3})}, [])) == []

@@ -1,0 +1,80 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the prices that the controller keeps."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
+
+LISTED, SPOT = instance("p5.48xlarge"), spot_instance("p5.48xlarge", ["us-east-1a"])
+DAY = 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("product", "price", "age", "is_used"),
+    [
+        (LISTED, Price(55.0, "USD"), 6 * DAY, True),
+        (LISTED, Price(55.0, "USD"), 8 * DAY, False),
+        (LISTED, None, 1800, True),
+        (LISTED, None, 2 * 3600, False),
+        (SPOT, Price(9.0, "USD"), 1800, True),
+        (SPOT, Price(9.0, "USD"), 2 * 3600, False),
+        (LISTED, Price(55.0, "USD"), -3600, False),
+    ],
+)
+def test_prices_are_used_for_a_while(tmp_path, product, price, age, is_used):
+    """A time in the future comes from a clock that was wrong."""
+    file, known = tmp_path / "new" / "prices.json", cache.Known(price, time.time() - age)
+    cache.write(file, {product: known})
+    assert cache.read(file, [product]) == ({product: known} if is_used else {})
+
+
+def test_prices_are_added_to_those_in_the_file(tmp_path):
+    file, known = tmp_path / "prices.json", cache.Known(Price(1.0, "USD"), time.time())
+    cache.write(file, {LISTED: known})
+    cache.write(file, {SPOT: known})
+    assert cache.read(file, [LISTED, SPOT]) == {LISTED: known, SPOT: known}
+    assert cache.read(file, [instance("c5.large")]) == {}
+    assert [each.name for each in tmp_path.iterdir()] == ["prices.json"]
+
+
+@pytest.mark.parametrize("price", [[float("nan"), "USD"], [-1, "USD"], ["x", "USD"], [1], 5])
+def test_what_is_no_price_is_ignored(tmp_path, price):
+    file, known = tmp_path / "prices.json", cache.Known(Price(1.0, "USD"), time.time())
+    cache.write(file, {LISTED: known})
+    entries = {key: {**entry, "price": price} for key, entry in json.loads(file.read_text()).items()}
+    file.write_text(json.dumps(entries))
+    assert cache.read(file, [LISTED]) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "5", "{", "\x00"])
+def test_a_damaged_file_is_replaced(tmp_path, content):
+    file, known = tmp_path / "prices.json", cache.Known(Price(1.0, "USD"), time.time())
+    file.write_text(content)
+    assert cache.read(file, [LISTED]) == {}
+    cache.write(file, {LISTED: known})
+    assert cache.read(file, [LISTED]) == {LISTED: known}
+
+
+def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path):
+    (tmp_path / "file").write_text("")
+    cache.write(tmp_path / "file" / "prices.json", {LISTED: cache.Known(None, time.time())})
+    cache.write(None, {})
+    assert cache.read(None, [LISTED]) == {}
+
+
+def test_other_endpoints_have_other_prices(monkeypatch):
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_PRICING"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache.path("us-east-1") == Path("/x/deeplearning.cluster/prices-us-east-1.json")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", "http://127.0.0.1:1")
+    assert cache.path("us-east-1") is None

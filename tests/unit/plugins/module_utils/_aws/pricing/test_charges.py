@@ -1,0 +1,32 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the resources that exist after a plan."""
+
+from __future__ import annotations
+
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Ref, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import resources_after
+
+ENDPOINT, GROUP = Address("vpc_endpoint", "ssm"), Address("auto_scaling_group", "workers")
+SUBNETS = frozenset({Ref(Address("subnet", "a")), Ref(Address("subnet", "b"))})
+
+
+def test_new_resources_have_the_references_of_their_definition():
+    """The plan itself contains one unknown value for two subnets that do not exist yet."""
+    change = Change(ENDPOINT, Action.CREATE, Wanted(ENDPOINT, {"type": "Interface", "subnets": SUBNETS}), after={"type": 1, "subnets": 2})
+    assert resources_after([change], [])[ENDPOINT].properties == {"type": "Interface", "subnets": SUBNETS}
+
+
+def test_changed_resources_keep_what_does_not_change():
+    found = Found(GROUP, "g", {"size": 2, "minimum": 0}, {"wanted": "2"})
+    change = Change(GROUP, Action.UPDATE, Wanted(GROUP, {"size": 5, "minimum": 0}), after={"size": 5}, found=found)
+    after = resources_after([change], [found])[GROUP]
+    assert (after.properties, after.attributes) == ({"size": 5, "minimum": 0}, {"wanted": "2"})
+
+
+def test_deleted_and_adopted_resources_cost_nothing():
+    found = Found(GROUP, "g", {"size": 2})
+    adopted = Found(ENDPOINT, "e", {}, adopted=True)
+    assert resources_after([Change(GROUP, Action.DELETE, Wanted(GROUP), found=found)], [found, adopted]) == {}

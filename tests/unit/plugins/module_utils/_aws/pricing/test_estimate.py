@@ -1,0 +1,67 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of prices times quantities."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, estimate, price_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Charge, Product
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, prepaid_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
+
+GROUP, NAT, DATA = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main"), Address("file_system", "main")
+GATEWAY = Product("nat_gateway", "", "AmazonEC2", "NatGateway-Hours", published=0.045)
+STORED = Product("data", "", "AmazonEFS", "TimedStorage-ByteHrs", "GB-Mo", published=0.3)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Return the prices that AWS tells, which a test can change."""
+    prices = {}
+    monkeypatch.setattr(cache, "path", lambda _region: None)
+    monkeypatch.setattr(price_list, "fetch", lambda _cloud, products: ({each: prices[each] for each in products if each in prices}, "why"))
+    return prices
+
+
+def made(before, after, region="us-east-1"):
+    return estimate.Estimate(SimpleNamespace(region=region), before, after)
+
+
+def test_each_charge_and_the_sum(told):
+    told[GATEWAY] = Price(0.05, "USD")
+    found = made([], [Charge(NAT, GATEWAY, 2), Charge(GROUP, instance("p5.48xlarge"), 3)]).describe()
+    assert [each["hourly"] for each in found["charges"]] == [0.1, pytest.approx(165.12)]
+    assert found["hourly"] == pytest.approx(165.22)
+    assert (found["published"] != "", found["read_at"] is not None, found["problem"]) == (True, True, "why")
+
+
+def test_a_change_has_the_difference_of_its_resource(told):
+    told[GATEWAY] = Price(0.05, "USD")
+    found = made([Charge(NAT, GATEWAY, 1), Charge(GROUP, GATEWAY, 1)], [Charge(NAT, GATEWAY, 3), Charge(NAT, GATEWAY, 1)])
+    assert (found.difference(NAT), found.difference(GROUP), found.difference(DATA)) == (pytest.approx(0.15), -0.05, 0)
+
+
+def test_an_unknown_price_is_none(told):
+    found = made([], [Charge(GROUP, instance("x9.huge"), 3), Charge(NAT, GATEWAY, 1)])
+    assert (found.difference(GROUP), found.describe()["charges"][0]["hourly"], found.describe()["hourly"]) == (None, None, 0.045)
+
+
+def test_published_prices_are_dollars_of_one_partition(told):
+    assert made([], [Charge(NAT, GATEWAY, 1)], "cn-north-1").describe()["charges"][0]["hourly"] is None
+    told[GATEWAY] = Price(0.4, "CNY")
+    assert made([], [Charge(NAT, GATEWAY, 1)], "cn-north-1").describe()["currency"] == "CNY"
+
+
+def test_what_is_paid_in_advance_is_not_asked_for(told):
+    found = made([], [Charge(GROUP, prepaid_instance("p5.48xlarge"), 3)]).describe()
+    assert (found["hourly"], found["published"], found["problem"]) == (0, "", "")
+
+
+def test_data_has_a_price_per_month(told):
+    found = made([], [Charge(DATA, STORED, 0)]).describe()
+    assert (found["hourly"], found["data"]) == (0, [{"kind": "file_system", "key": "main", "monthly": pytest.approx(0.3)}])

@@ -1,0 +1,27 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of instances as products."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import TABLE
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "price"), [("p5.48xlarge", 55.04), ("c5.large", 0.085), ("c7i.metal-24xl", 4.7124), ("x9.huge", None)]
+)
+def test_published_prices(instance_type, price):
+    assert instances.instance(instance_type).published == price
+    assert instances.spot_instance(instance_type, []).published == price
+
+
+def test_a_capacity_block_costs_nothing_more():
+    assert instances.prepaid_instance("p5.48xlarge").published == 0
+
+
+def test_each_instance_type_has_one_price():
+    sizes = [f"{line.split()[0]}.{each.split('=')[0]}" for line in TABLE.splitlines() for each in line.split()[1:]]
+    assert len(sizes) == len(set(sizes)) > 150

@@ -1,0 +1,114 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of prices in the form of the AWS Price List. tests/integration/test_prices.py asks a price list."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import price_list
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Product
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
+from botocore.exceptions import ClientError
+
+VOLUME = Product("volume", "gp3", "AmazonEC2", "EBS:VolumeUsage.gp3", "GB-Mo")
+
+
+def item(usage, amount="0.0800000000", unit="GB-Mo", currency="USD"):
+    dimension = {"unit": unit, "pricePerUnit": {currency: amount}}
+    term = {"priceDimensions": {"S.J.6": dimension}}
+    return json.dumps({"product": {"attributes": {"usagetype": usage}, "sku": "S"}, "terms": {"OnDemand": {"S.J": term}}})
+
+
+class Cloud:
+    """A connection that returns the given items, or raises the given error."""
+
+    def __init__(self, *items, region="eu-west-1", error=None, history=()):
+        self.items, self.region, self.error, self.history = items, region, error, history
+        self.connected = self.filters = None
+
+    def connect(self, service, region, config):
+        self.connected = (service, region, config.connect_timeout, config.retries)
+        return self
+
+    def get_paginator(self, _operation):
+        return self
+
+    def paginate(self, **arguments):
+        if self.error:
+            raise self.error
+        self.filters = {each["Field"]: (each["Type"], each["Value"]) for each in arguments["Filters"]}
+        return [{"PriceList": [each]} for each in self.items]
+
+    def retrieve(self, *_names, **arguments):
+        self.filters = arguments
+        return self.history
+
+
+@pytest.mark.parametrize("usage", ["EBS:VolumeUsage.gp3", "EU-EBS:VolumeUsage.gp3"])
+def test_usage_types_can_begin_with_a_code_of_the_region(usage):
+    cloud = Cloud(item(usage))
+    assert price_list.fetch(cloud, [VOLUME]) == ({VOLUME: Price(0.08 / 730, "USD")}, "")
+    assert cloud.filters == {"regionCode": ("TERM_MATCH", "eu-west-1"), "usagetype": ("CONTAINS", "EBS:VolumeUsage.gp3")}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (),
+        (item("EU-EBS:VolumeUsage.gp3.tier2"),),
+        (item("EU-SnapshotEBS:VolumeUsage.gp3"),),
+        (item("EU-EBS:VolumeUsage.gp3", unit="Hrs"),),
+        (item("EU-EBS:VolumeUsage.gp3", amount="0.0000000000"),),
+        (item("EU-EBS:VolumeUsage.gp3"), item("EBS:VolumeUsage.gp3", amount="0.0900000000")),
+    ],
+)
+def test_without_exactly_one_price_there_is_none(items):
+    assert price_list.fetch(Cloud(*items), [VOLUME]) == ({}, "")
+
+
+def test_equal_prices_are_one_and_have_their_currency():
+    cloud = Cloud(*2 * [item("EBS:VolumeUsage.gp3", currency="CNY")], region="cn-north-1")
+    assert price_list.fetch(cloud, [VOLUME])[0] == {VOLUME: Price(0.08 / 730, "CNY")}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"product": {"attributes": {}}}', '{"product": 5}'])
+def test_an_answer_in_another_form_is_no_failure(content):
+    found, problem = price_list.fetch(Cloud(content.replace("{}", '{"usagetype": "EBS:VolumeUsage.gp3"}')), [VOLUME])
+    assert (found, bool(problem)) == ({}, True)
+
+
+def test_the_first_error_is_told():
+    error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not you"}}, "GetProducts")
+    found, problem = price_list.fetch(Cloud(error=error), [VOLUME])
+    assert (found, "not you" in problem) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    ("region", "endpoint"),
+    [("us-east-1", "us-east-1"), ("eu-west-1", "us-east-1"), ("eu-central-1", "eu-central-1"), ("cn-north-1", "cn-northwest-1")],
+)
+def test_the_endpoint_of_the_partition_is_asked_once_and_not_for_long(region, endpoint):
+    cloud = Cloud(region=region)
+    price_list.fetch(cloud, [VOLUME])
+    assert cloud.connected == ("pricing", endpoint, 2, {"total_max_attempts": 1})
+
+
+def test_a_partition_without_price_list_is_named():
+    assert price_list.fetch(Cloud(region="us-gov-west-1"), [VOLUME]) == ({}, "AWS has no price list in the partition aws-us-gov.")
+
+
+def test_a_spot_price_is_the_highest_of_the_newest_of_its_zones():
+    def entry(zone, price, day):
+        return {"AvailabilityZone": zone, "SpotPrice": price, "Timestamp": datetime.datetime(2026, 11, day, tzinfo=datetime.UTC)}
+
+    history = [entry("a", "0.5", 3), entry("a", "9.0", 1), entry("b", "0.700000", 2), entry("b", "8", 1)]
+    product = spot_instance("g5.xlarge", ["b", "a"])
+    cloud = Cloud(history=history)
+    assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, "USD")}, "")
+    assert (cloud.filters["InstanceTypes"], cloud.filters["Filters"][0]["Values"]) == (["g5.xlarge"], ["a", "b"])
+    assert price_list.fetch(Cloud(), [product]) == ({}, "")

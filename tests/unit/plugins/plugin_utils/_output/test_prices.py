@@ -1,0 +1,93 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the words for prices."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
+
+READ_AT = 1795910400  # 2026-11-29
+
+
+def charge(product, quantity=1, hourly=0.5, kind="auto_scaling_group", key="workers", variant="p5.48xlarge"):
+    return {"kind": kind, "key": key, "product": product, "variant": variant, "quantity": quantity, "hourly": hourly}
+
+
+def price(*charges, **more):
+    total = sum(each["hourly"] or 0 for each in charges)
+    facts = {"hourly": total, "currency": "USD", "charges": list(charges), "data": [], "read_at": READ_AT, "published": "", "problem": ""}
+    return {**facts, **more}
+
+
+@pytest.mark.parametrize(
+    ("value", "currency", "text"),
+    [(0, "USD", "0.000 USD"), (0.005, "USD", "0.005 USD"), (1, "CNY", "1.00 CNY"), (-1234.567, "USD", "-1,234.57 USD")],
+)
+def test_an_amount(value, currency, text):
+    assert prices.amount(value, currency) == text
+
+
+@pytest.mark.parametrize(("hourly", "text"), [(None, ""), (0.0, ""), (0.25, "+0.250 USD per hour"), (-3, "-3.00 USD per hour")])
+def test_a_difference(hourly, text):
+    assert prices.difference(hourly, "USD") == text
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        (charge("instance", 3), "3 x p5.48xlarge"),
+        (charge("spot_instance"), "1 x p5.48xlarge (Spot)"),
+        (charge("capacity_block", 2), "2 x p5.48xlarge in a Capacity Block, paid in advance"),
+        (charge("volume", 1000, variant="gp3"), "1,000 GB in gp3 volumes, workers"),
+        (charge("volume_throughput", 0.25, variant="gp3"), "0.25 GiB/s of gp3 volumes, workers"),
+        (charge("endpoint", 2, kind="vpc_endpoint", key="ssm"), "VPC endpoint ssm, 2 zones"),
+        (charge("data", 1234.5, kind="file_system", key="main"), "1,234.5 GB of data in file system main"),
+    ],
+)
+def test_a_charge_has_a_name(told, name):
+    assert prices.name_of(told) == name
+
+
+def test_a_price_says_what_it_leaves_out_and_how_old_it_is():
+    assert prices.sentence(price(charge("instance", hourly=2))) == (
+        "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic, requests, taxes and discounts. "
+        "Prices: AWS Price List, read on 2026-11-29."
+    )
+
+
+def test_an_unknown_price_is_named():
+    told = prices.sentence(price(charge("instance", hourly=2), charge("emr", hourly=None)))
+    assert "discounts, and without EMR on 1 x p5.48xlarge, whose price is not known." in told
+
+
+@pytest.mark.parametrize(
+    ("read_at", "problem", "end"),
+    [
+        (None, "Denied.", "Prices are those that AWS published for us-east-1 on 2026-07-20. AWS has not told them: Denied."),
+        (
+            READ_AT,
+            "",
+            "Prices: AWS Price List, read on 2026-11-29. Some are those that AWS published for us-east-1 on 2026-07-20.",
+        ),
+    ],
+)
+def test_published_prices_are_named_with_their_date(read_at, problem, end):
+    told = prices.sentence(price(charge("instance"), read_at=read_at, published="2026-07-20", problem=problem))
+    assert told.endswith(f"discounts. {end}")
+
+
+def test_without_any_price_that_is_said():
+    assert prices.sentence(price(charge("emr", hourly=None), read_at=None)).endswith("AWS has told no prices.")
+
+
+def test_data_that_grows_has_a_price_of_its_own():
+    told = prices.sentence(price(charge("data"), data=[{"kind": "file_system", "key": "main", "monthly": 0.3}]))
+    assert " Each GB of data in file system main costs 0.300 USD per month. " in told
+
+
+def test_each_charge_has_a_line_unless_there_is_none_of_it():
+    told = price(charge("instance", hourly=1234.5), charge("data", 0, 0.0, "file_system", "main"), charge("emr", hourly=None))
+    assert prices.lines(told)[:-1] == [f"  {'1 x p5.48xlarge':48} 1,234.50 USD", f"  {'EMR on 1 x p5.48xlarge':48} not known"]
+    assert prices.lines(price()) == []
