@@ -55,6 +55,13 @@ options:
       - This option applies to one run and is not stored.
     type: bool
     default: true
+  price_warning:
+    description:
+      - Price per day, in the currency of O(prices). A run or a validation warns if the cluster costs more after
+        the run.
+      - The price does not include data, traffic, requests, taxes and discounts.
+      - This option applies to one run and is not stored.
+    type: float
   wait:
     description:
       - Whether to wait until all resources are ready.

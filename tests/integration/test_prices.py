@@ -167,6 +167,15 @@ def test_validation_tells_the_price(run, definition):
     assert {**told, "read_at": 0} == {**predicted, "read_at": 0}
 
 
+@pytest.mark.parametrize(("limit", "is_told"), [(9.4, False), (9.3, True), (None, False)])
+@pytest.mark.parametrize("module", ["cluster", "cluster_validation"])
+def test_a_price_above_the_expected_one_is_a_warning(run, definition, name, module, limit, is_told):
+    result = run(module, **definition, prices=True, check=True, price_warning=limit)
+    told = [each for each in map(str, result.get("warnings", [])) if "price_warning" in each]
+    assert len(told) == is_told
+    assert all(f"cluster {name} costs 9.31 USD per day, more than the 9.30 that the definition expects." in each for each in told)
+
+
 def test_kept_data_costs_money(cloud, run, definition, name):
     """A file system whose data is kept goes on costing, and each run says so."""
     run("cluster", **definition, prices=True)

@@ -66,6 +66,16 @@ OPTIONS = (
         ),
     ),
     Option(
+        "price_warning",
+        {"type": "float"},
+        COMPONENTS,
+        NOT_STORED,
+        (
+            "Price per day, in the currency of O(prices). A run or a validation warns if the cluster costs more after the run.",
+            "The price does not include data, traffic, requests, taxes and discounts.",
+        ),
+    ),
+    Option(
         "wait",
         {"type": "bool", "default": True},
         COMPONENTS,

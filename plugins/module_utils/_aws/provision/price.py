@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..client import AwsClient
 from ..plan.planning import Change
@@ -19,12 +20,25 @@ from .context import Run
 def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones: Iterable[str] = ()) -> Estimate | None:
     """Return the price of the resources in `found` after a plan, compared with the price before the run.
 
-    Return None if the definition sets `prices` to false. `zones` contains the zones in which Spot Instances are launched.
+    Return None if the definition sets `prices` to false. Show a warning if the price exceeds `price_warning`. `zones` contains the zones in
+    which Spot Instances are launched.
     """
     if not run.request.options["prices"]:
         return None
     after = charges(resources_after(plan, found), [*zones] or _zones(found))
-    return Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
+    estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
+    _warn(run, estimate.describe())
+    return estimate
+
+
+def _warn(run: Run, price: Mapping[str, Any]) -> None:
+    """Show a warning if the cluster costs more per day than the definition expects."""
+    limit, daily = run.request.options["price_warning"], 24 * price["hourly"]
+    if limit is not None and daily > limit:
+        run.module.warn(
+            f"price_warning: cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the "
+            f"{limit:,.2f} that the definition expects. To see what costs how much, run the playbook validate or info."
+        )
 
 
 def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
