@@ -63,7 +63,7 @@ def lines(price: Price) -> list[str]:
     if not price["charges"]:
         return []
     told = [
-        f"  {name_of(each):48} {'not known' if each['hourly'] is None else amount(each['hourly'], price['currency'])}"
+        f"  {name_of(each):48} {'not known' if each['hourly'] is None else amount(each['hourly'], price['currency']) + ' per hour'}"
         for each in price["charges"]
         if each["quantity"]
     ]

@@ -89,5 +89,5 @@ def test_data_that_grows_has_a_price_of_its_own():
 
 def test_each_charge_has_a_line_unless_there_is_none_of_it():
     told = price(charge("instance", hourly=1234.5), charge("data", 0, 0.0, "file_system", "main"), charge("emr", hourly=None))
-    assert prices.lines(told)[:-1] == [f"  {'1 x p5.48xlarge':48} 1,234.50 USD", f"  {'EMR on 1 x p5.48xlarge':48} not known"]
+    assert prices.lines(told)[:-1] == [f"  {'1 x p5.48xlarge':48} 1,234.50 USD per hour", f"  {'EMR on 1 x p5.48xlarge':48} not known"]
     assert prices.lines(price()) == []
