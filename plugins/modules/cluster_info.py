@@ -100,6 +100,10 @@ nodes:
       description: Availability Zone.
       type: str
       sample: us-east-1a
+    launched_at:
+      description: When EC2 launched the instance, in seconds since 1970.
+      type: float
+      sample: 1795910400
     private_ip:
       description: Private address in the VPC.
       type: str

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -93,7 +94,9 @@ def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Map
     columns = itemgetter("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip")
     lines = ["{:24} {:20} {:14} {:12} {:15} {}".format(*(value or "" for value in columns(node))).rstrip() for node in nodes]
     lines += ["{kind:24} {key:20} {id}".format(**each) for each in resources if each["kind"] != "nodes"]
-    billed = prices.lines(price) if price else [f"  {each['billed']}" for each in resources if each["billed"]]
+    billed = [f"  {each['billed']}" for each in resources if each["billed"]]
+    if price:
+        billed = [line for line in (*prices.lines(price), prices.since_launch(price, nodes, time.time())) if line]
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,6 +15,8 @@ from .kinds import kind_name
 Price = Mapping[str, Any]
 
 LEFT_OUT = "without traffic, requests, taxes and discounts"
+# The products of which a node uses one.
+INSTANCES = ("capacity_block", "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
     "capacity_block": "{count} x {type} in a Capacity Block, paid in advance",
@@ -68,6 +70,21 @@ def lines(price: Price) -> list[str]:
         if each["quantity"]
     ]
     return [*told, sentence(price)]
+
+
+def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -> str:
+    """Return a sentence about what running nodes have cost so far, or an empty string if a price is not known.
+
+    `nodes` are the nodes that cluster_info returns. `now` is in seconds since 1970.
+    """
+    total = 0.0
+    for node in nodes:
+        charges = [each for each in price["charges"] if (each["kind"], each["key"]) == ("auto_scaling_group", node["group"])]
+        count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
+        if not count or any(each["hourly"] is None for each in charges):
+            return ""
+        total += sum(each["hourly"] for each in charges) / count * max(now - node["launched_at"], 0) / 3600
+    return f"Since they were launched, the running nodes have cost {amount(total, price['currency'])} at these prices." if total else ""
 
 
 def name_of(charge: Mapping[str, Any]) -> str:

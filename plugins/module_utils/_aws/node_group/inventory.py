@@ -37,6 +37,8 @@ class Node:
     capacity_block: str = ""
     # The time at which this Capacity Block ends, in seconds since 1970, or 0 if it is unknown.
     capacity_end: float = 0.0
+    # The time at which EC2 launched the instance, in seconds since 1970.
+    launched_at: float = 0.0
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
@@ -93,4 +95,5 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         efa=adapters > 0,
         efa_devices=adapters,
         capacity_block=instance.get("CapacityReservationId", "") if instance.get("InstanceLifecycle") == "capacity-block" else "",
+        launched_at=instance["LaunchTime"].timestamp(),
     )

@@ -108,6 +108,8 @@ def node(number, instance_type, public_ip=None):
         "instance_type": instance_type,
         "zone": "1a",
         "private_ip": "a",
+        "group": "workers",
+        "launched_at": 0.0,
         "public_ip": public_ip,
     }
 

@@ -87,6 +87,24 @@ def test_data_that_grows_has_a_price_of_its_own():
     assert " Each GB of data in file system main costs 0.300 USD per month. " in told
 
 
+NODES = [{"group": "master", "launched_at": READ_AT - 3600}, {"group": "workers", "launched_at": READ_AT - 7200}]
+
+
+def test_what_nodes_have_cost_since_their_launch():
+    """Each node costs its share of its group, with volumes, and from its own launch on."""
+    charges = [charge("instance", 1, 2.0, key="master"), charge("instance", 4, 8.0), charge("volume", 400, 0.4)]
+    other = charge("nat_gateway", 1, 5.0, kind="nat_gateway", key="main")
+    told = "Since they were launched, the running nodes have cost 6.20 USD at these prices."
+    assert prices.since_launch(price(*charges, other), NODES, READ_AT) == told
+
+
+def test_without_all_prices_the_cost_so_far_is_not_told():
+    known, unknown = charge("instance", 1, 2.0, key="master"), charge("instance", 4, None)
+    assert prices.since_launch(price(known, unknown), NODES, READ_AT) == ""
+    assert prices.since_launch(price(known), NODES, READ_AT) == "", "the group of a node may be gone"
+    assert prices.since_launch(price(known), [], READ_AT) == ""
+
+
 def test_each_charge_has_a_line_unless_there_is_none_of_it():
     told = price(charge("instance", hourly=1234.5), charge("data", 0, 0.0, "file_system", "main"), charge("emr", hourly=None))
     assert prices.lines(told)[:-1] == [f"  {'1 x p5.48xlarge':48} 1,234.50 USD per hour", f"  {'EMR on 1 x p5.48xlarge':48} not known"]
