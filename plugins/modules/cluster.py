@@ -140,6 +140,9 @@ price:
       description: Date of published prices, if any of these prices could not be read from AWS. Otherwise, an empty string.
       type: str
       sample: "2026-07-20"
+    endpoint:
+      description: The endpoint that E(AWS_ENDPOINT_URL) sets, whose prices may differ from those of AWS, or an empty string.
+      type: str
     problem:
       description: Why prices could not be read in this run, or an empty string.
       type: str

@@ -44,12 +44,13 @@ def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_d
     not Auto Scaling. `price` is the price of the whole cluster, if this run has read it.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
-    keep, cost, them = ("keeps", "costs", "it") if count == 1 else ("keep", "cost", "them")
+    keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
+    end = f"To terminate {'it' if count == 1 else 'them'}" if service else "To delete the cluster"
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price else "")
-        + f"To terminate {them}{'' if own_disk or service else ' and keep the file systems'}, run "
+        + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
 

@@ -104,7 +104,7 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert len(steps) > 1, "no progress was shown"
     assert float(steps[-1][1]) >= 0.95
     end = re.sub(r"\s+", " ", first_run[first_run.index("succeeded after") :])
-    assert "3 nodes of cluster demo keep running (c5.large) and cost money. To terminate them and keep the file systems, run" in end
+    assert "3 nodes of cluster demo keep running (c5.large) and cost money. The cluster costs 0.388 USD per hour" in end
     directory = job_directory(first_run)
     log = on_master(f"cat {directory}/logs/*.log")
     shares = re.findall(r"rank (\d) of 3 on (\S+) \(cpu\): (\d+) of 1437 images", log)

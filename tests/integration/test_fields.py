@@ -153,6 +153,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 FIELDS = {
     "tags": Field(first={"team": "speech"}, second={"team": "vision"}, shows="update vpc main tags: .*vision"),
     "suppress_validators": Field(second=["buckets"]),
+    "prices": Field(second=False),
+    "price_warning": Field(second=1000.0),
     "wait": Field(second=False),
     "wait_timeout": Field(first=30, second=31),
     # Network

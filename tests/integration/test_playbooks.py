@@ -415,7 +415,10 @@ def test_info_shows_nodes_and_resources_and_how_to_log_in(
     assert made["resources"]["security_group"]["ssh"] in shown.stdout
     assert "To log in to the master, run ssh -F" in shown.stdout
     billed = shown.stdout.partition("AWS charges for these resources")[2].partition("To log in")[0].splitlines()[1:]
-    addresses = {f"Elastic IP address {key}" for key in made["resources"]["elastic_ip"]}
-    expected = {"3 x c5.large, and their volumes", "EFS file system main", "NAT gateway main", *addresses}
-    assert {line.strip() for line in billed if line.strip()} == expected
+    charges = {line.strip().partition("  ")[0] for line in billed if line.endswith(" USD per hour")}
+    addresses = {f"public address, elastic IP {key}" for key in made["resources"]["elastic_ip"]}
+    volumes = {"100 GB in gp3 volumes, master", "200 GB in gp3 volumes, workers"}
+    assert charges == {"1 x c5.large", "2 x c5.large", "NAT gateway main", "public address, master", *volumes, *addresses}
+    assert "The cluster costs 0.388 USD per hour (9.31 USD per day)" in shown.stdout
+    assert "Since they were launched, the running nodes have cost 0.00" in shown.stdout
     run("cluster", cluster=name, state="absent")

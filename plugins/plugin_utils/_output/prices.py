@@ -14,6 +14,7 @@ from .kinds import kind_name
 # The result `price` of a provisioning module.
 Price = Mapping[str, Any]
 
+HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
 LEFT_OUT = "without traffic, requests, taxes and discounts"
 # The products of which a node uses one.
 INSTANCES = ("capacity_block", "instance", "spot_instance")
@@ -57,7 +58,8 @@ def sentence(price: Price) -> str:
     """Return a sentence about the price of a cluster: how much it is, what it leaves out, and how old it is."""
     missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
     without = f", and without {', '.join(missing)}, whose price is not known" if missing else ""
-    return f"The cluster costs {per_hour(price)}, {LEFT_OUT}{without}.{_data(price)} {_source(price)}"
+    monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
+    return f"The cluster costs {per_hour(price)}, {monthly} per month, {LEFT_OUT}{without}.{_data(price)} {_source(price)}"
 
 
 def lines(price: Price) -> list[str]:
@@ -67,7 +69,7 @@ def lines(price: Price) -> list[str]:
     told = [
         f"  {name_of(each):48} {'not known' if each['hourly'] is None else amount(each['hourly'], price['currency']) + ' per hour'}"
         for each in price["charges"]
-        if each["quantity"]
+        if each["quantity"] or each["product"] == "data"
     ]
     return [*told, sentence(price)]
 
@@ -105,7 +107,8 @@ def _data(price: Price) -> str:
 def _source(price: Price) -> str:
     """Return sentences about the source and the age of the prices."""
     read_at = price["read_at"] and datetime.fromtimestamp(price["read_at"], timezone.utc)
-    listed = f"Prices: AWS Price List, read on {read_at:%Y-%m-%d}." if read_at else ""
+    where = f"the endpoint {price['endpoint']}" if price["endpoint"] else "AWS Price List"
+    listed = f"Prices: {where}, read on {read_at:%Y-%m-%d}." if read_at else ""
     if not price["published"]:
         return listed or "AWS has told no prices."
     why = f" AWS has not told them: {price['problem'].rstrip('.')}." if price["problem"] else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ..instances import MASTER, NODE_TYPES, WORKERS, node_name, tags_of
@@ -77,6 +78,11 @@ def nodes(cluster: str, instances: Iterable[Instance], service: NodeService) -> 
     return sorted(result, key=lambda node: node.number)
 
 
+def _seconds(time: datetime | str) -> float:
+    """Return a time in seconds since 1970. The inventory plugin leaves times as EC2 writes them."""
+    return (datetime.fromisoformat(time.replace("Z", "+00:00")) if isinstance(time, str) else time).timestamp()
+
+
 def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) -> Node:
     tags = tags_of(instance)
     adapters = sum(interface.get("InterfaceType") in (EFA, EFA_ONLY) for interface in instance.get("NetworkInterfaces", []))
@@ -95,5 +101,5 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         efa=adapters > 0,
         efa_devices=adapters,
         capacity_block=instance.get("CapacityReservationId", "") if instance.get("InstanceLifecycle") == "capacity-block" else "",
-        launched_at=instance["LaunchTime"].timestamp(),
+        launched_at=_seconds(instance["LaunchTime"]),
     )

@@ -34,10 +34,15 @@ def path(region: str) -> Path | None:
 
     Return None if the environment sets another endpoint than that of AWS, because its prices may be others.
     """
-    if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
+    if own_endpoint():
         return None
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(folder) / "deeplearning.cluster" / f"prices-{region}.json"
+
+
+def own_endpoint() -> str:
+    """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
+    return os.environ.get("AWS_ENDPOINT_URL_PRICING") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def read(file: Path | None, products: Iterable[Product]) -> dict[Product, Known]:

@@ -56,6 +56,7 @@ class Estimate:
             "read_at": min(read_at, default=None),
             "published": DATE if any(self._is_published(product) for product in used) else "",
             "problem": self._problem,
+            "endpoint": cache.own_endpoint(),
         }
 
     def difference(self, address: Address) -> float | None:

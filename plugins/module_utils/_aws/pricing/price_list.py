@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -44,13 +44,13 @@ def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, 
 
     def ask(product: Product) -> Price | None:
         try:
-            return _spot_price(cloud, product) if product.name == SPOT else _listed_price(client, cloud.region, product)
+            return _spot_price(cloud, product) if product.name == SPOT else _listed_price(get_products, cloud.region, product)
         except (*SDK_ERRORS, AttributeError, KeyError, TypeError, ValueError) as error:
             problems.append(f"{type(error).__name__}: {error}")
             return None
 
     try:
-        client = cloud.connect("pricing", _endpoint_region(cloud.region), Config(**LIMITS))
+        get_products = cloud.connect("pricing", _endpoint_region(cloud.region), Config(**LIMITS)).get_products
     except ValueError as error:
         return {}, str(error)
     wanted = list(products)
@@ -68,13 +68,17 @@ def _endpoint_region(region: str) -> str:
     return region if region in regions else "us-east-1" if "us-east-1" in regions else regions[0]
 
 
-def _listed_price(client: Any, region: str, product: Product) -> Price | None:
+def _listed_price(get_products: Callable[..., Any], region: str, product: Product) -> Price | None:
     """Return the On-Demand price of a product, or None if the price list does not have exactly one."""
     filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in (("regionCode", region), *product.attributes)]
     if product.usage:
         filters.append({"Type": "CONTAINS", "Field": "usagetype", "Value": product.usage})
-    pages = client.get_paginator("get_products").paginate(ServiceCode=product.service, Filters=filters)
-    return _only(price for page in pages for text in page["PriceList"] for price in _prices(json.loads(text), product))
+    page = get_products(ServiceCode=product.service, Filters=filters)
+    texts = list(page["PriceList"])
+    while page.get("NextToken"):
+        page = get_products(ServiceCode=product.service, Filters=filters, NextToken=page["NextToken"])
+        texts += page["PriceList"]
+    return _only(price for text in texts for price in _prices(json.loads(text), product))
 
 
 def _prices(item: Mapping[str, Any], product: Product) -> Iterator[Price]:

@@ -16,7 +16,7 @@ LOST = (
     "with the playbook export. "
 )
 CHARGE = {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "variant": "", "quantity": 1, "hourly": 2.0}
-PRICE = {"hourly": 2.0, "currency": "USD", "charges": [CHARGE], "data": [], "read_at": 0, "published": "", "problem": ""}
+PRICE = {"hourly": 2.0, "currency": "USD", "charges": [CHARGE], "data": [], "read_at": 0, "published": "", "problem": "", "endpoint": ""}
 
 
 @pytest.mark.parametrize(("findings", "warnings"), [([], "no warnings"), ([{}], "1 warning"), ([{}, {}], "2 warnings")])
@@ -33,15 +33,15 @@ def test_a_validation_counts_its_warnings(findings, warnings):
             1,
             "",
             "",
-            f"1 node of cluster demo keeps running (c5) and costs money. To terminate it and keep the file systems, run {RUN}destroy",
+            f"1 node of cluster demo keeps running (c5) and costs money. To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             3,
             "",
             "",
-            f"3 nodes of cluster demo keep running (c5) and cost money. To terminate them and keep the file systems, run {RUN}destroy",
+            f"3 nodes of cluster demo keep running (c5) and cost money. To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
-        (2, "/data/jobs", "", f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To terminate them, run {RUN}destroy"),
+        (2, "/data/jobs", "", f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To delete the cluster, run {RUN}destroy"),
         (
             2,
             "",

@@ -73,8 +73,10 @@ def _storage(region: str) -> Iterator[tuple[str, float]]:
         yield "volume", max(extra, 0) / 1024 * products.THROUGHPUT * factor
     for system in efs_backends[ACCOUNT][region].file_systems_by_id.values():
         price = products.EFS_ONE_ZONE if system.availability_zone_name else products.EFS
-        yield "efs", system.size_in_bytes["Value"] / GIB * price * factor
-        yield "efs", (system.provisioned_throughput_in_mibps or 0) * products.EFS_THROUGHPUT * factor
+        size = system.size_in_bytes["Value"] / GIB
+        yield "efs", size * price * factor
+        # The price of the data includes 1 MiB/s for 20 GiB
+        yield "efs", max((system.provisioned_throughput_in_mibps or 0) - size / 20, 0) * products.EFS_THROUGHPUT * factor
     for lustre in fsx_backends[ACCOUNT][region].file_systems.values():
         about = lustre.lustre
         price = products.lustre_price(about["DeploymentType"], about.get("PerUnitStorageThroughput"), region)

@@ -11,15 +11,21 @@ from ...pricing.charges import Charge, Product, Resources
 from .definition import FILE_SYSTEM
 
 GIB = 1 << 30
+# The amount of data whose price includes a throughput of 1 MiB/s: https://aws.amazon.com/efs/pricing/
+GIB_PER_MIBPS = 20
 DATA = Product("data", "", "AmazonEFS", "TimedStorage-ByteHrs", "GB-Mo", published=0.3)
 THROUGHPUT = Product("throughput", "", "AmazonEFS", "ProvisionedTP-MiBpsHrs", "MiBps-Mo", published=6.0)
 
 
 def charges(resources: Resources, _zones: Collection[str]) -> Iterator[Charge]:
-    """Yield the charges, with the size that EFS has measured last. A new file system contains no data."""
+    """Yield the charges, with the size that EFS has measured last. A new file system contains no data.
+
+    The price of data includes some throughput. AWS charges for provisioned throughput only if it is higher.
+    """
     for address, item in resources.items():
         if address.kind == FILE_SYSTEM.kind:
-            yield Charge(address, DATA, item.attributes.get("size", 0) / GIB)
-            throughput = item.properties.get("provisioned_throughput")
-            if throughput:
+            size = item.attributes.get("size", 0) / GIB
+            yield Charge(address, DATA, size)
+            throughput = (item.properties.get("provisioned_throughput") or 0) - size / GIB_PER_MIBPS
+            if throughput > 0:
                 yield Charge(address, THROUGHPUT, throughput)

@@ -17,7 +17,16 @@ def charge(product, quantity=1, hourly=0.5, kind="auto_scaling_group", key="work
 
 def price(*charges, **more):
     total = sum(each["hourly"] or 0 for each in charges)
-    facts = {"hourly": total, "currency": "USD", "charges": list(charges), "data": [], "read_at": READ_AT, "published": "", "problem": ""}
+    facts = {
+        "hourly": total,
+        "currency": "USD",
+        "charges": list(charges),
+        "data": [],
+        "read_at": READ_AT,
+        "published": "",
+        "problem": "",
+        "endpoint": "",
+    }
     return {**facts, **more}
 
 
@@ -52,7 +61,7 @@ def test_a_charge_has_a_name(told, name):
 
 def test_a_price_says_what_it_leaves_out_and_how_old_it_is():
     assert prices.sentence(price(charge("instance", hourly=2))) == (
-        "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic, requests, taxes and discounts. "
+        "The cluster costs 2.00 USD per hour (48.00 USD per day), 1,460.00 USD per month, without traffic, requests, taxes and discounts. "
         "Prices: AWS Price List, read on 2026-11-29."
     )
 
@@ -82,6 +91,11 @@ def test_without_any_price_that_is_said():
     assert prices.sentence(price(charge("emr", hourly=None), read_at=None)).endswith("AWS has told no prices.")
 
 
+def test_prices_of_another_endpoint_are_not_called_those_of_aws():
+    told = prices.sentence(price(charge("instance"), endpoint="http://127.0.0.1:5"))
+    assert told.endswith("Prices: the endpoint http://127.0.0.1:5, read on 2026-11-29.")
+
+
 def test_data_that_grows_has_a_price_of_its_own():
     told = prices.sentence(price(charge("data"), data=[{"kind": "file_system", "key": "main", "monthly": 0.3}]))
     assert " Each GB of data in file system main costs 0.300 USD per month. " in told
@@ -106,6 +120,12 @@ def test_without_all_prices_the_cost_so_far_is_not_told():
 
 
 def test_each_charge_has_a_line_unless_there_is_none_of_it():
-    told = price(charge("instance", hourly=1234.5), charge("data", 0, 0.0, "file_system", "main"), charge("emr", hourly=None))
-    assert prices.lines(told)[:-1] == [f"  {'1 x p5.48xlarge':48} 1,234.50 USD per hour", f"  {'EMR on 1 x p5.48xlarge':48} not known"]
+    """A file system without data has a line, because it fills."""
+    empty = charge("data", 0, 0.0, "file_system", "main")
+    told = price(charge("instance", hourly=1234.5), charge("endpoint", 0, 0.0), empty, charge("emr", hourly=None))
+    assert prices.lines(told)[:-1] == [
+        f"  {'1 x p5.48xlarge':48} 1,234.50 USD per hour",
+        f"  {'0 GB of data in file system main':48} 0.000 USD per hour",
+        f"  {'EMR on 1 x p5.48xlarge':48} not known",
+    ]
     assert prices.lines(price()) == []

@@ -35,14 +35,14 @@ class Cloud:
         self.connected = (service, region, config.connect_timeout, config.retries)
         return self
 
-    def get_paginator(self, _operation):
-        return self
-
-    def paginate(self, **arguments):
+    def get_products(self, **arguments):
+        """Return one item per page."""
         if self.error:
             raise self.error
         self.filters = {each["Field"]: (each["Type"], each["Value"]) for each in arguments["Filters"]}
-        return [{"PriceList": [each]} for each in self.items]
+        number = int(arguments.get("NextToken", 0))
+        more = {"NextToken": str(number + 1)} if number + 1 < len(self.items) else {}
+        return {"PriceList": self.items[number : number + 1], **more}
 
     def retrieve(self, *_names, **arguments):
         self.filters = arguments
