@@ -15,12 +15,13 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._hosts.worker_metadata.metadata import generation
 from ..module_utils._job.definition import specification
-from ..plugin_utils import job_scripts
+from ..plugin_utils import cost_limit, job_scripts
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, without_credentials, write_archive
 from ..plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.option_names import of_host_role
+from ..plugin_utils.output import show
 from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
@@ -39,12 +40,14 @@ class ActionModule(NodeAction, module="training_job"):
         state = arguments.get("state", "started")
         refuse_strings(arguments)
         refuse_changed_text(self._task, {name: specification.SPECIFICATION["argument_spec"][name] for name in (*UNCHANGED, *VARIABLES)})
+        if state in ("checked", "printed", "stopped"):
+            arguments.pop("max_cost", None)
         if state == "checked":
             check_names(variables)
             return {**result, **self._check(arguments)}
         if state == "printed":
             return {**result, **self._print(arguments)}
-        arguments = self._with_inventory(state, arguments, variables)
+        arguments = self._with_inventory(state, with_cost_limit(state, arguments, variables), variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -138,6 +141,23 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
     for option in UNCHANGED:
         if is_one_string(arguments.get(option), unchanged=True):
             raise AnsibleActionFail(list_error(option, arguments[option]))
+
+
+def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with the time limit that follows from the maximum cost. The first host tells it."""
+    given = arguments.pop("max_cost", None)
+    if given in (None, ""):
+        return arguments
+    price = variables["hostvars"].get("localhost", {}).get("provision_result", {}).get("price")
+    hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
+    try:
+        max_cost = float(given)
+        seconds = cost_limit.limited_seconds(max_cost, int(arguments.get("time_limit") or 0), price, hosts)
+    except ValueError as error:
+        raise AnsibleActionFail(str(error)) from error
+    if state in ("prepared", "queued") and is_first(variables):
+        show(cost_limit.told(max_cost, seconds, price, hosts))
+    return {**arguments, "time_limit": seconds}
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -178,6 +178,14 @@ options:
       - V(0) means no limit.
     type: int
     default: 0
+  max_cost:
+    description:
+      - 'Maximum cost of the job''s nodes while the job runs, in the currency of the cluster''s price. The action
+        plugin turns it into a time limit: O(time_limit) or the time that this amount pays for, whichever is shorter.
+        The hosts enforce the limit without the controller.'
+      - The price is that of the nodes at the start of the job, with their volumes and addresses, which this run
+        must have read.
+    type: float
   stop_timeout:
     description:
       - Seconds between SIGTERM and SIGKILL when the job is stopped. Processes can use this time to write a checkpoint.

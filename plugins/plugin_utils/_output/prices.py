@@ -16,7 +16,8 @@ Price = Mapping[str, Any]
 
 HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
 LEFT_OUT = "without traffic, requests, taxes and discounts"
-# The products of which a node uses one.
+# The kinds of resources that launch nodes, and the products of which a node uses one.
+GROUPS = ("auto_scaling_group", "emr_cluster")
 INSTANCES = ("capacity_block", "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
@@ -72,6 +73,15 @@ def lines(price: Price) -> list[str]:
         if each["quantity"] or each["product"] == "data"
     ]
     return [*told, sentence(price)]
+
+
+def hourly_of_nodes(price: Price) -> float:
+    """Return what a node costs per hour on average, with its volumes and addresses, or 0 if a price is not known."""
+    charges = [each for each in price["charges"] if each["kind"] in GROUPS]
+    count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
+    if not count or any(each["hourly"] is None for each in charges):
+        return 0.0
+    return float(sum(each["hourly"] for each in charges) / count)
 
 
 def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -> str:

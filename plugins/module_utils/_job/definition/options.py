@@ -256,6 +256,16 @@ OPTIONS = (
         ],
     ),
     Option(
+        "max_cost",
+        {"type": "float"},
+        [
+            "Maximum cost of the job's nodes while the job runs, in the currency of the cluster's price. The action plugin turns it into"
+            " a time limit: O(time_limit) or the time that this amount pays for, whichever is shorter. The hosts enforce the limit without"
+            " the controller.",
+            "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read.",
+        ],
+    ),
+    Option(
         "stop_timeout",
         number(30),
         ["Seconds between SIGTERM and SIGKILL when the job is stopped. Processes can use this time to write a checkpoint."],

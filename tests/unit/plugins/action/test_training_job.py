@@ -48,6 +48,46 @@ def test_the_queue_must_know_the_hosts_of_the_play():
     assert action.play_hosts(variables(ansible_play_hosts_all=["c-10", "c-1"])) == ["c-10", "c-1"], "a hand-written inventory"
 
 
+def with_price(**changes):
+    charge = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 20.0}
+    made = variables()
+    result = {"provision_result": {"price": {"currency": "USD", "charges": [charge]}}}
+    return variables(hostvars=HostVars({**made["hostvars"], "localhost": result}), **changes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"max_cost": "60"}, 7200),
+        ({"max_cost": 60, "time_limit": 600}, 600),
+        ({"max_cost": 60, "time_limit": "0", "host_count": 2}, 10800),
+    ],
+)
+def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected):
+    """Three hosts of the play, or as many as the queue allocates, cost 10 dollars per hour each. Only the first host tells the limit."""
+    told = Mock()
+    monkeypatch.setattr(action, "show", told)
+    made = action.with_cost_limit("prepared", dict(arguments), with_price())
+    assert (made.pop("time_limit"), "max_cost" in made, told.called) == (expected, False, False)
+    action.with_cost_limit("prepared", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
+    action.with_cost_limit("started", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
+    assert told.call_count == 1
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_without_a_maximum_cost_nothing_changes(given):
+    assert action.with_cost_limit("started", {"max_cost": given, "time_limit": 5}, variables()) == {"time_limit": 5}
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "message"),
+    [(variables, 60, "the price of the nodes is not known"), (with_price, "x", "could not convert"), (with_price, 0.01, "pay for only")],
+)
+def test_a_maximum_cost_that_cannot_be_kept_is_refused(made, given, message):
+    with pytest.raises(AnsibleActionFail, match=message):
+        action.with_cost_limit("started", {"max_cost": given}, made())
+
+
 def printed(tmp_path, *, check_mode=False, **changes):
     host = {"name": "c-1", "address": "10.0.0.1", "number": 1, "gpus": [], "interface": "ens5"}
     arguments = {
