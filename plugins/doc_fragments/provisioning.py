@@ -595,6 +595,15 @@ options:
       - This option applies to one run and is not stored.
     type: bool
     default: true
+  known_instances:
+    description:
+      - IDs of the instances that the caller has checked for running jobs. The run fails before it changes anything
+        if it would terminate another node of the cluster.
+      - Playbooks set this option to the nodes of the inventory. A copy of an inventory, as in AWX, can be older
+        than some nodes.
+      - This option applies to one run and is not stored.
+    type: list
+    elements: str
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,
@@ -1526,6 +1535,15 @@ options:
       - This option applies to one run and is not stored.
     type: bool
     default: true
+  known_instances:
+    description:
+      - IDs of the instances that the caller has checked for running jobs. The run fails before it changes anything
+        if it would terminate another node of the cluster.
+      - Playbooks set this option to the nodes of the inventory. A copy of an inventory, as in AWX, can be older
+        than some nodes.
+      - This option applies to one run and is not stored.
+    type: list
+    elements: str
   progress_file:
     description:
       - File to which the module appends progress messages while it waits for nodes. If this option is not set,

@@ -155,6 +155,7 @@ FIELDS = {
     "suppress_validators": Field(second=["buckets"]),
     "prices": Field(second=False),
     "price_warning": Field(second=1000.0),
+    "known_instances": Field(second=["i-0123456789abcdef0"]),
     "wait": Field(second=False),
     "wait_timeout": Field(first=30, second=31),
     # Network

@@ -97,6 +97,34 @@ def test_a_cluster_that_was_never_configured(cloud, run, definition, name, shrin
     assert numbers(cloud, name) == {}
 
 
+@pytest.mark.parametrize("playbook", ["destroy", pytest.param("provision", marks=pytest.mark.exhaustive)])
+def test_nodes_that_the_inventory_lacks_are_not_terminated(cloud, run, definition, name, command, repository, tmp_path, playbook):
+    """A copy of an inventory, as in AWX, can be older than the newest nodes. Nobody has asked them for jobs."""
+    run("cluster", **definition)
+    inventory = tmp_path / "nodes.yml"
+    listed = ansible_commands.run(["ansible-inventory", "-i", str(inventory), "--list", "--export"], cloud.environment, repository).stdout
+    copy = tmp_path / "copy.py"
+    copy.write_text(f"#!/bin/sh\ncat <<'END'\n{listed}\nEND\n")
+    copy.chmod(0o755)
+    run("cluster", **{**definition, "worker_count": 3})
+    found = {number: instance for instance, number in numbers(cloud, name).items()}
+
+    def play(**variables):
+        words = command(playbook, deeplearning_worker_count=1, **variables)
+        environment = {**cloud.environment, "ANSIBLE_INVENTORY_ENABLED": "script"}
+        done = ansible_commands.run([str(copy) if word == str(inventory) else word for word in words], environment, repository)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    status, words = play()
+    assert (status != 0, f"known_instances: this run would terminate {name}-worker4 ({found[4]})" in words) == (True, True), words
+    assert f"{name}-worker3 (" not in words.partition("known_instances: ")[2].partition("which the inventory")[0]
+    assert len(numbers(cloud, name)) == 4
+    status, words = play(deeplearning_ignore_running_jobs=True)
+    assert status == 0, words
+    assert len(numbers(cloud, name)) == (0 if playbook == "destroy" else 2)
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
 def test_nodes_are_named_before_they_are_terminated(cloud, run, definition, name, shrink, asked_here, tmp_path):
     run("cluster", **definition)
     status, words = shrink(**{**asked_here, "training_job_directory": str(tmp_path / "no-jobs")})

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
-from ..instances import MASTER, NODE_TYPES
-from ..plan.planning import Change, Policy
+from ..instances import MASTER, NODE_TYPES, node_name
+from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
 from ..tags import NODES_COMPONENT
 from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
@@ -114,14 +114,40 @@ def _is_outdated(group: str, found: Sequence[Found]) -> bool:
     return any(item.address == definition.nodes(group) and item.properties["outdated"] for item in found)
 
 
-def _refuse(request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """If the nodes cannot be identified, refuse a plan that changes nodes.
+def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """Refuse a plan that changes nodes if they cannot be identified, or that terminates nodes that the caller does not know.
 
-    If the run deletes the cluster, the plan is not refused, because nodes are deleted with their groups.
+    If the run deletes the cluster, nodes need no identification, because they are deleted with their groups.
     """
+    known = request.options.get("known_instances")
+    unknown = [] if known is None else sorted(_terminated(request.cloud.cluster, plan, found, frozenset(known)))
+    if unknown:
+        raise ClusterError(
+            f"known_instances: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has checked "
+            "whether a job is running there. If the inventory is a copy, as in AWX, synchronize its source. Then run the playbook again. "
+            "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+        )
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:
         raise ClusterError("\n".join(dict.fromkeys(problems)))
+
+
+def _terminated(cluster: str, plan: Sequence[Change], found: Sequence[Found], known: frozenset[str]) -> Iterator[str]:
+    """Yield the names of the numbered nodes that a plan terminates and that are not known. Jobs run only on nodes with numbers."""
+    instances = {item.address: item.attributes["instances"] for item in found if item.address.kind == "nodes"}
+    for change in plan:
+        for number in _ending(change) if change.address in instances else ():
+            instance = instances[change.address].get(number)
+            if instance and instance not in known:
+                yield f"{node_name(cluster, change.address.key, number)} ({instance})"
+
+
+def _ending(change: Change) -> set[int]:
+    """Return the numbers of the nodes that a change terminates or replaces."""
+    if change.action is Action.DELETE:
+        return {*change.before["numbers"]}
+    fewer = {*change.before.get("numbers", ())} - {*change.after["numbers"]} if "numbers" in change.after else set()
+    return fewer | {*change.before.get("outdated", ())} | {*change.before.get("unhealthy", ())}
 
 
 NODE_GROUP = Component(

@@ -164,6 +164,17 @@ OPTIONS = (
         ),
     ),
     Option(
+        "known_instances",
+        {"type": "list", "elements": "str"},
+        (NODE_GROUP,),
+        NOT_STORED,
+        (
+            "IDs of the instances that the caller has checked for running jobs. The run fails before it changes anything if it would"
+            " terminate another node of the cluster.",
+            "Playbooks set this option to the nodes of the inventory. A copy of an inventory, as in AWX, can be older than some nodes.",
+        ),
+    ),
+    Option(
         "progress_file",
         {"type": "path"},
         (NODE_GROUP, EMR_CLUSTER),
