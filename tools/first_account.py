@@ -358,8 +358,12 @@ def main() -> int:
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     recorder = Recorder(arguments.output)
-    # A bound method would not get the client.
-    with patch.object(botocore.client.BaseClient, "_make_api_call", lambda client, *others: recorder.call(client, *others)):
+
+    def call(client: Any, *others: Any) -> Any:
+        """Record a call. As an attribute of the class, the recorder's own method would not get the client."""
+        return recorder.call(client, *others)
+
+    with patch.object(botocore.client.BaseClient, "_make_api_call", call):
         problems = check(administrator)
     print("\n".join(problems) or "All steps succeeded, and everything is deleted.")
     return 1 if problems else 0

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Mapping
 
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Address, Found
