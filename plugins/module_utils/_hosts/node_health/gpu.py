@@ -37,8 +37,9 @@ NO_LINKS = "unable to retrieve nvlink information"
 # The recovery actions for which the host is rebooted, which also resets the GPU, such as `Drain and Reset` (`nvidia-smi -q`, "GPU Recovery
 # Action"). Newer versions of the driver have further actions.
 RECOVERY = re.compile(r"reset|reboot", re.IGNORECASE)
-# The values that mean that a GPU needs no recovery, or that its driver does not know.
-NO_RECOVERY = ("", "None", "N/A")
+# What nvidia-smi prints in place of a value that the GPU or the driver does not have. Drivers 570 and 575 still print fields that they have
+# deprecated, such as `reset_required`.
+ABSENT = re.compile(r"\[?(|N/A|Not Supported|Requested functionality has been deprecated)\]?", re.IGNORECASE)
 # The values of a GPU that the driver cannot read. A GPU that must be reset has them in most fields.
 UNREADABLE = re.compile(r"\[?(ERR!|Unknown Error|GPU requires reset|Requires reset|GPU is lost)\]?", re.IGNORECASE)
 # The parts of a GPU's entry without which no program can use the GPU. Sensors and clocks can fail on a working GPU.
@@ -63,13 +64,11 @@ FLAGS = (
     "gpu_reset_status/reset_required",
 )
 KNOWN = re.compile(r"Yes|No|[0-9]+")
-ABSENT = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 # The states of the registration of a GPU with the NVLink fabric, and the seconds since boot after which a GPU should be registered.
 REGISTERED, REGISTERING, REGISTRATION = "Completed", ("In Progress", "Not Started"), 600.0
 # The health of the NVLink fabric. Source: `NVML_GPU_FABRIC_HEALTH_SUMMARY_*` in the reference of NVML. An H100 with driver 580 reported
 # `N/A`, so the spelling of the other values in the output of nvidia-smi is assumed.
 FABRIC_HEALTH = {"unhealthy": REBOOT, "limited capacity": MONITOR}
-FABRIC_HEALTHY = ("", "healthy", "n/a", "not supported")
 # Counters of uncorrectable errors since the driver was loaded. The names depend on the generation of the GPU.
 UNCORRECTABLE = (
     "ecc_errors/volatile/dram_uncorrectable",
@@ -191,11 +190,11 @@ def describe(element: ElementTree.Element) -> Gpu:
         reset_required=has("gpu_reset_status/reset_required") or "requires reset" in "\n".join(values.values()).lower(),
         lost=any(map(gpus.is_lost, values.values())),
         unreadable=[path for path, text in values.items() if UNREADABLE.fullmatch(text)],
-        absent=[path for path in COMPARED if value(path) in ABSENT],
+        absent=[path for path in COMPARED if ABSENT.fullmatch(value(path))],
         unknown=_unknown(values),
         recovery=value("gpu_recovery_action"),
         fabric_state=value("fabric/state"),
-        fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" else "",
+        fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" and not ABSENT.fullmatch(fabric) else "",
         fabric_health=value("fabric/health/summary").lower(),
         is_divided=value("mig_mode/current_mig") == "Enabled",
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
@@ -204,7 +203,7 @@ def describe(element: ElementTree.Element) -> Gpu:
 
 def _unknown(values: Mapping[str, str]) -> list[str]:
     found = ((path, values.get(path, "")) for path in (*FLAGS, *UNCORRECTABLE))
-    return [path for path, text in found if text not in ABSENT and not KNOWN.fullmatch(text)]
+    return [path for path, text in found if not ABSENT.fullmatch(text) and not KNOWN.fullmatch(text)]
 
 
 def _values(element: ElementTree.Element, path: str = "") -> Iterator[tuple[str, str]]:
@@ -284,7 +283,10 @@ def decide_errors(found: Gpus, _node: CheckedNode) -> list[Problem]:
 
 
 def _errors(gpu: Gpu, expected: Sequence[str], uptime: float) -> list[Problem]:
-    """Return the problems that a GPU reports. Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy)."""
+    """Return the problems that a GPU reports, among equally severe ones the most specific first.
+
+    Source: NVIDIA GPU Memory Error Management (row remapping, RMA policy).
+    """
     name = f"GPU {gpu.bus}"
     conditions = [
         (gpu.lost, REPLACE, "is lost."),
@@ -294,13 +296,13 @@ def _errors(gpu: Gpu, expected: Sequence[str], uptime: float) -> list[Problem]:
         (gpu.remap_pending, REBOOT, "memory with errors remains in use until the GPU is reset."),
         (gpu.reset_required, REBOOT, "needs a reset."),
         (
-            gpu.recovery not in NO_RECOVERY,
+            gpu.recovery != "None" and not ABSENT.fullmatch(gpu.recovery),
             REBOOT if RECOVERY.search(gpu.recovery) else MONITOR,
             f"the driver recommends the action {gpu.recovery!r}.",
         ),
+        *_fabric(gpu, uptime),
         (gpu.is_divided, MONITOR, "MIG divides it, so each process uses only a part. To use all of it, run nvidia-smi -mig 0, and reboot."),
         *_unread(gpu, expected),
-        *_fabric(gpu, uptime),
     ]
     return [(severity, f"{name}: {words}") for applies, severity, words in conditions if applies]
 
@@ -312,8 +314,8 @@ def _unread(gpu: Gpu, expected: Sequence[str]) -> list[tuple[bool, str, str]]:
     return [
         (bool(essential), REBOOT, f"the driver cannot read {_some(essential)}."),
         (bool(gpu.unreadable), MONITOR, f"the driver cannot read {_some(gpu.unreadable)}."),
-        (bool(gpu.unknown), MONITOR, f"reports unknown values: {_some(gpu.unknown)}."),
         (bool(lacking), MONITOR, f"does not report {_some(lacking)}, but other GPUs of this host do."),
+        (bool(gpu.unknown), MONITOR, f"reports unknown values: {_some(gpu.unknown)}."),
     ]
 
 
@@ -327,9 +329,13 @@ def _fabric(gpu: Gpu, uptime: float) -> list[tuple[bool, str, str]]:
     is_registering, is_late = gpu.fabric_state in REGISTERING, uptime >= REGISTRATION
     return [
         (bool(gpu.fabric_error) or (is_registering and is_late), REBOOT, unconnected),
-        (gpu.fabric_state not in (REGISTERED, *ABSENT), MONITOR, f"the state of the NVLink fabric is {gpu.fabric_state!r}."),
         (
-            gpu.fabric_health not in FABRIC_HEALTHY,
+            gpu.fabric_state != REGISTERED and not ABSENT.fullmatch(gpu.fabric_state),
+            MONITOR,
+            f"the state of the NVLink fabric is {gpu.fabric_state!r}.",
+        ),
+        (
+            gpu.fabric_health != "healthy" and not ABSENT.fullmatch(gpu.fabric_health),
             FABRIC_HEALTH.get(gpu.fabric_health, MONITOR),
             f"the health of the NVLink fabric is {gpu.fabric_health!r}.",
         ),

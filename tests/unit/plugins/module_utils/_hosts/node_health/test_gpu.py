@@ -308,6 +308,35 @@ def test_states_that_are_not_healthy_or_not_known(change, severity, words):
     assert (found, words in message) == (severity, True), message
 
 
+# What drivers 570 and 575 print in fields that they have deprecated.
+DEPRECATED = "Requested functionality has been deprecated"
+RESET_STATUS = f"<gpu_reset_status><reset_required>{DEPRECATED}</reset_required></gpu_reset_status></gpu>"
+
+
+@pytest.mark.parametrize("words", [DEPRECATED, f"[{DEPRECATED}]", "[N/A]", "Not Supported"])
+def test_a_value_that_the_driver_does_not_have_is_no_finding(words):
+    assert errors(smi(8).replace("</gpu>", RESET_STATUS.replace(DEPRECATED, words))) == []
+    for field, value in (("remapped_row_pending", "No"), ("gpu_recovery_action", "None"), ("state", "Completed"), ("status", "Success")):
+        assert errors(smi(8).replace(f"<{field}>{value}<", f"<{field}>{words}<")) == [], field
+    assert errors(smi(8).replace("</fabric>", f"<health><summary>{words}</summary></health></fabric>")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("</fabric>", "<health><summary>Limited Capacity</summary></health></fabric>"), "fabric is 'limited capacity'"),
+        (("<state>Completed", "<state>Something new"), "the state of the NVLink fabric is 'Something new'."),
+        (("<fabric>", "<mig_mode><current_mig>Enabled</current_mig></mig_mode><fabric>"), "nvidia-smi -mig 0"),
+        (("<current_ecc>Enabled", "<current_ecc>N/A"), "does not report ecc_mode/current_ecc"),
+        (("<persistence_mode>Enabled", "<persistence_mode>ERR!"), "the driver cannot read persistence_mode."),
+    ],
+)
+def test_unknown_values_hide_no_other_finding(change, words):
+    text = smi(8, change).replace("</gpu>", RESET_STATUS.replace(DEPRECATED, "Maybe"))
+    (message,) = (message for _severity, message in errors(text) if "unknown values" not in message)
+    assert words in message
+
+
 def test_a_gpu_has_some_minutes_after_a_boot_to_join_the_fabric():
     text = smi(1, ("<state>Completed", "<state>In Progress"))
     assert severities(errors(text, uptime=60.0)) == ["monitor"]
