@@ -18,8 +18,10 @@ description:
   - If a build fails, the existing environments do not change, and the error message contains the last lines of the installer's output.
 notes:
   - The module never deletes an environment. See M(deeplearning.cluster.python_environment_cleanup).
-  - The module does not rebuild an environment for the same requirements, installer and Python. To make builds reproducible, pin exact
-    versions in the requirements, for example with C(pip freeze) or C(uv pip compile).
+  - The module does not rebuild an environment for the same requirements, installer, Python, O(index_url) and O(find_links). To make builds
+    reproducible, pin exact versions in the requirements, for example with C(pip freeze) or C(uv pip compile).
+  - User names, passwords, signatures and tokens in URLs are not part of the environment's identity. All other parts of URLs are, except the
+    query of a package index.
   - The remote user builds the environment, and needs only write permission for O(directory). Root privileges are not required.
 options:
   name:

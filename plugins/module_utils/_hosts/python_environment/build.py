@@ -24,6 +24,7 @@ from .definition import (
     check_name,
     describe_failure,
     executable,
+    hidden_identity,
     image_environment,
     image_environments,
     install_arguments,
@@ -67,7 +68,8 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     interpreter = inspect_python(module)
     sources = read_sources(params["build_variables"], params["no_build_isolation"], requirements)
     specification = specify(requirements, params["installer"], interpreter, sources)
-    place = place_of(params["directory"], params["name"], specification, interpreter)
+    hidden = hidden_identity(requirements, params["credentials"], params["index_url"], params["find_links"])
+    place = place_of(params["directory"], params["name"], specification, interpreter, hidden)
     check_owner(params["directory"], place)
     if "specification" in read(place.record) and current_path(place) == place.path:
         return outcome(place.path, "built")
@@ -78,7 +80,10 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
         if not reason:
             return outcome(path, "image")
         reason = f"# {path} in the image is not used: {reason}\n"
-    before = read((current_path(place) or place.path) + ".json").get("specification", "")
+    current = current_path(place) or place.path
+    before = read(current + ".json").get("specification", "")
+    if before == specification and current != place.path:
+        reason += "# a part of a URL that is not shown, the package index or find_links has changed\n"
     header = "environment " + params["name"]
     diff = {"before_header": header, "after_header": header, "before": reason + before, "after": specification}
     changed = module.check_mode or provide(module, place, interpreter, sources, specification)

@@ -12,6 +12,8 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from urllib.parse import unquote
 
+from .. import urls
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 # Paths of environments in Deep Learning AMIs: current AMIs, AMIs with conda, and the oldest AMIs (in the login user's home directory).
@@ -22,6 +24,10 @@ PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SEPARATORS = re.compile(r"[-_.]+")
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# A variable in place of a hidden part of a URL, and a line that names a package index.
+HIDDEN = re.compile(r"\$\{([A-Z0-9_]+)\}")
+INDEX = re.compile(r"-i|--(index|extra-index|pypi)")
 
 # The number of lines to show from the end of an installer's output. These lines usually name the requirement that could not be installed,
 # and the reason.
@@ -159,8 +165,7 @@ def without(requirements: str, projects: Sequence[str]) -> str:
 def specify(requirements: str, installer: str, interpreter: Interpreter, sources: Sources) -> str:
     """Return the text that identifies a build: the requirements, the installer, the Python interpreter, and how packages are built.
 
-    The text omits `index_url` and the credentials in the URLs of requirements, which do not determine the installed packages. A token may
-    change daily.
+    The text is recorded and shown, so it omits what may be secret. See `hidden_identity`.
     """
     lines = [f"# installed by {installer} for {interpreter.path}\n"]
     lines += [f"# build variable {name}={value}\n" for name, value in sorted(sources.variables.items())]
@@ -168,10 +173,24 @@ def specify(requirements: str, installer: str, interpreter: Interpreter, sources
     return "".join(lines) + requirements
 
 
-def place_of(directory: str, name: str, specification: str, interpreter: Interpreter) -> BuildLocation:
-    """Return the location where the environment is built."""
+def hidden_identity(requirements: str, credentials: Mapping[str, str], index_url: str | None, find_links: Sequence[str]) -> str:
+    """Return what also identifies a build but may contain secrets: the hidden parts of URLs, the package index, and `find_links`.
+
+    The text is only a part of what the digest of a build is made of, and is neither recorded nor shown. It contains no credentials, because
+    a token may change at each run. The path of an index selects packages, such as those for a version of CUDA. The query of an index does
+    not: pip cannot use such a URL, and uv sends the query as it is, so that only tokens are there.
+    """
+    lines = [HIDDEN.sub(lambda found: credentials.get(found[1], found[0]), line) for line in requirements.splitlines() if "${" in line]
+    lines += [f"--index-url {index_url}"] if index_url else []
+    lines += [f"--find-links {each}" for each in find_links]
+    return "".join(urls.without_credentials(line, has_query=not INDEX.match(line)) + "\n" for line in lines)
+
+
+def place_of(directory: str, name: str, specification: str, interpreter: Interpreter, hidden: str = "") -> BuildLocation:
+    """Return the location where the environment is built. `hidden` is what `hidden_identity` returns."""
     folder = os.path.join(directory, name, f"{interpreter.machine}-python{interpreter.version}")
-    return BuildLocation(folder, hashlib.sha256(specification.encode()).hexdigest()[:12])
+    identity = specification + "\0" * bool(hidden) + hidden
+    return BuildLocation(folder, hashlib.sha256(identity.encode()).hexdigest()[:12])
 
 
 def install_arguments(requirements: str, first: str, sources: Sources) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -74,6 +75,26 @@ def test_no_message_and_no_file_contains_secrets(tmp_path):
     texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert texts
     assert not any(secret in text for text in texts for secret in ("s3cr3t", "t0k3n"))
+
+
+def test_the_difference_says_that_a_hidden_part_of_a_url_has_changed(tmp_path):
+    module = Module(tmp_path, "")
+    module.check_mode = True
+    module.params["contents"] = "p @ https://h/${DEEPLEARNING_URL_1}/p.whl\n"
+
+    def ensured(version):
+        module.params["credentials"] = {"DEEPLEARNING_URL_1": version}
+        return build.ensure(module)
+
+    first = ensured("version1")
+    place = environments.BuildLocation(*os.path.split(first["prefix"]))
+    os.makedirs(place.path)
+    Path(place.record).write_text(json.dumps({"specification": first["diff"][0]["after"]}))
+    build.make_current(place)
+    assert not ensured("version1")["changed"]
+    (diff,) = ensured("version2")["diff"]
+    assert diff["before"] == f"# a part of a URL that is not shown, the package index or find_links has changed\n{diff['after']}"
+    assert not any("version" in text for text in (*diff.values(), *(path.read_text() for path in tmp_path.rglob("*.json"))))
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])

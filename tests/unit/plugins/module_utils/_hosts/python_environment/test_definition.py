@@ -6,14 +6,22 @@ import re
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.python_requirements import parse_requirements
 
 PYTHON = environments.Interpreter("/usr/bin/python3", "x86_64", "3.10")
 
 
-def place(requirements="torch==2.7\n", installer="pip", interpreter=PYTHON, variables=None, last=()):
+def place(requirements="torch==2.7\n", installer="pip", interpreter=PYTHON, variables=None, last=(), hidden=""):
     sources = environments.read_sources(variables or {}, last, requirements)
     specification = environments.specify(requirements, installer, interpreter, sources)
-    return environments.place_of("/efs/environments", "bert", specification, interpreter)
+    return environments.place_of("/efs/environments", "bert", specification, interpreter, hidden)
+
+
+def of_urls(line="torch", index_url=None, find_links=(), **values):
+    """Return the digest of a build for a line, as the controller sends it."""
+    found = parse_requirements(f"{line}\n", "pip", values)
+    hidden = environments.hidden_identity(found.contents, found.credentials, index_url, find_links)
+    return place(found.contents, hidden=hidden).digest
 
 
 def test_another_build_for_what_makes_a_difference_only():
@@ -23,6 +31,46 @@ def test_another_build_for_what_makes_a_difference_only():
     assert len({place().digest, *(other.digest for other in others)}) == 7
     assert place(variables={"A": 1, "B": "1"}) == place(variables={"B": 1, "A": "1"})
     assert place(interpreter=PYTHON._replace(machine="aarch64")).folder == "/efs/environments/bert/aarch64-python3.10"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p @ git+https://github.com/o/p.git@${VALUE}",
+        "p @ git+https://${TOKEN}@github.com/o/p.git@${VALUE}#subdirectory=d",
+        "p @ https://h/archive.zip?sha=${VALUE}&token=${TOKEN}",
+        "p @ https://h/${VALUE}/p-py3-none-any.whl",
+        "https://h/p.whl?sp=${VALUE}",
+        "--extra-index-url https://u:${TOKEN}@h/whl/${VALUE}",
+        "--index-url=https://h/whl/${VALUE}?token=${TOKEN}",
+        "--find-links https://h/${VALUE}.html",
+    ],
+)
+def test_a_version_in_a_url_makes_another_build_and_a_token_does_not(line):
+    digest = of_urls(line, VALUE="cu126", TOKEN="t0k3n")
+    assert of_urls(line, VALUE="cu126", TOKEN="n3w") == digest
+    assert of_urls(line, VALUE="cu128", TOKEN="t0k3n") != digest
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("p @ https://h/p.whl?X-Amz-Date=1&X-Amz-Signature=a", "p @ https://h/p.whl?X-Amz-Date=2&X-Amz-Signature=b"),
+        ("p @ https://h/p.whl?v=1&se=1&sp=r&sig=a", "p @ https://h/p.whl?v=1&se=2&sp=r&sig=b"),
+        ("--extra-index-url https://h/simple?auth=a", "--extra-index-url https://h/simple?auth=b"),
+        ("-i https://a:b@h/simple", "-i https://c@h/simple"),
+    ],
+)
+def test_credentials_make_no_other_build(line, other):
+    assert of_urls(line) == of_urls(other)
+
+
+def test_the_package_index_makes_another_build_and_its_credentials_do_not():
+    digest = of_urls(index_url="https://aws:t0k3n@h/whl/cu126?auth=1")
+    assert of_urls(index_url="https://aws:n3w@h/whl/cu126?auth=2") == digest
+    others = [of_urls(index_url="https://aws:t0k3n@h/whl/cu128"), of_urls(), of_urls(find_links=["https://h/whl/cu126"])]
+    assert len({digest, *others, of_urls("--index-url https://h/whl/cu126")}) == 5
+    assert of_urls() == place("torch\n").digest
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", "bert large"])
