@@ -31,6 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {start}-{int(start) + len(part) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(part)))
+        self.send_header("ETag", '"1"')
         self.end_headers()
         with open("/tmp/ranges", "a") as log:
             log.write(f"{self.client_address[0]} {start}-{end}\\n")

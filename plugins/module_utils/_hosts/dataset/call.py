@@ -85,6 +85,7 @@ def examine(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
         download=where.download,
         single=plan.single,
         shares=patterns(plan.files, module.params["hosts"]) if divided and not plan.current else [],
+        **stager.warnings(plan),
     )
 
 

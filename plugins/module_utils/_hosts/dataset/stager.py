@@ -18,6 +18,7 @@ import shutil
 import time
 from typing import Any, Dict, NamedTuple, TextIO
 
+from .. import urls
 from . import s3, tools, unpacked
 from .shares import check_ranks, literal, shards
 from .source import (
@@ -74,6 +75,8 @@ class Plan(NamedTuple):
     current: bool
     # The contents of each source, if there are several.
     parts: list[Plan]
+    # The sources whose contents may have changed although the version is the same.
+    unversioned: list[str]
 
 
 class DatasetPaths(NamedTuple):
@@ -175,7 +178,7 @@ def examine(spec: DatasetSpec) -> Plan:
         raise DataError(
             f"{places(spec, plan).final}: the existing data was not staged by this role. Choose another dataset_name, or move the data."
         )
-    current = bool(marker) and marker["version"] == plan.version
+    current = bool(marker) and marker["version"] == plan.version and not plan.unversioned
     if plan.source.kind == PATH and not current and not spec["destination"].startswith("s3://"):
         _require_space(spec, plan, _missing(plan, places(spec, plan)))  # the controller copies the files after this check
     return plan._replace(current=current)
@@ -185,7 +188,10 @@ def _examine_several(spec: DatasetSpec) -> Plan:
     name, specs = name_of_set(spec), parts_of(spec)
     parts = [_examine_source(part) for part in specs]
     version = fingerprint(*((part.version, options["folder"]) for part, options in zip(parts, specs)))
-    return Plan(all_sources(spec), name, version, files=[], markers=[], size=None, single=False, current=False, parts=parts)
+    unversioned = [shown for part in parts for shown in part.unversioned]
+    return Plan(
+        all_sources(spec), name, version, files=[], markers=[], size=None, single=False, current=False, parts=parts, unversioned=unversioned
+    )
 
 
 def _examine_source(spec: DatasetSpec) -> Plan:
@@ -196,6 +202,7 @@ def _examine_source(spec: DatasetSpec) -> Plan:
     files: list[DatasetFile] = []
     markers: list[str] = []
     size, single, facts = None, source.kind == URL, [spec["checksum"], spec["unpack"]]
+    unversioned: list[str] = []
     if source.kind == S3:
         objects, single = _list(spec, source)
         files, markers = split_markers([(path, bytes_) for path, bytes_, _tag in objects])
@@ -209,11 +216,13 @@ def _examine_source(spec: DatasetSpec) -> Plan:
         facts += [source.basename]  # the checksum identifies the contents, so no request to the server is necessary
     else:
         remote = tools.ask(source)
-        size, facts = remote.size, [*facts, source.shown, remote]
+        # A query may select the contents. The version is a digest of all facts, so nobody can read the query in it.
+        size, facts = remote.size, [*facts, urls.without_credentials(source.text), remote]
+        unversioned = [] if remote.version else [source.shown]
     if spec["checksum"] and not single:
         raise DataError(f"dataset_checksum: a checksum applies only to a single file, but {source.shown} is a folder. Remove the option.")
     version = fingerprint(*facts, spec["destination"] == DIRECT)
-    return Plan(source, name, version, files, markers, size, single, current=False, parts=[])
+    return Plan(source, name, version, files, markers, size, single, current=False, parts=[], unversioned=unversioned)
 
 
 def _list(spec: DatasetSpec, source: Source) -> tuple[list[tuple[str, int, str]], bool]:
@@ -298,6 +307,8 @@ def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
     if plan.current:
         return {"changed": write_shards(spec, plan), **_described(spec, plan)}
     where = places(spec, plan)
+    if plan.unversioned:  # an earlier run may have fetched a part of other contents
+        shutil.rmtree(where.partial, ignore_errors=True)
     if plan.parts:
         files = _combine(spec, plan, where, progress)
     elif _goes_directly(spec, plan):
@@ -341,7 +352,18 @@ def _stays_on_s3(spec: DatasetSpec) -> bool:
 
 def _described(spec: DatasetSpec, plan: Plan) -> dict[str, Any]:
     path = spec["destination"] if spec["destination"].startswith("s3://") else places(spec, plan).final
-    return {"name": plan.name, "path": path, "version": plan.version}
+    return {"name": plan.name, "path": path, "version": plan.version, **warnings(plan)}
+
+
+def warnings(plan: Plan) -> dict[str, list[str]]:
+    """Return the warning about sources that are fetched at each run, as a part of the module's result."""
+    if not plan.unversioned:
+        return {}
+    text = (
+        f"dataset_source: the server of {', '.join(plan.unversioned)} reports neither ETag nor Last-Modified, so each run fetches the data"
+        " again. Set the checksum of the file to keep data that is already staged."
+    )
+    return {"warnings": [text]}
 
 
 def _folder(source: Source) -> str:
@@ -362,7 +384,7 @@ def _fetch(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: Staging
     _require_space(spec, plan, _missing(plan, where))
     file = os.path.join(where.download, plan.source.basename)
     if plan.source.kind == URL:
-        tools.download(plan.source, file, plan.size, progress.moved("fetching"))
+        tools.download(plan.source, file, plan.size, progress.moved("fetching"), is_resumable=not plan.unversioned)
     elif plan.source.kind == S3:
         source, target = (plan.source.text, file) if plan.single else (_folder(plan.source), where.download)
         options = [] if plan.single else [*WITHOUT_DESCRIPTION, *(word for path in plan.markers for word in ("--exclude", literal(path)))]

@@ -50,7 +50,10 @@ ADVICE = "Check that the file is a complete archive, or set dataset_unpack: fals
 
 
 class Remote(NamedTuple):
-    """What a server reports about a file: its size (None if unknown), and a version that changes with the file's contents."""
+    """What a server reports about a file: its size (None if unknown), and a version that changes with the file's contents.
+
+    The version is empty if the server reports none. A size is not a version: other contents may have the same size.
+    """
 
     size: int | None
     version: str
@@ -74,8 +77,11 @@ def ask(source: Source) -> Remote:
     return Remote(int(length) if length.isdigit() else None, version)
 
 
-def download(source: Source, path: str, size: int | None, report: Report) -> None:
-    """Download the file at a URL, continuing where an earlier attempt stopped. Raises DataError."""
+def download(source: Source, path: str, size: int | None, report: Report, *, is_resumable: bool = True) -> None:
+    """Download the file at a URL, continuing where an earlier attempt stopped. Raises DataError.
+
+    `is_resumable` tells whether the next run continues this download, for the message.
+    """
     if size is not None and _size(path) == size:
         return
     is_restarted = False
@@ -88,7 +94,8 @@ def download(source: Source, path: str, size: int | None, report: Report) -> Non
         elif not code or _size(path) <= before:  # if the connection was lost after some bytes had arrived, try again
             break
     if code:
-        raise DataError(f"dataset_source: {source.shown}: download failed: {error}. The next run continues where this download stopped.")
+        advice = "The next run continues where this download stopped." if is_resumable else "Run the playbook again."
+        raise DataError(f"dataset_source: {source.shown}: download failed: {error}. {advice}")
     if size is not None and _size(path) != size:
         raise DataError(f"dataset_source: {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run the playbook again.")
 

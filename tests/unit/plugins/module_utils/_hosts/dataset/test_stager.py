@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file, or `files` by name, each in full or in the requested range.
+    """Serves one file, or `files` by name with query, each in full or in the requested range. `tag` is the ETag, if any.
 
     Each item of `limits` is the number of bytes after which one response breaks off.
     """
@@ -44,7 +44,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         last = int(start) + len(content) - 1
         self.send_header("Content-Range", f"bytes {start}-{last}/{len(whole)}")
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("ETag", self.server.tag)
+        if self.server.tag:
+            self.send_header("ETag", self.server.tag)
         self.end_headers()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.wfile.write(content[: self.server.limits.pop(0) if self.server.limits and asked != "0-0" else None])
@@ -179,6 +180,59 @@ def test_a_new_version_takes_the_place_of_the_old_one(server, stage, tmp_path):
     assert stage(server.url("set.bin"))["result"]["changed"]
     assert contents(tmp_path / "datasets/set.bin") == {"set.bin": b"new!"}
     assert leftovers(tmp_path) == []
+
+
+def test_another_query_is_another_version_and_another_signature_is_not(server, stage, tmp_path):
+    server.files = {f"set.csv?date={date}&X-Amz-Signature={date}": date.encode() * 9 for date in "AB"}
+    server.content = server.files["set.csv?date=A&X-Amz-Signature=A"]
+    stage(server.url("set.csv?date=A&X-Amz-Signature=A"))
+    assert stage(server.url("set.csv?date=A&X-Amz-Signature=new"))["result"]["changed"] is False
+    assert stage(server.url("set.csv?date=B&X-Amz-Signature=B"))["result"]["changed"]
+    assert contents(tmp_path / "datasets/set.csv") == {"set.csv": b"B" * 9}
+    texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any("Signature" in text or "date=" in text for text in texts)
+
+
+def test_a_download_is_not_continued_with_the_contents_of_another_query(server, stage, tmp_path):
+    server.files = {f"set.bin?date={date}": date.encode() * 90_000 for date in "AB"}
+    server.limits = [40_000, 0]
+    assert "The next run continues" in stage(server.url("set.bin?date=A"))["error"]
+    stage(server.url("set.bin?date=B"))
+    assert contents(tmp_path / "datasets/set.bin") == {"set.bin": b"B" * 90_000}
+
+
+def test_contents_without_a_version_are_fetched_at_each_run_unless_a_checksum_identifies_them(server, stage, tmp_path):
+    server.tag, server.content = "", b"old"
+    stage(server.url("set.bin"))
+    server.content = b"new"
+    done = stage(server.url("set.bin"))["result"]
+    assert done["changed"]
+    assert done["warnings"] == [
+        f"dataset_source: the server of {server.url('set.bin')} reports neither ETag nor Last-Modified, so each run fetches the data again."
+        " Set the checksum of the file to keep data that is already staged."
+    ]
+    assert contents(tmp_path / "datasets/set.bin") == {"set.bin": b"new"}
+    checksum = {"checksum": "sha256:" + hashlib.sha256(b"new").hexdigest()}
+    assert [stage(server.url("set.bin"), **checksum)["result"]["changed"] for _run in range(2)] == [True, False]
+    assert "warnings" not in stage(server.url("set.bin"), **checksum)["result"]
+
+
+def test_a_download_without_a_version_begins_again(server, stage, tmp_path):
+    server.tag, server.content, server.limits = "", b"a" * 90_000, [40_000, 0]
+    assert stage(server.url("set.bin"))["error"].endswith(" Run the playbook again.")
+    server.content = b"b" * 90_000
+    stage(server.url("set.bin"))
+    assert contents(tmp_path / "datasets/set.bin") == {"set.bin": b"b" * 90_000}
+
+
+def test_one_source_without_a_version_makes_the_whole_data_set_unversioned(server, stage, coco, tmp_path):
+    server.tag = ""
+    assert server.url("weights.npz") in stage("", name="coco", sources=coco)["result"]["warnings"][0]
+    server.files["weights.npz"] = b"v" * 300
+    assert stage("", name="coco", sources=coco)["result"]["changed"]
+    assert contents(tmp_path / "datasets/coco")["models/small/weights.npz"] == b"v" * 300
+    coco[2]["checksum"] = digest(server, "weights.npz")
+    assert [stage("", name="coco", sources=coco)["result"]["changed"] for _run in range(2)] == [True, False]
 
 
 def test_another_set_s_beginnings_are_left_alone(server, stage, tmp_path):
