@@ -68,6 +68,12 @@ AUXILIARY = re.compile(
 LABELLED = re.compile(r"(?P<label>step|iter|epoch)(?:ation|s)?[-_=.]?(?P<number>\d+)", re.IGNORECASE)
 EXTENSIONS = re.compile(r"(\.[A-Za-z][A-Za-z0-9]{0,11})+\Z")
 
+# A name that says that something is the checkpoint of a step. Other numbers may count versions of an experiment, or parts of a checkpoint.
+EXPLICIT = re.compile(rf"{LABELLED.pattern}|(checkpoint|ckpt)[-_=.]?\d", re.IGNORECASE)
+
+# The name of a folder that contains checkpoints. Sources: Accelerate with `automatic_checkpoint_naming`, ModelCheckpoint of Lightning.
+COLLECTION = re.compile(r"(.*[-_.])?(checkpoints|ckpts)", re.IGNORECASE | re.DOTALL)
+
 # The name of a converted checkpoint of Megatron-LM.
 RELEASE = "release"
 
@@ -81,7 +87,7 @@ DIGITS_LIMIT, POINTER_LIMIT = 18, 1 << 16
 class CheckpointEntry(NamedTuple):
     """A file or directory, and the time of its last change in seconds since 1970.
 
-    `target` is the name to which the entry links, if the entry is a symbolic link to another entry of the same directory.
+    `target` is what the entry links to, if it is a symbolic link to another checkpoint of the same directory, or one that leads nowhere.
     """
 
     name: str
@@ -100,7 +106,8 @@ class CheckpointStep(NamedTuple):
 class Saved(NamedTuple):
     """A checkpoint: its name, the entries that belong to it, the latest change of these entries, and whether it is complete.
 
-    `damage` says why the contents of the checkpoint cannot be loaded. It is empty if that is unknown.
+    The names of a checkpoint in a collection, and of its entries, are paths. `damage` says why the contents of the checkpoint cannot be
+    loaded. It is empty if that is unknown.
     """
 
     name: str
@@ -164,7 +171,7 @@ def _read_path(text: str) -> list[str]:
 
 def _write_path(names: Sequence[str], text: str) -> str:
     folder, slash, _name = text.strip().rpartition("/")
-    return folder + slash + names[0]
+    return folder + slash + names[0].rpartition("/")[2]
 
 
 def _read_iteration(text: str) -> list[str]:
@@ -219,6 +226,49 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     if layout.commits:
         saved = _committed(saved, named, groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
     return newest_first(_with_damage(saved, named, layout), named)
+
+
+def is_of_checkpoint(name: str) -> bool:
+    """Return whether a file may belong to a checkpoint: its name is neither that of a log or description nor that of an incomplete file."""
+    return not any(pattern.fullmatch(name) for pattern in (IGNORED, AUXILIARY, MARKER, LOCK))
+
+
+def may_have_collections(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> bool:
+    """Return whether folders in a directory may be collections: folders that are no checkpoints but contain some."""
+    layout = find_layout(entries, pointers)
+    return layout.member is None and not layout.commits
+
+
+def rank_collection(name: str, inner: Iterable[str], is_at_top: bool) -> int:
+    """Return how surely a folder with entries of these names is a collection, or 0 if nothing says so. Only the surest ones count.
+
+    Entries with steps can also be parts of one checkpoint, or samples. They are checkpoints if the name of the folder (3) or their own
+    names (2) say so, or if a folder at the top, whose name has no step, contains nothing else (1).
+    """
+    names = [each for each in inner if is_of_checkpoint(each)]
+    is_conventional = bool(CONVENTIONAL.fullmatch(name))
+    steps = [bool(parse_step(each) or CONVENTIONAL.fullmatch(each)) for each in names]
+    if COLLECTION.fullmatch(name) and any(steps):
+        return 3
+    if len({parse_step(each) for each in names if EXPLICIT.search(each)}) > is_conventional:  # `last` may contain the folder of its step
+        return 2
+    return int(is_at_top and not parse_step(name) and not is_conventional and all(steps) and any(map(parse_step, names)))
+
+
+def with_collections(own: Sequence[Saved], collections: Mapping[str, Sequence[Saved]]) -> list[Saved]:
+    """Return the checkpoints of a directory, newest first. `own` are those at the top, and `collections` has those of each folder by path.
+
+    If some names at the top contain steps, only those count. Otherwise, what is beside the collections counts only if it has one of the
+    names that scripts open without looking at others. Scripts that restart from an earlier step may write to another collection, so the
+    one that was changed last has the newest checkpoints.
+    """
+    if not collections or any(each.step for each in own):
+        return list(own)
+    groups = [[each for each in own if CONVENTIONAL.fullmatch(each.name)]]
+    for folder, saved in collections.items():
+        groups.append([each._replace(name=f"{folder}/{each.name}", entries=[f"{folder}/{one}" for one in each.entries]) for each in saved])
+    groups.sort(key=lambda group: max((each.changed for each in group), default=0.0), reverse=True)
+    return [each for group in groups for each in group]
 
 
 def _with_damage(saved: Sequence[Saved], named: str, layout: Layout) -> list[Saved]:
@@ -350,8 +400,8 @@ def newest_first(saved: Iterable[Saved], named: str = "") -> list[Saved]:
 
 
 def parse_step(name: str) -> CheckpointStep | None:
-    """Return the step in the name of a checkpoint, or None if there is none or if it is unclear which number is the step."""
-    name = _without_parts(name)
+    """Return the step in the name or path of a checkpoint, or None if there is none or if it is unclear which number is the step."""
+    name = _without_parts(name.rpartition("/")[2])
     if CONVENTIONAL.fullmatch(name) and not LABELLED.search(name):
         return None
     labelled = {found["label"].lower(): found["number"] for found in LABELLED.finditer(name)}
@@ -367,11 +417,16 @@ def has_new(before: Iterable[Saved], after: Iterable[Saved], has_new_steps: bool
 
     A name that did not exist before is a new checkpoint. A checkpoint with a step in its name that was written again is not. A checkpoint
     without a step, such as `last.pt`, replaces its predecessor, and is new only if the script has also reported a higher step. Otherwise,
-    a script that saves a checkpoint and then always fails would seem to make progress.
+    a script that saves a checkpoint and then always fails would seem to make progress. For the same reason, a step in a collection is new
+    only if no other collection had it: many scripts create a collection at each start.
     """
-    known = {each.name: each for each in before}
+
+    def key(each: Saved) -> CheckpointStep | str:
+        return (each.step or each.name.rpartition("/")[2]) if "/" in each.name else each.name
+
+    names, states = {key(each) for each in before}, {(each.name, each.changed) for each in before}
     return any(
-        each.name not in known or (has_new_steps and each.step is None and each.changed != known[each.name].changed) for each in after
+        key(each) not in names or (has_new_steps and each.step is None and (each.name, each.changed) not in states) for each in after
     )
 
 

@@ -142,7 +142,7 @@ class Verdict(_Verdict, total=False):
 
 
 class Checkpoint(TypedDict):
-    """A complete checkpoint: its name, which is the common part of the names of its files, and the time of its last change."""
+    """A complete checkpoint: its name or path, which is the common part of those of its files, and the time of its last change."""
 
     name: str
     changed: float

@@ -98,7 +98,8 @@ ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
 
 HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
 
-# The name is not that of a hidden file, and contains no lone surrogates except those with which Python represents bytes that are not UTF-8.
+# A part of the path of a checkpoint. It is not the name of a hidden file, and contains no lone surrogates except those with which Python
+# represents bytes that are not UTF-8.
 CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
 # Why a job cannot write to a directory.
@@ -209,7 +210,9 @@ VERDICT: schema.Schema = {
     "restartable": optional(schema.flag()),
 }
 
-CHECKPOINT = schema.mapping({"name": schema.text(255, CHECKPOINT_NAME, "the name of a file"), "changed": schema.seconds()})
+CHECKPOINT = schema.mapping(
+    {"name": schema.text(1024, f"{CHECKPOINT_NAME}(/{CHECKPOINT_NAME})*", "the path of a file"), "changed": schema.seconds()}
+)
 # How many damaged checkpoints are set aside at once.
 DAMAGED_LIMIT = 8
 

@@ -292,14 +292,15 @@ class Exporter:
         prefix = parse(self.spec["destination"]).key
         selection = select(roots, self.spec["include"], self.spec["exclude"], KEY_LIMIT - len(prefix))
         older = self._older_checkpoints()
-        files = {key: file for key, file in selection.files.items() if tuple(key.split("/")[:2]) not in older}
+        is_older = {key: not older.isdisjoint(itertools.accumulate(key.split("/"), "{}/{}".format)) for key in selection.files}
+        files = {key: file for key, file in selection.files.items() if not is_older[key]}
         return selection._replace(files=files)
 
-    def _older_checkpoints(self) -> set[tuple[str, ...]]:
-        """Return the keys of the entries that belong to older checkpoints than those to export. Each key has two parts."""
+    def _older_checkpoints(self) -> set[str]:
+        """Return the keys of the files and folders that belong to older checkpoints than those to export."""
         count = self.spec["checkpoint_count"]
         saved = checkpoint_files.complete(self.spec["checkpoints"])[count:] if count else []
-        return {("checkpoints", entry) for each in saved for entry in each.entries}
+        return {f"checkpoints/{entry}" for each in saved for entry in each.entries}
 
     @staticmethod
     def _differing(selection: Selection, known: KnownFiles) -> list[ExportFile]:

@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import time
+from typing import Iterator, NamedTuple
 
 from ...._job import checkpoint_layouts
 from ...._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
@@ -51,7 +52,9 @@ def _examined(place: str) -> list[Saved]:
         if intact >= EXAMINED:
             break
         if each.is_complete:
-            found[number] = each._replace(damage=checkpoint_damage.damage(place, each.entries))
+            folder = os.path.join(place, os.path.dirname(each.name))
+            damage = checkpoint_damage.damage(folder, [os.path.basename(entry) for entry in each.entries])
+            found[number] = each._replace(damage=damage)
             intact += not found[number].damage
     return found
 
@@ -91,11 +94,14 @@ def _scan(place: str) -> tuple[float, list[tuple[float, str]]]:
     return newest, folders
 
 
-def set_aside(place: str, checkpoint: Checkpoint) -> None:
+def set_aside(place: str, checkpoint: Checkpoint, into: str = "") -> None:
     """Rename a checkpoint, and change the files and links that name it, so that scripts use the previous checkpoint. Raises OSError.
 
     Each host of the job does this before the processes on that host start. If another host has already renamed the checkpoint, its name
     may belong to a newer checkpoint, which is not renamed. If another host has renamed a part of the checkpoint, the rest is renamed.
+
+    The renamed checkpoint is in the directory `into`, by default `place`. A checkpoint of a collection is moved out of the collection:
+    Accelerate, for example, also reads the numbers in the names of hidden folders.
     """
     name, changed = checkpoint["name"], checkpoint["changed"]
     entries = _entries(place)
@@ -106,19 +112,23 @@ def set_aside(place: str, checkpoint: Checkpoint) -> None:
     left = next((each for each in found if each.is_complete and not each.damage and each.name != name), None)
     # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
     _change_pointers(place, entries, name, found, left)
+    folder, slash, inner = name.rpartition("/")
+    if slash:
+        set_aside(os.path.join(place, folder), {"name": inner, "changed": changed}, into or place)
+        return
     if left and _is_opened_by_name(own, left):
-        _exchange(place, name, changed, left)
+        _exchange(place, name, changed, left, into)
         return
     for entry in own.entries:
         with contextlib.suppress(FileNotFoundError):
-            _hide(place, entry, changed)
+            _hide(place, entry, changed, into)
 
 
-def _exchange(place: str, name: str, changed: float, left: Saved) -> None:
+def _exchange(place: str, name: str, changed: float, left: Saved, into: str) -> None:
     """Hide a checkpoint, and give its name to a copy of another one. Raises OSError."""
     stand_in = _stand_in(place, name, left)
     try:
-        _hide(place, name, changed)
+        _hide(place, name, changed, into)
         os.replace(stand_in, os.path.join(place, name))
     except FileNotFoundError:
         os.unlink(stand_in)  # another host has been faster
@@ -151,7 +161,78 @@ def _stand_in(place: str, name: str, left: Saved) -> str:
 
 
 def _find(place: str, limit: int | None = None) -> list[Saved]:
+    """Return the checkpoints in a directory and in its collections, newest first, without their damage."""
+    entries, pointers = _entries(place, limit), _pointers(place)
+    collections: dict[str, list[Saved]] = {}
+    if checkpoint_layouts.may_have_collections(entries, pointers):
+        paths, others = _collections(place, entries)
+        collections = {path: _find_in(os.path.join(place, path), limit) for path in paths}
+        names = {each.name for each in checkpoint_layouts.with_collections([], collections)}
+        # A link to a file in any other folder is a checkpoint, because the file is none.
+        entries = [
+            each._replace(target="") if "/" in each.target and each.target not in names and _exists(place, each.target) else each
+            for each in entries
+            if each.name not in others
+        ]
+    return checkpoint_layouts.with_collections(checkpoint_layouts.find_checkpoints(entries, pointers), collections)
+
+
+def _find_in(place: str, limit: int | None) -> list[Saved]:
     return checkpoint_layouts.find_checkpoints(_entries(place, limit), _pointers(place))
+
+
+def _exists(place: str, target: str) -> bool:
+    return os.path.exists(os.path.join(place, target))
+
+
+class _Folder(NamedTuple):
+    """A folder below a directory: its path, how surely it is a collection, and whether it contains files, and those of checkpoints."""
+
+    path: str
+    rank: int
+    has_files: bool
+    has_weights: bool
+
+    @property
+    def top(self) -> str:
+        return self.path.partition("/")[0]
+
+
+def _collections(place: str, entries: list[CheckpointEntry]) -> tuple[list[str], set[str]]:
+    """Return the paths of the collections below a directory, and the names of its folders that are no checkpoints.
+
+    These are the folders with collections, and those that contain only logs and descriptions, or nothing. An empty folder with a step in
+    its name is a damaged checkpoint.
+    """
+    folders = list(_folders(place, entries))
+    with_weights = {each.top for each in folders if each.has_weights}
+    without = {each.top for each in folders if each.has_files or not checkpoint_layouts.parse_step(each.top)} - with_weights
+    ranked = [each for each in folders if (each.rank and each.top not in without) or each.rank > 1]
+    surest = max((each.rank for each in ranked), default=0)
+    return [each.path for each in ranked if each.rank == surest], {each.top for each in ranked} | without
+
+
+def _folders(place: str, entries: list[CheckpointEntry]) -> Iterator[_Folder]:
+    """Yield the folders below a directory, except those in collections and checkpoints.
+
+    A folder with a step in its name and files of its own is a checkpoint. At most FOLDERS folders are read, those that were changed last
+    first. The others count as checkpoints.
+    """
+    waiting = [each.name for each in sorted(entries, key=lambda each: -each.changed) if each.is_directory and _is_readable(each.name)]
+    for path in itertools.islice(waiting, FOLDERS):  # the list grows
+        inner = _entries(os.path.join(place, path), ENTRIES)
+        rank = checkpoint_layouts.rank_collection(os.path.basename(path), [each.name for each in inner], is_at_top="/" not in path)
+        files = [each.name for each in inner if not each.is_directory]
+        has_weights = any(map(checkpoint_layouts.is_of_checkpoint, files))
+        yield _Folder(path, rank, bool(files), has_weights)
+        if rank < 2 and not (has_weights and checkpoint_layouts.parse_step(path)):
+            waiting += [f"{path}/{each.name}" for each in inner if each.is_directory and _is_readable(each.name)]
+    yield from (_Folder(path, 0, has_files=True, has_weights=True) for path in waiting[FOLDERS:])
+
+
+def _is_readable(name: str) -> bool:
+    """Return whether a folder may be a collection or contain one, according to its name."""
+    return not (checkpoint_layouts.IGNORED.fullmatch(name) or checkpoint_layouts.EXPLICIT.search(name))
 
 
 def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
@@ -161,7 +242,7 @@ def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
         with os.scandir(place) as entries:
             for entry in itertools.islice(entries, limit):
                 with contextlib.suppress(OSError):  # the entry has been deleted in the meantime
-                    target = _target(place, os.readlink(entry.path)) if entry.is_symlink() else ""
+                    target = _target(place, entry.path) if entry.is_symlink() else ""
                     changed = entry.stat(follow_symlinks=False).st_mtime
                     found.append(CheckpointEntry(entry.name, changed, entry.is_dir(follow_symlinks=False), target))
     except OSError:
@@ -169,11 +250,17 @@ def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
     return found
 
 
-def _target(place: str, link: str) -> str:
-    """Return the name of the entry of a directory to which a link in this directory leads, or an empty string if it leads elsewhere."""
-    folder, name = os.path.split(os.path.normpath(os.path.join(place, link)))
-    is_beside = folder in (os.path.normpath(place), os.path.realpath(place))
-    return name if is_beside else ""
+def _target(place: str, path: str) -> str:
+    """Return the path in a directory to which a link in this directory leads, or an empty string if it leads to something elsewhere.
+
+    The text of a link that leads nowhere is returned as it is.
+    """
+    link = os.readlink(path)
+    target = os.path.normpath(os.path.join(place, link))
+    for folder in (os.path.normpath(place), os.path.realpath(place)):
+        if target.startswith(os.path.join(folder, "")):
+            return os.path.relpath(target, folder)
+    return "" if os.path.exists(path) else link
 
 
 def _pointers(place: str) -> dict[str, str]:
@@ -243,11 +330,13 @@ def _content(path: str) -> bytes:
     return b""
 
 
-def _hide(place: str, name: str, moment: float) -> None:
-    """Give a file, a directory or a link a hidden name that contains a time in seconds since 1970. Raises OSError."""
+def _hide(place: str, name: str, moment: float, into: str = "") -> None:
+    """Give a file, a directory or a link a hidden name that contains a time in seconds since 1970, in the directory `into` or else in
+    `place`. Raises OSError.
+    """
     path = os.path.join(place, name)
     is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
-    _move(path, os.path.join(place, f"{SET_ASIDE}{moment:.0f}-{name}"), is_directory)
+    _move(path, os.path.join(into or place, f"{SET_ASIDE}{moment:.0f}-{name}"), is_directory)
 
 
 def _create(path: str) -> int:

@@ -221,6 +221,13 @@ def saved(name, changed=1.0):
         ([saved("last.pt")], [saved("last.pt", 2.0)], True, True),
         ([saved("last.pt")], [saved("last.pt", 2.0)], False, False),
         ([saved("last.pt")], [saved("last.pt")], True, False),
+        ([saved("checkpoints/step-1")], [saved("checkpoints/step-2"), saved("checkpoints/step-1")], False, True),
+        ([saved("checkpoints/step-1")], [saved("checkpoints/step-1", 2.0)], True, False),
+        ([saved("v0/step-1")], [saved("v1/step-1", 2.0), saved("v0/step-1")], True, False),
+        ([saved("v0/step-1")], [saved("v1/step-2"), saved("v0/step-1")], False, True),
+        ([saved("v0/last.pt")], [saved("v1/last.pt", 2.0), saved("v0/last.pt")], False, False),
+        ([saved("v0/last.pt")], [saved("v1/last.pt", 2.0), saved("v0/last.pt")], True, True),
+        ([saved("v0/last.pt"), saved("v1/last.pt", 2.0)], [saved("v1/last.pt", 2.0), saved("v0/last.pt")], True, False),
     ],
 )
 def test_progress_is_a_name_that_did_not_exist_or_a_replaced_checkpoint_with_new_steps(before, after, has_new_steps, expected):
@@ -324,3 +331,35 @@ def test_a_pointer_that_names_something_incomplete_or_missing_is_damage():
 def test_the_number_in_the_name_of_a_model_is_no_step():
     assert [layouts.parse_step(name) for name in ("resnet50_last.pth", "last-v1.ckpt", "v2_latest.pt")] == [None] * 3
     assert layouts.parse_step("last-epoch=3.ckpt") == CheckpointStep("epoch", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "at_top", "elsewhere"),
+    [
+        ("checkpoints", ["checkpoint_8", "checkpoint_9"], 3, 3),
+        ("ckpts", ["1", "2"], 3, 3),
+        ("model_checkpoints", ["last.ckpt", "best.ckpt"], 3, 3),
+        ("checkpoints", ["model.pt", "optimizer.pt"], 0, 0),
+        ("my_run", ["checkpoint-100", "runs"], 2, 2),
+        ("version_0", ["epoch=0-step=100.ckpt", "hparams.yaml"], 2, 2),
+        ("version_0", ["checkpoints", "hparams.yaml"], 0, 0),
+        ("last", ["global_step100", "latest"], 0, 0),
+        ("last", ["checkpoint-100", "checkpoint-200"], 2, 2),
+        ("models", ["model_1.pt", "model_2.pt", "last.pt", "config.json"], 1, 0),
+        ("model", ["layer_01.pt", "model.pt"], 0, 0),
+        ("1800", ["1", "2"], 0, 0),
+        ("my_run", ["events.out.tfevents.1.host", "step_100.png", ".suspect-1-step-1", "step-9.tmp"], 0, 0),
+    ],
+)
+def test_a_folder_is_a_collection_if_its_name_or_those_of_its_entries_say_so(name, inner, at_top, elsewhere):
+    assert [layouts.rank_collection(name, inner, is_at_top) for is_at_top in (True, False)] == [at_top, elsewhere]
+
+
+def test_the_collection_that_was_changed_last_has_the_newest_checkpoints():
+    collections = {"v0": [saved("step-9", 3.0), saved("step-8", 1.0)], "v1": [saved("step-2", 4.0)]}
+    found = layouts.with_collections([saved("model", 9.0), saved("last.pt", 2.0)], collections)
+    assert [each.name for each in found] == ["v1/step-2", "v0/step-9", "v0/step-8", "last.pt"]
+    assert found[0] == Saved("v1/step-2", ["v1/step-2"], 4.0)
+    assert found[0].step == CheckpointStep("step", 2)
+    own = [saved("step-1"), saved("last.pt")]
+    assert layouts.with_collections(own, collections) == own

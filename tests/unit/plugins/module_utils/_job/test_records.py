@@ -934,13 +934,13 @@ def test_a_cause_that_is_not_valid_leaves_the_rest_of_a_record(job):
     assert "cause" not in records.read_following(job)
 
 
-@pytest.mark.parametrize("name", ["7.pt", "\udcff.pt", "a b"])
+@pytest.mark.parametrize("name", ["7.pt", "\udcff.pt", "a b", "lightning_logs/version_0/checkpoints/last.ckpt"])
 def test_names_of_checkpoints(job, name):
     write(job.following, {**DECISION, "action": "restart", "set_aside": {"name": name, "changed": 1.0}})
     assert records.read_following(job)["set_aside"]["name"] == name
 
 
-@pytest.mark.parametrize("name", ["..", ".hidden", "a/b", "a\0", "\ud800", ""])
+@pytest.mark.parametrize("name", ["..", ".hidden", "a/.b", "a/../b", "/a", "a/", "a//b", "a\0", "\ud800", ""])
 def test_names_that_no_checkpoint_has(job, name):
     write(job.following, {**DECISION, "action": "restart", "set_aside": {"name": name, "changed": 1.0}})
     assert records.read_following(job) is None

@@ -152,6 +152,15 @@ def test_only_the_newest_checkpoints_are_uploaded(job, bucket, tmp_path):
     assert bucket.uploads[2:] == [["checkpoints/latest", "checkpoints/step-2/part"]]
 
 
+def test_only_the_newest_checkpoints_of_collections_are_uploaded(job, bucket):
+    for version, step in ((0, 4), (1, 8), (1, 12)):
+        job.write(f"checkpoints/lightning_logs/version_{version}/checkpoints/epoch=0-step={step}.ckpt", str(step))
+    job.write("checkpoints/lightning_logs/version_0/hparams.yaml")
+    job.run(checkpoint_count=1)
+    folder = "checkpoints/lightning_logs"
+    assert bucket.uploads == [[f"{folder}/version_0/hparams.yaml", f"{folder}/version_1/checkpoints/epoch=0-step=12.ckpt"]]
+
+
 def test_another_destination_gets_everything(job, bucket, monkeypatch):
     job.write("job.json", "{}")
     job.run()

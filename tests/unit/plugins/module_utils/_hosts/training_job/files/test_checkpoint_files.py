@@ -266,10 +266,11 @@ def test_a_damaged_checkpoint_is_not_complete(tmp_path):
 def test_an_entry_with_the_name_of_a_pointer_may_be_something_else(tmp_path, kind):
     write(tmp_path, "epoch-1.pt")
     if kind == "directory":
-        (tmp_path / "latest").mkdir()
+        write(tmp_path, "latest/model.pt")
     elif kind == "fifo":
         os.mkfifo(tmp_path / "latest")
     elif kind == "link":
+        write(tmp_path.parent, "elsewhere.pt")
         (tmp_path / "latest").symlink_to(tmp_path.parent / "elsewhere.pt")
     else:
         (tmp_path / "latest").write_bytes(b"\xff\x00")
@@ -307,3 +308,108 @@ def test_the_directory_of_checkpoints_may_be_a_link(tmp_path):
     (tmp_path / "real/step-2.pt").write_bytes(b"PK\x03\x04 and no end")
     (tmp_path / "linked").symlink_to("real")
     assert names(tmp_path / "linked") == ["step-1.pt"]
+
+
+EVENTS = "events.out.tfevents.1.host"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        # Accelerate 1.15 with automatic_checkpoint_naming, and a tracker
+        (
+            ["checkpoints/checkpoint_8/optimizer.bin", "checkpoints/checkpoint_9/optimizer.bin", f"my_run/{EVENTS}"],
+            ["checkpoints/checkpoint_9", "checkpoints/checkpoint_8"],
+        ),
+        (["checkpoints/checkpoint_9/optimizer.bin", "final_model/model.bin", "tokenizer/a.model"], ["checkpoints/checkpoint_9"]),
+        # Lightning 2.6
+        (
+            [
+                "lightning_logs/version_0/hparams.yaml",
+                f"lightning_logs/version_0/{EVENTS}",
+                "lightning_logs/version_0/checkpoints/epoch=0-step=4.ckpt",
+                "lightning_logs/version_1/checkpoints/epoch=1-step=8.ckpt",
+                "lightning_logs/version_1/checkpoints/epoch=2-step=12.ckpt",
+            ],
+            [
+                "lightning_logs/version_1/checkpoints/epoch=2-step=12.ckpt",
+                "lightning_logs/version_1/checkpoints/epoch=1-step=8.ckpt",
+                "lightning_logs/version_0/checkpoints/epoch=0-step=4.ckpt",
+            ],
+        ),
+        # Lightning with the logger of W&B
+        (["wandb/run-1/files/x", "project/abc123/checkpoints/last.ckpt"], ["project/abc123/checkpoints/last.ckpt"]),
+        # ms-swift
+        (
+            ["v0-20250101-120000/checkpoint-100/x.bin", "v0-20250101-120000/args.json", "v1-20250102-120000/checkpoint-50/x.bin"],
+            ["v1-20250102-120000/checkpoint-50", "v0-20250101-120000/checkpoint-100"],
+        ),
+        # Layouts with a pointer
+        (["run1/latest_checkpointed_iteration.txt", "run1/iter_0000100/x", "run1/iter_0000200/x"], ["run1/iter_0000100"]),
+        (["model/model.ckpt-1.index", "model/model.ckpt-1.data-00000-of-00001"], ["model/model.ckpt-1"]),
+        # Orbax, whose folders contain numbered parts
+        (["1/_METADATA", "1/default/manifest.ocdbt", "1/default/parts/process_0"], ["1"]),
+        (["ckpt/1/_METADATA", "ckpt/1/default/parts/process_0", "ckpt/2/_METADATA"], ["ckpt/2", "ckpt/1"]),
+        (["model/layer_01.pt", "model/model.pt"], ["model"]),
+        # Other folders with steps in their names, or beside checkpoints
+        (["checkpoint-100/x.bin", "samples/step_150.npy", f"run_200/{EVENTS}"], ["checkpoint-100"]),
+        (["checkpoints/checkpoint_1/x.bin", "samples/step_150.npy"], ["checkpoints/checkpoint_1"]),
+        ([f"my_run/{EVENTS}", "tokenizer/tokenizer.json", "lightning_logs/version_0/checkpoints/.hidden"], []),
+    ],
+)
+def test_checkpoints_are_found_in_collections(tmp_path, written, expected):
+    for number, path in enumerate(written):
+        write(tmp_path, path, text="100")
+        for each in list((tmp_path / path).parents)[: -len(tmp_path.parents) - 1]:
+            os.utime(each, (number, number))
+        os.utime(tmp_path / path, (number, number))
+    assert names(tmp_path) == expected
+
+
+def test_a_checkpoint_in_a_collection_is_set_aside_alone(tmp_path):
+    write(tmp_path, *(f"checkpoints/checkpoint_{number}/optimizer.bin" for number in (8, 9)), f"my_run/{EVENTS}")
+    (tmp_path / "newest").symlink_to("checkpoints/checkpoint_9")
+    assert set_newest_aside(tmp_path) == "checkpoints/checkpoint_9"
+    assert os.listdir(tmp_path / "checkpoints") == ["checkpoint_8"], "Accelerate also reads the numbers of hidden folders"
+    assert len(hidden(tmp_path)) == 1
+    assert (tmp_path / hidden(tmp_path)[0] / "optimizer.bin").exists()
+    assert os.readlink(tmp_path / "newest") == "checkpoints/checkpoint_8"
+    assert set_newest_aside(tmp_path) == "checkpoints/checkpoint_8"
+    assert names(tmp_path) == []
+    assert (tmp_path / "my_run" / EVENTS).exists()
+
+
+def test_the_name_that_a_script_opens_in_a_collection_exists_again(tmp_path):
+    write(tmp_path, "run/checkpoints/epoch=0-step=100.ckpt", text="first", changed=1)
+    write(tmp_path, "run/checkpoints/last.ckpt", text="second", changed=2)
+    assert set_newest_aside(tmp_path) == "run/checkpoints/last.ckpt"
+    assert (tmp_path / "run/checkpoints/last.ckpt").read_text() == "first"
+    assert [(tmp_path / name).read_text() for name in hidden(tmp_path)] == ["second"]
+
+
+def test_a_damaged_checkpoint_in_a_collection_is_not_complete(tmp_path):
+    write(tmp_path, "checkpoints/checkpoint_1/x.bin", "checkpoints/checkpoint_2/x.bin")
+    (tmp_path / "checkpoints/checkpoint_2/x.bin").write_text("")
+    assert names(tmp_path) == ["checkpoints/checkpoint_1"]
+    assert [each.name for each in checkpoint_files.damaged(str(tmp_path))] == ["checkpoints/checkpoint_2"]
+
+
+def test_only_some_folders_are_searched_for_collections(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_files, "FOLDERS", 2)
+    write(tmp_path, *(f"{name}/checkpoints/step-1.pt" for name in "abc"), f"z/{EVENTS}")
+    for number, name in enumerate("cabz"):
+        os.utime(tmp_path / name, (number, number))
+    assert sorted(names(tmp_path)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("target", ["checkpoints/epoch-1.pt", "/nowhere/epoch-1.pt", "last.pt", "../missing"])
+def test_a_link_that_leads_nowhere_is_no_checkpoint(tmp_path, target):
+    write(tmp_path, "epoch-1.pt")
+    (tmp_path / "last.pt").symlink_to(target)
+    assert names(tmp_path) == ["epoch-1.pt"]
+
+
+def test_a_link_to_a_file_in_a_folder_that_is_no_collection_is_a_checkpoint(tmp_path):
+    write(tmp_path, "epoch-1.pt", "elsewhere/model.pt")
+    (tmp_path / "last.pt").symlink_to("elsewhere/model.pt")
+    assert sorted(names(tmp_path)) == ["epoch-1.pt", "last.pt"]
