@@ -77,10 +77,11 @@ CURRENT = re.compile(r".{0,200}?Current thread 0x|Thread \d{1,9} .*\"MainThread\
 # The line that faulthandler writes before the stacks of a process that a signal kills.
 FATAL = "Fatal Python error: "
 # The line in which the C++ runtime writes the message of the exception because of which it aborts the process, and the line in which absl
-# (JAX, TensorFlow) says why it aborts the process. In a long line of JAX, the reason follows `STATUS`.
+# (JAX, TensorFlow) says why it aborts the process. In a long line of JAX, the reason follows `STATUS`. TensorFlow, and jaxlib until 2025,
+# write the whole date before the severity.
 TERMINATED = "  what():  "
 STATUS = "absl::Status: "
-FATAL_LOG = re.compile(r".{0,200}?\bF\d{4} \d\d:\d\d:\d\d\.\d{1,9} ")
+FATAL_LOG = re.compile(r".{0,200}?\b(F\d{4} \d\d:\d\d:\d\d\.\d{1,9} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: F )")
 
 # Messages about wrong arguments consist of an error, whose form depends on the exit status, and of the usage or how to show it. Parsers
 # such as argparse, Click and Fire end with status 2, and absl with status 1. Typer and tyro write the error into a box.

@@ -347,8 +347,13 @@ def test_an_abort_names_the_last_line_of_a_message_of_nccl(prefix):
     assert abort_message(lines[:-1]) == first
 
 
-def test_an_abort_names_the_message_of_absl():
-    died = "F1128 14:46:02.298440   18936 client.h:80] Terminating process. This most likely indicates that another task died"
+@pytest.mark.parametrize(
+    "head",
+    ["F1128 14:46:02.298440   18936 ", "[rank 1] 2024-10-09 15:47:38.568412: F external/xla/xla/pjrt/distributed/"],
+    ids=["new", "old"],
+)
+def test_an_abort_names_the_message_of_absl(head):
+    died = f"{head}client.h:80] Terminating process. This most likely indicates that another task died"
     assert abort_message([*INTERRUPTION.splitlines(), died, *INTERRUPTION.splitlines()]) == died
     assert abort_message(INTERRUPTION.splitlines()) == ""
 
