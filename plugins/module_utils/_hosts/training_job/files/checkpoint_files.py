@@ -216,14 +216,14 @@ def _folders(place: str, entries: list[CheckpointEntry]) -> Iterator[_Folder]:
     """Yield the folders below a directory, except those in collections and checkpoints.
 
     A folder with a step in its name and files of its own is a checkpoint. At most FOLDERS folders are read, those that were changed last
-    first. The others count as checkpoints.
+    first. The others, and those that this user cannot read, count as checkpoints.
     """
     waiting = [each.name for each in sorted(entries, key=lambda each: -each.changed) if each.is_directory and _is_readable(each.name)]
     for path in itertools.islice(waiting, FOLDERS):  # the list grows
         inner = _entries(os.path.join(place, path), ENTRIES)
         rank = checkpoint_layouts.rank_collection(os.path.basename(path), [each.name for each in inner], is_at_top="/" not in path)
         files = [each.name for each in inner if not each.is_directory]
-        has_weights = any(map(checkpoint_layouts.is_of_checkpoint, files))
+        has_weights = any(map(checkpoint_layouts.is_of_checkpoint, files)) or not os.access(os.path.join(place, path), os.R_OK | os.X_OK)
         yield _Folder(path, rank, bool(files), has_weights)
         if rank < 2 and not (has_weights and checkpoint_layouts.parse_step(path)):
             waiting += [f"{path}/{each.name}" for each in inner if each.is_directory and _is_readable(each.name)]

@@ -402,6 +402,13 @@ def test_only_some_folders_are_searched_for_collections(tmp_path, monkeypatch):
     assert sorted(names(tmp_path)) == ["a", "b", "c"]
 
 
+def test_a_folder_that_cannot_be_read_may_be_a_checkpoint(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    assert names(tmp_path) == []
+    monkeypatch.setattr(checkpoint_files.os, "access", lambda _path, _mode: False)
+    assert names(tmp_path) == ["model"]
+
+
 @pytest.mark.parametrize("target", ["checkpoints/epoch-1.pt", "/nowhere/epoch-1.pt", "last.pt", "../missing"])
 def test_a_link_that_leads_nowhere_is_no_checkpoint(tmp_path, target):
     write(tmp_path, "epoch-1.pt")
