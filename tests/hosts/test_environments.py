@@ -181,13 +181,14 @@ def test_uv_on_local_disks(cluster):
     own = {"location": "local", "installer": "uv"}
     nowhere = play(cluster, "--no-index\ntiny==2.0\n", **own, find_links=["/nowhere"], index_url="file:///nowhere")
     assert "could not install uv (not needed with the installer pip):" in nowhere.stdout
-    result = play(cluster, "--no-index\ntiny==2.0\n", **own, index_url="file:///nowhere")
+    result = play(cluster, "--no-index\ntiny==2.0\n", **own, index_url="http://user:token@localhost:1/simple")
     assert set(pythons(result)) == {pythons(result)[0]}
     assert set(changes(result).values()) == {1}, "every host builds for itself"
     assert pythons(result)[0].startswith("/home/ubuntu/environments/tiny/x86_64-python3.11/")
     for host in cluster.hosts:
         assert host.ssh(f"{pythons(result)[0]} -c 'import tiny; print(tiny.__cached__, tiny.version)'").stdout.endswith(".pyc 2.0\n")
-    assert set(changes(play(cluster, "--no-index\ntiny==2.0\n", **own)).values()) == {0}
+    other_token = play(cluster, "--no-index\ntiny==2.0\n", **own, index_url="http://user:other@localhost:1/simple")
+    assert set(changes(other_token).values()) == {0}
 
 
 def test_a_package_is_built_with_variables_system_packages_and_the_other_packages(cluster):
