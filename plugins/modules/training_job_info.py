@@ -527,7 +527,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._hosts.training_job.jobs.listing import list_jobs, no_job, some
 from ..module_utils._hosts.training_job.jobs.watch import NoProcessError, watch
-from ..module_utils._hosts.training_job.queue import submission
+from ..module_utils._hosts.training_job.queue import queries
 from ..module_utils._job import records
 from ..module_utils._job.goodput import ALWAYS, ENDED, NEVER
 
@@ -549,7 +549,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params, complete = module.params, functools.partial(submission.complete, module.run_command)
+    params, complete = module.params, functools.partial(queries.complete, module.run_command)
     if not params["name"]:
         jobs, problems = list_jobs(params, complete)
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))

@@ -80,7 +80,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.training_job.queue import submission
+from ..module_utils._hosts.training_job.queue import queries
 from ..module_utils._hosts.training_job_report.collect import collect
 from ..module_utils._hosts.training_job_report.publish import put
 from ..module_utils._job import records
@@ -103,7 +103,7 @@ def main() -> None:
         paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
         if params["page"]:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
-        report = collect(paths, params["heartbeat_timeout"], functools.partial(submission.complete, module.run_command))
+        report = collect(paths, params["heartbeat_timeout"], functools.partial(queries.complete, module.run_command))
         module.exit_json(changed=False, report=report)
     except FileNotFoundError:
         message = "job {!r} does not exist in {}. To list the jobs, run the playbook deeplearning.cluster.status."

@@ -6,7 +6,7 @@ import functools
 import json
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
 
 DESCRIPTION = {"name": "honest", "script": "train.py", "launcher": "torchrun", "created": 1790000000.0}
 RECORD = {
@@ -25,7 +25,7 @@ RECORD = {
 }
 
 # Completes the states of jobs in queues, in the same way as on a host without queues.
-COMPLETE = functools.partial(submission.complete, hold.run)
+COMPLETE = functools.partial(queries.complete, queries.run)
 
 
 class Jobs:

@@ -22,7 +22,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import cleanup, listing, watch
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, exporter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records, states
@@ -273,9 +273,9 @@ def test_no_files_keep_nodes_or_hide_a_running_job(jobs, end):
 @pytest.mark.parametrize("end", CASES)
 def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
     end(Ended(jobs))
-    monkeypatch.setattr(submission, "is_installed", lambda _queue: True)
+    monkeypatch.setattr(queries, "is_installed", lambda _queue: True)
     apps = json.dumps({"apps": {"app": [APPLICATION]}})
-    monkeypatch.setattr(hold, "ask", lambda found, *_: (0, apps, "") if found.is_http else no_queue(found))
+    monkeypatch.setattr(queries, "send", lambda found, *_: (0, apps, "") if found.is_http else no_queue(found))
     for module in ("warning", "display"):
         monkeypatch.setattr(job_watch.display, module, lambda *_arguments, **_options: None)
     params = {
@@ -292,7 +292,7 @@ def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
         clock.sleep(arguments["wait"])
         asked = {**params, **arguments, "wait": 0}
         try:
-            found = watch.watch(records.Paths(str(jobs / "ended")), asked, lambda waiting: submission.complete(no_queue, waiting))
+            found = watch.watch(records.Paths(str(jobs / "ended")), asked, lambda waiting: queries.complete(no_queue, waiting))
         except (OSError, ValueError, watch.NoProcessError) as error:  # as the module training_job_info does
             return {"failed": True, "msg": str(error)}
         return {"jobs": [found], "problems": found.pop("problems")}

@@ -117,6 +117,12 @@ def test_ansible_copies_to_hosts_what_a_program_consists_of(module, program):
     assert contents - reached_from(f"modules.{module}") == set()
 
 
+@pytest.mark.parametrize("module", ["training_job_info", "training_job_report"])
+def test_ansible_copies_no_program_of_jobs_to_hosts_that_only_read_files(module):
+    """Ansible compiles each file of a module once on the controller, and hosts compile it whenever they run the module."""
+    assert sorted(name for name in reached_from(f"modules.{module}") if within(name, f"{HOSTS}.training_job.run")) == []
+
+
 def test_nothing_but_a_module_imports_modules():
     assert forbidden(("action", "callback", "inventory", "filter", "lookup", "plugin_utils", "module_utils"), ("modules",)) == {}
 

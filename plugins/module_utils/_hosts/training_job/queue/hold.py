@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...._job import records
@@ -36,7 +34,7 @@ from ...._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ...._queues.registry import QUEUES
 from ..units import launch, systemd, users
 from ..units.host import read_metadata
-from . import resource_manager
+from . import queries
 
 PARAMETERS = "parameters.json"
 
@@ -45,9 +43,6 @@ INTERVAL = 1.0
 
 # Seconds between two checks of whether the job has ended on its first host.
 RELEASE_INTERVAL = 2.0
-
-# Time limit in seconds for one command of the queueing system. The commands retry while the queueing system does not respond.
-COMMAND_TIMEOUT = "30"
 
 # Time limit, in seconds, for an operation that runs as the job's user on the shared storage.
 PATIENCE = 60.0
@@ -96,25 +91,9 @@ def read_job(place: str) -> QueuedJob | None:
     return QueuedJob(place, found["queue"], found["parameters"], found.get("nonce", "")) if found else None
 
 
-def run(command: list[str]) -> tuple[int, str, str]:
-    """Run a command, and return its exit status, output and errors."""
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-    except OSError as error:
-        return 127, "", f"{command[0]}: {error.strerror}"
-    return done.returncode, done.stdout, done.stderr
-
-
-def ask(queue: Queue, command: Sequence[str], run: users.RunCommand = run) -> tuple[int, str, str]:
-    """Run a command of a queue, or send it to the queue's API. Return its exit status, output and errors."""
-    if queue.is_http:
-        return resource_manager.send(*command)
-    return run(["timeout", COMMAND_TIMEOUT, *command])
-
-
 def entry_state(queue: Queue, program: OneProgram) -> str:
     """Return ENDED or CANCELLED if the queue reports that it has ended or cancelled the job, otherwise an empty string."""
-    status, output, _error = ask(queue, queue.show_own)
+    status, output, _error = queries.send(queue, queue.show_own)
     return "" if status else program.entry_state(output, queue.identity(os.environ))
 
 
@@ -163,11 +142,11 @@ class Holder:
         check_addresses(params["hosts"], metadata["workers"])
         own = [host["name"] for host in params["hosts"] if host["number"] == metadata["number"]]
         specs = plan_specs(params, self.job.paths, own)
-        user = users.ensure(run, params["user"], make=True)
+        user = users.ensure(queries.run, params["user"], make=True)
         with systemd.exclusive():
             stop_former_jobs(self.job.name)
-            if not systemd.active_units(run, self.job.name):
-                launch.start_processes(run, warn, params, self.job.paths, user, specs, metadata["gpu_count"])
+            if not systemd.active_units(queries.run, self.job.name):
+                launch.start_processes(queries.run, warn, params, self.job.paths, user, specs, metadata["gpu_count"])
 
     def wait(self) -> None:
         """Wait until no process of the job is left on this host. Stop the processes if the queue ends the job."""
@@ -187,7 +166,7 @@ class Holder:
                     queue = QUEUES[self.job.queue]
                     identity = queue.identity(os.environ)
                     command = queue.one_program.abandon(identity) if queue.one_program else queue.cancel([identity])
-                    ask(queue, command)
+                    queries.send(queue, command)
                 elif RUNNING not in states:
                     return
                 self.cancelled.wait(RELEASE_INTERVAL)
@@ -230,7 +209,7 @@ class Holder:
 
     def stop(self) -> None:
         try:
-            systemd.stop(run, self.job.name)
+            systemd.stop(queries.run, self.job.name)
         except systemd.UnitError as error:
             warn(str(error))
 
@@ -253,16 +232,16 @@ def states_of(job: QueuedJob, host: str) -> list[str]:
                 return [records.process_state(record, time.time(), timeout) for record in found]
         return []
 
-    user = users.ensure(run, job.parameters["user"], make=False)
+    user = users.ensure(queries.run, job.parameters["user"], make=False)
     return list(users.as_user(user, read, EXPECTED, patience=PATIENCE))
 
 
 def start_guard(job: str) -> None:
     """Start a unit that ends the job's processes on this host as soon as this process has ended. Raises UnitError."""
     unit = f"deeplearning_queue-{job}.service"
-    run(["systemctl", "stop", unit])  # if the queue has started this program a second time
+    queries.run(["systemctl", "stop", unit])  # if the queue has started this program a second time
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job}"]
-    status, _unused, error = run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), records.slice_name(job)])
+    status, _unused, error = queries.run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), records.slice_name(job)])
     if status:
         raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
 
@@ -270,7 +249,7 @@ def start_guard(job: str) -> None:
 def allocated_hosts(job: QueuedJob) -> list[dict[str, Any]]:
     """Return the descriptions of the hosts that the queue has allocated, in the order that the queue reports. Raises RefusalError."""
     command = QUEUES[job.queue].allocation(os.environ)
-    status, output, error = run(command)
+    status, output, error = queries.run(command)
     names = output.split()
     described = {host["name"]: host for host in job.parameters["hosts"]}
     found = [described[name] for name in names if name in described]
@@ -297,7 +276,7 @@ def stop_former_jobs(job: str) -> None:
     """Stop the remaining processes of other queued jobs, because the queue has allocated this host to this job alone. Raises UnitError."""
     for other in os.listdir(records.HELD):
         if other != job and records.JOB_NAME.fullmatch(other) and has_processes(other):
-            systemd.stop(run, other)
+            systemd.stop(queries.run, other)
 
 
 def has_processes(job: str) -> bool:
@@ -318,7 +297,7 @@ def report(job: QueuedJob, failure: str, only_if: Any = None) -> None:
             records.write_json(paths.queue, {**found, "failure": failure[: records.SENTENCE_LIMIT]})
 
     try:
-        users.as_user(users.ensure(run, job.parameters["user"], make=False), write, patience=PATIENCE)
+        users.as_user(users.ensure(queries.run, job.parameters["user"], make=False), write, patience=PATIENCE)
     except (users.UserError, users.FailedWorkError, OSError, KeyError) as error:
         warn(f"cannot write {paths.queue}: {error}")
 

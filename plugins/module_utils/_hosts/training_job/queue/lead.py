@@ -25,7 +25,7 @@ from ...._job.definition.refusal import RefusalError
 from ...._job.states import RUNNING
 from ...._queues.base import CANCELLED, OneProgram, unit_name
 from ...._queues.registry import QUEUES
-from . import hold, reservation
+from . import hold, queries, reservation
 
 # Seconds between two checks of whether a host has ended.
 INTERVAL = 1.0
@@ -120,7 +120,7 @@ class Lead:
 
     def ask(self, command: list[str]) -> None:
         """Run a command of the queue, and log its error message."""
-        status, output, error = hold.run(["timeout", hold.COMMAND_TIMEOUT, *command])
+        status, output, error = queries.run(["timeout", queries.COMMAND_TIMEOUT, *command])
         if status:
             hold.warn((error or output).strip())
 
@@ -144,7 +144,7 @@ def attach(job: hold.QueuedJob, program: OneProgram) -> int:
 
     def follow() -> None:
         asked = os.read(sys.stdin.fileno(), 1)  # empty if the first host is lost
-        while asked and running.poll() is None and hold.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])[0]:
+        while asked and running.poll() is None and queries.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])[0]:
             time.sleep(INTERVAL)  # the unit is only starting
 
     threading.Thread(target=follow, daemon=True).start()

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Submits jobs to a queue, shows their entries in the queue, and cancels the jobs.
+"""Submits jobs to a queue, and cancels the jobs.
 
 Each host of a job keeps the job's parameters in a directory that belongs to root, together with the program that the queue runs there (see
 hold.py).
@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shlex
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
@@ -25,21 +24,17 @@ from ...._job import records, schema
 from ...._job.definition.options import OPTIONS
 from ...._job.definition.processes import plan
 from ...._job.definition.refusal import EXPECTED, RefusalError
-from ...._job.documents import JobStatus, Queued
-from ...._job.states import PENDING, QUEUED, STOPPED
+from ...._job.documents import Queued
 from ...._queues import base
-from ...._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError, QueueRequest
+from ...._queues.base import Queue, QueueEntry, QueueError, QueueRequest
 from ...._queues.registry import QUEUES
 from ... import programs
 from ..units import checkpoints, host, systemd, users
-from . import hold, reservation, resource_manager
+from . import hold, queries, reservation, resource_manager
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
     from . import lead  # noqa: F401
-
-# The directories in which packages install the commands of queueing systems.
-SEARCH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
 # The options that matter only before the job is submitted, and the parameters of the `training_job` module that hosts keep until the queue
 # starts the job.
@@ -59,19 +54,9 @@ SUBMISSION_TIMEOUT = 3600
 CANCEL_SECONDS = 60.0
 
 
-def ask(run: users.RunCommand, queue: Queue, command: Sequence[str]) -> str:
-    """Return the output of a queueing system's command. Raises QueueError."""
-    status, output, error = hold.ask(queue, command, run)
-    if status:
-        text = (error or output).strip().rstrip(".") or f"the command ended with exit status {status}"
-        subject = f"a request to {queue.title}" if queue.is_http else f"{command[0]} of {queue.title}"
-        raise QueueError(f"queue: {subject} failed: {text}.")
-    return output
-
-
 def hosts_of(run: users.RunCommand, queue: Queue, metadata_directory: str) -> list[str]:
     """Return the names of the hosts that belong to the queue. Raises QueueError or RefusalError."""
-    names = queue.read_hosts(ask(run, queue, queue.show_hosts))
+    names = queue.read_hosts(queries.ask(run, queue, queue.show_hosts))
     if not queue.is_http:
         return names
     try:
@@ -80,16 +65,11 @@ def hosts_of(run: users.RunCommand, queue: Queue, metadata_directory: str) -> li
         raise QueueError(f"queue: {error}") from error
 
 
-def is_installed(queue: Queue) -> bool:
-    """Return whether this host has the queue's programs."""
-    return all(shutil.which(program, path=SEARCH) for program in queue.programs)
-
-
 def check(run: users.RunCommand, name: str, hosts: Sequence[str], metadata_directory: str) -> None:
     """Raise RefusalError unless the queue responds and all hosts belong to the queue."""
     queue = QUEUES[name]
     configure = f"{queue.setup}, or remove training_job_queue."
-    if not is_installed(queue):
+    if not queries.is_installed(queue):
         raise RefusalError(f"queue: {queue.title} is not installed on this host. {configure}")
     try:
         known = hosts_of(run, queue, metadata_directory)
@@ -108,16 +88,11 @@ def queues_of_host(run: users.RunCommand, name: str) -> list[str]:
     found = []
     for each, queue in QUEUES.items():
         if run(["systemctl", "is-active", "--quiet", queue.service])[0] == 0:
-            status, output, _error = hold.ask(queue, queue.show_host(name), run)
+            status, output, _error = queries.send(queue, queue.show_host(name), run)
             with contextlib.suppress(QueueError):
                 if status == 0 and queue.is_open(output):
                     found.append(each)
     return found
-
-
-def entries(run: users.RunCommand, queue: Queue) -> dict[str, QueueEntry]:
-    """Return the training jobs in the queue, keyed by name. Raises QueueError."""
-    return queue.read_entries(ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting))
 
 
 def entries_of(run: users.RunCommand, queue: Queue, jobs: Sequence[hold.QueuedJob]) -> dict[str, QueueEntry]:
@@ -126,8 +101,8 @@ def entries_of(run: users.RunCommand, queue: Queue, jobs: Sequence[hold.QueuedJo
     In queues to which other users can submit jobs, only the jobs' hosts can determine which entries belong to the jobs.
     """
     if not queue.is_proven:
-        return entries(run, queue)
-    return queue.read_entries(ask(run, queue, queue.show_own), "", queue.is_proven({job.name: job.nonce for job in jobs}))
+        return queries.entries(run, queue)
+    return queue.read_entries(queries.ask(run, queue, queue.show_own), "", queue.is_proven({job.name: job.nonce for job in jobs}))
 
 
 def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
@@ -208,12 +183,12 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             return {"changed": False, "queue_id": found.id}
         if module.check_mode:
             return {"changed": True}
-        identity = base.read_id(ask(run, queue, queue.submit(request(run, params, queue, job.nonce if job else ""))))
+        identity = base.read_id(queries.ask(run, queue, queue.submit(request(run, params, queue, job.nonce if job else ""))))
     note: Queued = {"queue": params["queue"], "id": identity, "submitted": time.time()}
     try:
         users.as_user(user, lambda: records.write_new_json(paths.queue, note), EXPECTED)
     except (users.UserError, users.FailedWorkError, OSError):
-        ask(run, queue, queue.cancel([identity]))
+        queries.ask(run, queue, queue.cancel([identity]))
         raise
     return {"changed": True, "queue_id": identity}
 
@@ -232,7 +207,7 @@ def request(run: users.RunCommand, params: Mapping[str, Any], queue: Queue, nonc
         finish=hold.command(params["name"], "finish"),
         minutes=-(-limit // 60),
         lead=hold.command(params["name"], "lead"),
-        answers=[ask(run, queue, question) for question in queue.questions],
+        answers=[queries.ask(run, queue, question) for question in queue.questions],
         nonce=nonce,
     )
 
@@ -259,45 +234,7 @@ def cancel(run: users.RunCommand, job: hold.QueuedJob) -> None:
         if not entry or not entry.is_active:
             return
         # This command fails if the job has just ended, or if another host has just cancelled the job.
-        is_cancelled = is_cancelled or hold.ask(queue, queue.cancel([entry.id]), run)[0] == 0
+        is_cancelled = is_cancelled or queries.send(queue, queue.cancel([entry.id]), run)[0] == 0
         if time.monotonic() > end:
             raise QueueError(f"queue: timed out waiting for job {entry.id} to leave {queue.title}. Check its hosts.")
         time.sleep(hold.INTERVAL)
-
-
-def complete(run: users.RunCommand, jobs: Sequence[JobStatus]) -> None:
-    """Extend the status of each queued job with the information from the queue, and with what root knows about the job on this host."""
-    for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
-        waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
-        for job in waiting:
-            job["queue"]["held"] = records.is_held(job["name"])
-        queue = QUEUES.get(name)
-        try:
-            found = recorded_entries(run, queue, waiting) if queue and is_installed(queue) else {}
-        except QueueError as error:
-            for job in waiting:
-                job["queue"]["problem"] = str(error)
-        else:
-            for job in waiting:
-                complete_job(job, found.get(job["name"]))
-
-
-def recorded_entries(run: users.RunCommand, queue: Queue, jobs: Sequence[JobStatus]) -> dict[str, QueueEntry]:
-    """Return the entries that were recorded for these jobs, keyed by name. Raises QueueError."""
-    if not queue.has_id:
-        return entries(run, queue)
-    own, waiting = ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting)
-    return queue.read_entries(own, waiting, queue.has_id({job["name"]: job["queue"]["id"] for job in jobs}))
-
-
-def complete_job(job: JobStatus, entry: QueueEntry | None) -> None:
-    """Complete the state of a job that has no records, based on the job's entry in the queue.
-
-    A job whose hosts have been allocated is about to start. The job's first records become visible on this host after a while.
-    """
-    if entry is not None and entry.stage == WAITING:
-        job["queue"] = {**job["queue"], "id": entry.id, "reason": entry.reason, "before": entry.before}
-        return
-    job["state"] = STOPPED if entry is None or entry.stage == CANCELLED else PENDING
-    for attempt in job["attempts"]:
-        attempt["state"] = job["state"]

@@ -26,7 +26,7 @@ from ...._launchers.base import LaunchError
 from ...._queues.base import WAITING, QueueError
 from ...._queues.registry import QUEUES
 from ..units import host
-from . import hold, submission
+from . import hold, queries, submission
 
 # The parameters that differ between the hosts of a job.
 OWN = ("instance_id", "capacity_end")
@@ -49,7 +49,7 @@ def waiting(module: AnsibleModule) -> list[str]:
     """
     found = QUEUES[module.params["queue"]]
     try:
-        entries = submission.entries(module.run_command, found)
+        entries = queries.entries(module.run_command, found)
     except QueueError:
         if module.check_mode:
             return []

@@ -139,8 +139,3 @@ def test_the_program_contains_the_supervisor(tmp_path):
             return {each: found.read(each) for each in found.namelist()}
 
     assert contents(written) == contents(programs.build(systemd.SUPERVISOR))
-
-
-def test_a_command_that_is_not_installed():
-    assert hold.run(["no-such-command"]) == (127, "", "no-such-command: No such file or directory")
-    assert hold.run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import (
     hold,
+    queries,
     reservation,
     resource_manager,
     submission,
@@ -106,8 +107,8 @@ def runs(monkeypatch, tmp_path, units):
 
 def submit(job, nonce="n", **changes):
     """Submit the job, and return the ID of the application."""
-    found = QUEUES["yarn"].submit(submission.request(hold.run, {**job.parameters, **changes}, QUEUES["yarn"], nonce))
-    return submission.ask(hold.run, QUEUES["yarn"], found)
+    found = QUEUES["yarn"].submit(submission.request(queries.run, {**job.parameters, **changes}, QUEUES["yarn"], nonce))
+    return queries.ask(queries.run, QUEUES["yarn"], found)
 
 
 def failure(job):
@@ -135,7 +136,7 @@ def test_a_job_waits_until_all_hosts_are_free(cluster, job, runs):
     thread = threading.Thread(target=unit.wait_for_hosts)
     thread.start()
     wait_until(lambda: (unit.read_entry() or QueueEntry("", "", "", 0)).reason == "it has 2 of 3 hosts")
-    assert submission.entries(hold.run, QUEUES["yarn"])["other"].stage == "allocated"
+    assert queries.entries(queries.run, QUEUES["yarn"])["other"].stage == "allocated"
     assert thread.is_alive()
     cluster.kill(other)
     thread.join(30)
@@ -163,7 +164,7 @@ def test_a_host_that_yarn_does_not_choose_runs_nothing(cluster, job, runs):
 def test_a_job_that_is_cancelled_while_it_waits_leaves_nothing(cluster, job, runs):
     cluster.nodes[0].state = "LOST"
     identity = submit(job)
-    threading.Timer(0.5, lambda: hold.ask(QUEUES["yarn"], yarn.cancel([identity]))).start()
+    threading.Timer(0.5, lambda: queries.send(QUEUES["yarn"], yarn.cancel([identity]))).start()
     assert reservation.Reservation(job).run() == 0
     assert (runs, failure(job)) == ([], None)
     assert not os.path.exists(job.directory)
@@ -257,30 +258,30 @@ def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypa
 def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_path):
     """The test uses the functions that all queues share."""
     monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(submission, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
-    submission.check(hold.run, "yarn", HOSTS, "/m")
+    monkeypatch.setattr(queries, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
+    submission.check(queries.run, "yarn", HOSTS, "/m")
     cluster.nodes[0].state = "LOST"
     with pytest.raises(RefusalError, match=r"queue: deeplearning-worker1 cannot be used, because YARN does not know them\. Run the job "):
-        submission.check(hold.run, "yarn", HOSTS, "/m")
-    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+        submission.check(queries.run, "yarn", HOSTS, "/m")
+    module = SimpleNamespace(params=job.parameters, run_command=queries.run, check_mode=False)
     identity = submission.submit(module, job.paths)["queue_id"]
     assert submission.submit(module, job.paths) == {"changed": False, "queue_id": identity}
     found = records.read_queued(job.paths)
     assert (found["queue"], found["id"]) == ("yarn", identity)
     status = {"name": job.name, "state": "queued", "queue": found, "attempts": []}
-    submission.complete(hold.run, [status])
+    queries.complete(queries.run, [status])
     assert status["state"] == "queued"
     assert status["queue"]["reason"] in ("its ApplicationMaster has not started", "it has 0 of 3 hosts", "it has 1 of 3 hosts")
     commands = []
     submission.leave(lambda command: commands.append(command) or (0, "", ""), job)
     assert commands == [["systemctl", "stop", "deeplearning_hold-digits.service"]], "the unit would wait for a job that was not submitted"
     assert cluster.applications[identity].state == "KILLED"
-    submission.complete(hold.run, [status])
+    queries.complete(queries.run, [status])
     assert status["state"] == "stopped"
 
 
 def test_a_job_without_a_key_is_refused(cluster, job):
-    module = SimpleNamespace(params={**job.parameters, "generation": "", "key": None}, run_command=hold.run, check_mode=False)
+    module = SimpleNamespace(params={**job.parameters, "generation": "", "key": None}, run_command=queries.run, check_mode=False)
     with pytest.raises(
         RefusalError, match=r"key: missing\. Specify a random string, with which the hosts recognize the job in queue 'yarn'\."
     ):
@@ -316,7 +317,7 @@ def test_an_application_of_an_earlier_job_with_the_same_name_is_not_this_job(clu
         states[identity] = state
     unit = reservation.Reservation(job)
     assert unit.read_entry() is None
-    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+    module = SimpleNamespace(params=job.parameters, run_command=queries.run, check_mode=False)
     new = submission.submit(module, job.paths)["queue_id"]
     assert new not in states
     cluster.kill(identity)
@@ -339,7 +340,7 @@ def test_parameters_stay_while_the_jobs_own_application_waits(cluster, job):
     own = submit(job)
     wait_until(lambda: cluster.applications[own].shown()["runningContainers"] == 4)
     forge(cluster, job)
-    submission.prune(hold.run, QUEUES["yarn"])
+    submission.prune(queries.run, QUEUES["yarn"])
     assert os.path.exists(job.directory)
 
 
@@ -351,18 +352,18 @@ def forge(cluster, job):
 
 
 def test_the_status_of_a_job_is_that_of_its_own_application(cluster, job, monkeypatch, tmp_path):
-    monkeypatch.setattr(submission, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
+    monkeypatch.setattr(queries, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
     own = submit(job)
     wait_until(lambda: cluster.applications[own].shown()["runningContainers"] == 4)
     forge(cluster, job)
     status = {"name": job.name, "state": "queued", "queue": {"queue": "yarn", "id": own, "submitted": 5.0}, "attempts": []}
-    submission.complete(hold.run, [status])
+    queries.complete(queries.run, [status])
     assert status["state"] == "pending"
 
 
 def test_a_host_without_the_jobs_parameters_submits_nothing(cluster, job):
     os.remove(os.path.join(job.directory, hold.PARAMETERS))
-    module = SimpleNamespace(params=job.parameters, run_command=hold.run, check_mode=False)
+    module = SimpleNamespace(params=job.parameters, run_command=queries.run, check_mode=False)
     with pytest.raises(
         RefusalError, match=r"queue: this host does not have the parameters of job digits\. Run the module with state queued on all"
     ):

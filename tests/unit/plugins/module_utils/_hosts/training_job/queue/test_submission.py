@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, queries, submission
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
@@ -54,7 +54,7 @@ def installed(tmp_path, monkeypatch):
     programs.mkdir()
     for name in SLURM.programs:
         (programs / name).touch(0o755)
-    monkeypatch.setattr(submission, "SEARCH", str(programs))
+    monkeypatch.setattr(queries, "SEARCH", str(programs))
     monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "queue-lock"))
     monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
@@ -83,11 +83,6 @@ def test_a_queue_that_cannot_run_the_job_is_refused(installed, slurm, missing, m
     with pytest.raises(RefusalError) as error:
         submission.check(slurm, "slurm", HOSTS, "/m")
     assert str(error.value) == f"{message}Run the playbook deeplearning.cluster.slurm, or remove training_job_queue."
-
-
-def test_a_command_without_a_message_is_named_with_its_status():
-    with pytest.raises(QueueError, match="queue: squeue of Slurm failed: the command ended with exit status 124"):
-        submission.ask(lambda command: (124, "", ""), SLURM, ["squeue"])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +130,7 @@ def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
 
 
 def test_a_queue_whose_response_is_not_valid_starts_no_jobs(monkeypatch):
-    monkeypatch.setattr(hold, "ask", lambda queue, _command, _run: (0, "<html>" if queue.is_http else "idle\n", ""))
+    monkeypatch.setattr(queries, "send", lambda queue, _command, _run: (0, "<html>" if queue.is_http else "idle\n", ""))
     assert submission.queues_of_host(lambda command: (0, "", ""), "w1") == ["slurm"]
 
 
@@ -240,56 +235,6 @@ def test_a_job_that_does_not_leave_the_queue_is_reported(monkeypatch):
 
     with pytest.raises(QueueError, match="queue: timed out waiting for job 7 to leave Slurm"):
         submission.cancel(stubborn, held())
-
-
-def status(name="digits", state="queued", **entry):
-    note = {"queue": "slurm", "id": "7", "submitted": 5.0, **entry}
-    return {"name": name, "state": state, "queue": note, "attempts": [{"state": state}]}
-
-
-@pytest.mark.parametrize(
-    ("own", "state"),
-    [
-        ("7 RUNNING deeplearning.cluster digits <w1> None", "pending"),
-        ("7 COMPLETED deeplearning.cluster digits <w1> None", "pending"),
-        ("7 CANCELLED deeplearning.cluster digits <> None", "stopped"),
-        ("", "stopped"),
-        ("8 PENDING deeplearning.cluster other <> None", "stopped"),
-    ],
-)
-def test_a_job_without_records_that_does_not_wait(own, state):
-    job = status()
-    submission.complete(Slurm(own + "\n"), [job])
-    assert (job["state"], job["attempts"][0]["state"]) == (state, state)
-
-
-def test_a_waiting_job_has_a_reason_and_a_place():
-    job, other = status(), {"name": "other", "state": "running"}
-    submission.complete(Slurm("9 PENDING deeplearning.cluster digits <> Resources\n", "7\n8\n9\n"), [job, other])
-    assert job["state"] == "queued"
-    assert job["queue"] == {"queue": "slurm", "id": "9", "submitted": 5.0, "held": False, "reason": "Resources", "before": 2}
-    assert other == {"name": "other", "state": "running"}
-
-
-def test_a_queue_that_does_not_respond_is_reported():
-    job = status()
-    submission.complete(Slurm(errors=("squeue",)), [job])
-    assert (job["state"], job["queue"]["problem"]) == ("queued", "queue: squeue of Slurm failed: squeue: error: no answer.")
-
-
-def test_without_waiting_jobs_the_queue_is_not_asked():
-    slurm = Slurm()
-    submission.complete(slurm, [status(state="running"), {"name": "other", "state": "pending"}])
-    assert slurm.commands == []
-
-
-@pytest.mark.parametrize("name", ["slurm", "forged"])
-def test_a_job_of_a_queue_that_does_not_exist_is_stopped(installed, name):
-    for program in SLURM.programs:
-        (installed / program).unlink()
-    job = status(queue=name)
-    submission.complete(Slurm(errors=("squeue",)), [job])
-    assert job["state"] == "stopped"
 
 
 def test_every_queue_that_a_playbook_sets_up_has_its_playbook():
