@@ -17,8 +17,7 @@ from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.iam_actions import IamActions
 from ..module_utils._aws.instance_role.definition import PATH
-from ..module_utils._aws.instances import MASTER, WORKERS
-from ..module_utils._aws.node_group.definition import NUMBER_TAG
+from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ..module_utils._aws.pricing.iam_actions import PRICES

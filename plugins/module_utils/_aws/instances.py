@@ -11,6 +11,8 @@ from typing import Any
 MASTER = "master"
 WORKERS = "workers"
 NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
+MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
+NUMBER_TAG = "deeplearning:number"
 ALIVE = ("pending", "running")
 # Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`.
 GROUP_TAG = "aws:autoscaling:groupName"

@@ -27,8 +27,8 @@ from ..client import (
     tag_list,
 )
 from ..component import Request
-from ..instances import NODE_TYPES
-from ..node_group.definition import NUMBER_TAG, assign_numbers
+from ..instances import NODE_TYPES, NUMBER_TAG
+from ..node_group.definition import assign_numbers
 from ..node_group.membership import number_of
 from ..node_service import Instance
 from ..plan.planning import Kind

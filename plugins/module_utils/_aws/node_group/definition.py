@@ -14,17 +14,13 @@ from typing import Any, Tuple
 from ..._hosts.shared_storage import boot
 from ..component import Mount
 from ..instance_role.definition import INSTANCE_PROFILE
-from ..instances import MASTER, NODE_TYPES, WORKERS, group_name
+from ..instances import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, WORKERS, group_name
 from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ..plan.resources import Address, Computed, Ref, Wanted
-from ..storage.kinds import TAGS
 from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
 from . import first_boot
 
-MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
-NUMBER_TAG = "deeplearning:number"
 WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
-STORAGE_TAGS = tuple(tag.key for tag in TAGS)
 NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot

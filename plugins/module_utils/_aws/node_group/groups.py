@@ -14,8 +14,9 @@ from ..instances import group_name
 from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
+from ..storage.kinds import TAG_KEYS
 from ..tags import NODES_COMPONENT
-from .definition import NODE_TYPE_TAG, STORAGE_TAGS, SUSPENDED, WANTED_TAG, assign_numbers
+from .definition import NODE_TYPE_TAG, SUSPENDED, WANTED_TAG, assign_numbers
 from .members import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
 from .membership import number_of
 
@@ -79,13 +80,13 @@ def _is_foreign(process: Mapping[str, str]) -> bool:
 
 
 def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[str, str]:
-    own = {name: tags[name] for name in (*STORAGE_TAGS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
+    own = {name: tags[name] for name in (*TAG_KEYS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
     return {**cloud.comparable_tags(tag_list(tags)), **own}
 
 
 def storage_tags(found: Found) -> dict[str, str]:
     """Return the group's tags that describe the mounts of its nodes."""
-    return {name: value for name, value in found.properties["tags"].items() if name in STORAGE_TAGS}
+    return {name: value for name, value in found.properties["tags"].items() if name in TAG_KEYS}
 
 
 def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -12,12 +12,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Mapping
 
 from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
-from ..instances import ALIVE, NODE_TYPES, group_name, group_of, node_name
+from ..instances import ALIVE, NODE_TYPES, NUMBER_TAG, group_name, group_of, node_name
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import membership
 from .activities import Launches, explain
-from .definition import NUMBER_TAG, assign_numbers, nodes, numbers
+from .definition import assign_numbers, nodes, numbers
 from .membership import number_of
 from .nodes import AUTO_SCALING
 

@@ -12,11 +12,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..instances import GROUP_TAG, MASTER, NODE_TYPES, group_name, tags_of
+from ..instances import GROUP_TAG, MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, group_name, tags_of
 from ..node_service import Instance, NodeService
-from ..storage.kinds import TAGS
+from ..storage.kinds import TAG_KEYS, TAGS
 from ..tags import CLUSTER_TAG
-from .definition import MASTER_NUMBER, NUMBER_TAG, STORAGE_TAGS
 
 NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
@@ -36,8 +35,8 @@ def with_storage_tags(instance: Instance, tags: Mapping[str, str]) -> Instance:
     Other users may be allowed to change the tags of instances, but not the tags of Auto Scaling groups or EMR clusters. New nodes inherit
     the tags of their group or EMR cluster. These tags stay the same while nodes that mount the storage are running.
     """
-    own = {key: value for key, value in tags_of(instance).items() if key not in STORAGE_TAGS}
-    inherited = {key: value for key, value in tags.items() if key in STORAGE_TAGS}
+    own = {key: value for key, value in tags_of(instance).items() if key not in TAG_KEYS}
+    inherited = {key: value for key, value in tags.items() if key in TAG_KEYS}
     return {**instance, "Tags": [{"Key": key, "Value": value} for key, value in {**own, **inherited}.items()]}
 
 

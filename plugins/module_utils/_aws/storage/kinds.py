@@ -39,6 +39,7 @@ KINDS = {
     "bucket": Kind(bucket_tags.TAGS, bucket_options.SETTINGS),
 }
 TAGS = tuple(tag for kind in KINDS.values() for tag in kind.tags)
+TAG_KEYS = tuple(tag.key for tag in TAGS)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
 # The modules for the kinds of storage that a cluster can own.
 MODULES = (efs_options.MODULE, lustre_options.MODULE)
