@@ -6,8 +6,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from unit.ansible_templates import evaluated, loaded
+
+PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
+RIGHT, WRONG = {"__worker_metadata_look": {"diff": []}}, {"__worker_metadata_look": {"diff": [{"before": ""}]}}
+NOT_CHECKED = {"__worker_metadata_look": {"skipped": True}}
 
 
 @pytest.mark.parametrize(
@@ -28,3 +35,23 @@ def test_values_of_the_wrong_type_are_refused_before_a_host_is_configured(tmp_pa
     message = " ".join(done.stdout.split()).partition(f"{variable}: ")[2]
     assert f"has the wrong type. Specify {kind}" in message, done.stdout + done.stderr
     assert "PLAY [Configure" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        ([RIGHT, RIGHT], "trainers:!trainers"),
+        ([RIGHT, WRONG], "trainers"),
+        ([RIGHT, NOT_CHECKED], "trainers"),
+        ([RIGHT, {}], "trainers"),
+        ([{}, {}], "trainers"),
+    ],
+)
+def test_nodes_are_configured_unless_each_of_them_was_found_to_be_configured(hosts, expected):
+    """In a run that configures the nodes without a job, the play that checks the nodes has no hosts."""
+    *_others, checks, configures = loaded(PLAYBOOKS / "configure.yml")
+    hostvars = {f"node{number}": variables for number, variables in enumerate(hosts)}
+    given = {"hostvars": hostvars, "groups": {"trainers": [*hostvars]}}
+    assert evaluated(configures["hosts"], configures["vars"], **given) == expected
+    assert evaluated(checks["hosts"], job_follows=True) == "trainers"
+    assert evaluated(checks["hosts"]) == "trainers:!trainers"

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from unit.ansible_templates import evaluated, loaded
+
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 EXPORT = "s3://results/jobs"
 
@@ -80,3 +82,31 @@ def test_variables_of_the_user_keep_their_values_in_the_plays_that_run_the_job()
     own = {"then", "then_always", "continues", "job_succeeded", "is_unexported"}
     assert [name for play in plays for name in play["vars"] if name not in own and not name.startswith("__")] == []
     assert len(plays) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "is_allowed"),
+    [
+        ({"jobs": [{"process_count": 3, "over": False}]}, True),
+        ({"jobs": [{"process_count": 3, "over": True}]}, False),
+        ({"jobs": [{"process_count": 0, "over": False}]}, False),
+        ({"jobs": []}, False),
+        ({"skipped": True}, False),
+        (None, False),
+    ],
+)
+def test_only_a_job_that_has_started_may_run_on_outdated_nodes(named, is_allowed):
+    (play,) = [play for play in loaded(PLAYBOOKS / "train.yml") if play["name"] == "Provision"]
+    found = {} if named is None else {"named": named}
+    wanted = "{{ __provision_allow_outdated_nodes }}"
+    given = {"groups": {"trainers": ["a"]}, "hostvars": {"a": found, "localhost": {}}}
+    assert evaluated(wanted, play["vars"], given) == is_allowed
+    assert evaluated(wanted, play["vars"], given, deeplearning_allow_outdated_nodes=not is_allowed) != is_allowed
+    assert evaluated(wanted, play["vars"], {"groups": {}, "hostvars": {"localhost": {}}}) is False
+
+
+@pytest.mark.parametrize(("facts", "hosts"), [({}, "trainers:!trainers"), ({"job_is_over": True}, "localhost")])
+def test_nothing_follows_a_job_unless_it_was_requested(facts, hosts):
+    """The task that runs the job sets `job_is_over` only if `training_job_then` is not `keep`."""
+    (play,) = [play for play in loaded(PLAYBOOKS / "train.yml") if play["name"] == "Remove nodes after the job"]
+    assert evaluated(play["hosts"], hostvars={"localhost": facts}) == hosts
