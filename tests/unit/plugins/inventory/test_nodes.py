@@ -53,6 +53,15 @@ def test_an_error_ends_a_command_that_is_configured_so(monkeypatch, ends, argume
     assert told == ([message] if error is SystemExit else [])
 
 
+def test_processes_of_tasks_do_not_examine_the_objects_of_the_inventory(monkeypatch):
+    """Ansible forks these processes after it has read the inventory."""
+    done = []
+    monkeypatch.setattr(nodes.InventoryModule, "_parse", lambda *_arguments: done.append("read"))
+    monkeypatch.setattr(nodes.gc, "freeze", lambda: done.append("frozen"))
+    nodes.InventoryModule().parse(MagicMock(), MagicMock(), "nodes.yml")
+    assert done == ["read", "frozen"]
+
+
 @pytest.mark.parametrize(
     ("answer", "is_used"),
     [
