@@ -156,7 +156,7 @@ class NodeAction(ActionBase):
         cls._limits = LARGE.get(module, USUAL)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        gc.freeze()  # speeds up garbage collection for the same reason as in execute_watched
+        gc.freeze()  # for the same reason as in the inventory plugin
         refuse_injected_facts()
         refuse_other_strategy()
         self._variables = variables = task_vars or {}
@@ -254,6 +254,7 @@ class NodeAction(ActionBase):
         if RunBudget(host).used() > RUN_SIZE:
             return refusal(host, module, f"the results of this run need more than {RUN_SIZE >> 20} MiB of memory")
         self._own_seconds = seconds_of(self._task.args.get("timeout")) + seconds_of((module_args or {}).get("wait"))
+        gc.disable()  # for the same reason as in execute_watched. A task can run a module thousands of times.
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:
@@ -264,6 +265,8 @@ class NodeAction(ActionBase):
                 return self._documented_answer(answer, module, host)
         except MemoryError:
             return refusal(host, module, f"reading the response takes more than {MEMORY_LIMIT >> 20} MiB of memory")
+        finally:
+            gc.enable()
 
     def _documented_answer(self, answer: Mapping[str, Any], module: str, host: str) -> dict[str, Any]:
         """Show the warnings of a module's result, and return its documented part."""

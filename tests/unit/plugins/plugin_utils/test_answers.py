@@ -24,6 +24,19 @@ def test_garbage_collections_of_an_action_skip_the_objects_of_the_main_process(m
     assert calls == ["freeze"]
 
 
+def test_no_garbage_is_collected_while_a_module_is_packed(monkeypatch):
+    """A task can run a module many times, so garbage is collected between the runs."""
+
+    def execute(*_arguments, **_options):
+        assert not answers.gc.isenabled()
+        raise MemoryError
+
+    monkeypatch.setattr(answers.ActionBase, "_execute_module", execute)
+    action = Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5)
+    assert "more than 1024 MiB of memory" in action._execute_module("deeplearning.cluster.sge_info", task_vars={})["msg"]
+    assert answers.gc.isenabled()
+
+
 ESCAPE = "\x1b[2J\n"
 SUMMARY = {"__ansible_type": "WarningSummary", "event": {"__ansible_type": "Event", "msg": f"a disk {ESCAPE}is full"}}
 
