@@ -240,8 +240,8 @@ class InventoryModule(AWSInventoryBase):
                 Display().error(message)
                 raise SystemExit(1) from None
             raise
-        # Ansible forks a process for each task and host. Without this call, each garbage collection there would examine, and thereby copy, all
-        # objects that Ansible, the SDK and the inventory consist of. This would take almost half of the time of a task that does nothing.
+        # Ansible forks a process for each task and host. Without this call, each garbage collection there would examine, and thereby copy,
+        # all objects that Ansible, the SDK and the inventory consist of, in almost half of the time of a task that does nothing.
         gc.freeze()
 
     def _parse(self, inventory: Any, loader: Any, path: str, cache: bool) -> None:
