@@ -218,7 +218,7 @@ def _folders(place: str, entries: list[CheckpointEntry]) -> Iterator[_Folder]:
     A folder with a step in its name and files of its own is a checkpoint. At most FOLDERS folders are read, those that were changed last
     first. The others, and those that this user cannot read, count as checkpoints.
     """
-    waiting = [each.name for each in sorted(entries, key=lambda each: -each.changed) if each.is_directory and _is_readable(each.name)]
+    waiting = _to_read(entries)
     for path in itertools.islice(waiting, FOLDERS):  # the list grows
         inner = _entries(os.path.join(place, path), ENTRIES)
         rank = checkpoint_layouts.rank_collection(os.path.basename(path), [each.name for each in inner], is_at_top="/" not in path)
@@ -226,13 +226,15 @@ def _folders(place: str, entries: list[CheckpointEntry]) -> Iterator[_Folder]:
         has_weights = any(map(checkpoint_layouts.is_of_checkpoint, files)) or not os.access(os.path.join(place, path), os.R_OK | os.X_OK)
         yield _Folder(path, rank, bool(files), has_weights)
         if rank < 2 and not (has_weights and checkpoint_layouts.parse_step(path)):
-            waiting += [f"{path}/{each.name}" for each in inner if each.is_directory and _is_readable(each.name)]
+            waiting += _to_read(inner, f"{path}/")
     yield from (_Folder(path, 0, has_files=True, has_weights=True) for path in waiting[FOLDERS:])
 
 
-def _is_readable(name: str) -> bool:
-    """Return whether a folder may be a collection or contain one, according to its name."""
-    return not (checkpoint_layouts.IGNORED.fullmatch(name) or checkpoint_layouts.EXPLICIT.search(name))
+def _to_read(entries: list[CheckpointEntry], above: str = "") -> list[str]:
+    """Return the paths of the folders that may be collections or contain some, according to their names, the last changed one first."""
+    folders = (each for each in sorted(entries, key=lambda each: -each.changed) if each.is_directory)
+    no_collections = (checkpoint_layouts.IGNORED.fullmatch, checkpoint_layouts.EXPLICIT.search)
+    return [above + each.name for each in folders if not any(matches(each.name) for matches in no_collections)]
 
 
 def _entries(place: str, limit: int | None = None) -> list[CheckpointEntry]:
