@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # The options that matter only before the job is submitted, and the parameters of the `training_job` module that hosts keep until the queue
 # starts the job.
-BEFORE = ("version", "exclude", "resume", "queue", "gpus")
+BEFORE = ("version", "exclude", "resume", "queue", "gpus", "max_cost")
 KEPT = (
     *(option.name for option in OPTIONS if option.name not in BEFORE),
     *("key", "hosts", "metadata_directory", "cluster", "instance_id", "capacity_end"),
