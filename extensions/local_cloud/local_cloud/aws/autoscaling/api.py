@@ -59,6 +59,7 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     moto_create_group(self)
     group = find_group(backend, name)
     group.health_check_grace_period = self._get_int_param("HealthCheckGracePeriod", 0)
+    group.deletion_protection = self._get_param("DeletionProtection") or "none"
     try:
         _check_launch(group)
     except ValidationError:
@@ -91,6 +92,7 @@ def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     moto_update_group(self)
     if not self._get_param("LaunchTemplate") and not self._get_param("MixedInstancesPolicy"):
         group.mixed_instances_policy = policy
+    group.deletion_protection = self._get_param("DeletionProtection") or group.deletion_protection
     group.default_cooldown = self._get_int_param("DefaultCooldown", group.default_cooldown)
     group.termination_policies = self._get_param("TerminationPolicies") or group.termination_policies
     group.placement_group = self._get_param("PlacementGroup") or group.placement_group
@@ -119,9 +121,14 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
 
 @override(AutoScalingResponse)
 def delete_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
-    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until its instances are terminated."""
-    group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
-    if group.instance_states and not self._get_bool_param("ForceDelete", False):
+    """Delete an empty group immediately. A group with instances requires `ForceDelete` and remains until its instances are terminated.
+
+    Source of deletion protection: Amazon EC2 Auto Scaling User Guide, "Configure deletion protection".
+    """
+    group, force = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName")), self._get_bool_param("ForceDelete", False)
+    if group.deletion_protection == "prevent-all-deletion" or (group.deletion_protection == "prevent-force-deletion" and force):
+        raise ValidationError(f"AutoScalingGroup '{group.name}' has deletion protection '{group.deletion_protection}'")
+    if group.instance_states and not force:
         if all(each.lifecycle_state == "Terminating" for each in group.instance_states):
             raise AutoscalingClientError(
                 "ScalingActivityInProgress",

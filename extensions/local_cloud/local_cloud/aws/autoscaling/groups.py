@@ -58,6 +58,7 @@ class Group(FakeAutoScalingGroup):
         self.retry_at = 0.0
         self.status: str | None = None
         self.deleting = False
+        self.deletion_protection = "none"
         self.suspension_reasons: dict[str, str] = {}
         """The suspended processes, and the reason for each suspension."""
         super().__init__(*args, **kwargs)

@@ -453,3 +453,31 @@ def test_notifications_and_metrics(account: Account) -> None:
     account.groups.enable_metrics_collection(AutoScalingGroupName=group, Granularity="1Minute", Metrics=["GroupMinSize"])
     account.groups.disable_metrics_collection(AutoScalingGroupName=group)
     assert (account.described(group) or {})["EnabledMetrics"] == []
+
+
+@pytest.mark.parametrize(
+    ("protection", "force", "deleted"),
+    [
+        ("none", True, True),
+        ("prevent-force-deletion", True, False),
+        ("prevent-force-deletion", False, True),
+        ("prevent-all-deletion", True, False),
+        ("prevent-all-deletion", False, False),
+    ],
+)
+def test_deletion_protection(account: Account, protection: str, force: bool, deleted: bool) -> None:
+    group = account.group(0, DeletionProtection=protection)
+    described = account.described(group)
+    assert described is not None
+    assert described["DeletionProtection"] == protection
+
+    def delete() -> None:
+        account.groups.delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=force)
+
+    if not deleted:
+        refused(delete, "ValidationError", protection)
+        account.groups.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=1)
+        refused(delete, "ValidationError", protection)
+        account.groups.update_auto_scaling_group(AutoScalingGroupName=group, DeletionProtection="none")
+    delete()
+    assert account.described(group) is None
