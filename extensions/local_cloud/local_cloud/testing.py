@@ -220,6 +220,14 @@ class Control:
         """Set delays in seconds. `local_cloud.aws.settings.Delays` defines their names."""
         self._ask("PUT", "delays", seconds)
 
+    def advance(self, seconds: float) -> float:
+        """Let time pass for delayed changes and schedules, with all calls and retries of schedules that become due.
+
+        Return the local cloud's time, which the Date header of responses also shows. `local_cloud.aws.clock.Clock` defines for what the
+        time passes. `reset` sets the clock to this machine's time again.
+        """
+        return float(self._ask("POST", "advance", {"seconds": seconds})["now"])
+
     def decisions(self) -> list[dict[str, Any]]:
         """Return the authorization decisions so far for calls by users and roles: caller, call, action, resource, effect, statements."""
         return list(self._ask("GET", "decisions"))
@@ -243,7 +251,7 @@ class Control:
         self._ask("DELETE", "calls")
 
     def reset(self) -> None:
-        """Clear calls, faults, limits, prices, quotas, and changed delays. Resources are kept."""
+        """Clear calls, faults, limits, prices, quotas, changed delays, and advances of the clock. Resources are kept."""
         self._ask("POST", "reset")
 
     def _ask(self, method: str, name: str, data: Any = None) -> Any:

@@ -32,6 +32,7 @@ from .requests.faults import Faults, Rule
 from .requests.held_calls import HeldCalls
 from .requests.moto_application import MotoApplication
 from .requests.refusal import Refusal
+from .scheduler.invoker import Invoker
 from .settings import Settings
 from .validation import validate
 
@@ -43,7 +44,7 @@ WITHOUT_LOCK = {"GetConsoleOutput"}
 
 
 class AwsApi:
-    """The WSGI application, and the thread that polls hosts, runs delayed changes, and reconciles groups and clusters."""
+    """The WSGI application, and the threads that poll hosts, run delayed changes, reconcile groups and clusters, and invoke targets."""
 
     def __init__(self, hosts: HostInterface, settings: Settings) -> None:
         BackendDict.reset()
@@ -58,6 +59,7 @@ class AwsApi:
         self._closing = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
         self._ticker.start()
+        self._invoker = Invoker(self)
 
     @property
     def capacity(self) -> Capacity:
@@ -98,7 +100,10 @@ class AwsApi:
         self._calls.clear()
 
     def restore(self) -> None:
-        """Clear recorded calls, faults, limits, prices, quotas and changed delays, and resume held calls. Resources are kept."""
+        """Clear recorded calls, faults, limits, prices, quotas and changed delays, set the clock, and resume held calls.
+
+        Resources are kept.
+        """
         self.forget_calls()
         self.faults.set([])
         self.held_calls.resume()
@@ -106,9 +111,25 @@ class AwsApi:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
             CLOUD.monitored_by_guardduty = CLOUD.reads_stale_parameters = False
+            CLOUD.clock.reset()
             for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches, CLOUD.unread_parameters):
                 settings.clear()
             retry_all()
+
+    def advance(self, seconds: float) -> float:
+        """Advance the clock, make the delayed calls that become due and the calls of schedules, in order, and return the clock's time.
+
+        Waits until these calls are done, but not for what follows from them, such as the termination of instances.
+        """
+        with CLOUD.lock:
+            end = CLOUD.clock.now() + seconds
+        self._invoker.make_calls()
+        while True:
+            with CLOUD.lock:
+                has_next = CLOUD.clock.step(end)
+            self._invoker.make_calls()
+            if not has_next:
+                return end
 
     def save(self, path: Path) -> None:
         """Save the state to a file."""
@@ -120,8 +141,9 @@ class AwsApi:
         self.reconcile()
 
     def reconcile(self) -> None:
-        """Make hosts match their instances: start hosts that are down, and finish interrupted actions."""
+        """Make hosts match their instances: start hosts that are down. Finish interrupted actions, and repeat calls of schedules."""
         CLOUD.lifecycle.recover()
+        CLOUD.invoke.set()
 
     def close(self) -> None:
         """Stop the thread and drop held calls. Hosts keep running."""
@@ -129,6 +151,7 @@ class AwsApi:
         self.held_calls.resume(execute=False)
         CLOUD.wake.set()
         self._ticker.join()
+        self._invoker.close()
         CLOUD.lifecycle.close()
 
     def _answer_with(

@@ -51,6 +51,9 @@ class CloudState:
         self.decisions: deque[dict[str, Any]] = deque(maxlen=KEPT_DECISIONS)
         """Authorization decisions for requests from users and roles."""
         self.wake = threading.Event()
+        self.invocations: deque[Any] = deque()
+        """Occurrences of schedules whose calls are due."""
+        self.invoke = threading.Event()
         self.lifecycle: InstanceLifecycle
 
 

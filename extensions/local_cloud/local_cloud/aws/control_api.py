@@ -27,7 +27,10 @@ POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   c
 PUT    guardduty true                    let GuardDuty add an endpoint and a security group to the VPCs of new instances; false: no longer
 PUT    stale_parameters true              let the first GetParameter after each PutParameter return the previous state; false: no longer
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
-POST   reset                             clear calls, faults, limits, prices, quotas, GuardDuty, and changed delays; resources are kept
+POST   advance   {"seconds": n}          let this time pass for delayed changes and schedules (see clock.Clock), and wait for the calls of
+                                         schedules: {"now": seconds since the epoch}
+POST   reset                             clear calls, faults, limits, prices, quotas, GuardDuty, changed delays, and advances of the clock;
+                                         resources are kept
 """
 
 from __future__ import annotations
@@ -126,6 +129,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("PUT", "parameters"): lambda: _do(RECORD.start),
         ("GET", "calls"): cloud.recorded_calls,
         ("DELETE", "calls"): cloud.forget_calls,
+        ("POST", "advance"): lambda: {"now": cloud.advance(_seconds("seconds", data["seconds"]))},
         ("POST", "reset"): cloud.restore,
     }
     if (method, name) not in handlers:
@@ -193,9 +197,13 @@ def _interrupt(identifier: str, notice: float) -> None:
     instance = _instance(identifier)
     if instance.market != SPOT:
         raise ValueError(f"{identifier} is not a Spot Instance.")
-    if isinstance(notice, bool) or not isinstance(notice, (int, float)) or notice < 0:
-        raise ValueError("notice: the value is not a number of seconds of at least 0.")
-    instance.announce_interruption(notice)
+    instance.announce_interruption(_seconds("notice", notice))
+
+
+def _seconds(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise ValueError(f"{name}: the value is not a number of seconds of at least 0.")
+    return value
 
 
 def _instance(identifier: str) -> Any:

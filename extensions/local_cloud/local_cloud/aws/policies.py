@@ -20,9 +20,10 @@ LITERAL = re.compile(r"\[[*?$]\]")
 ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
 # The condition keys of requests. A policy with a different condition key is an error.
 KEYS = re.compile(
-    r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|tagkeys|userid|username|viaawsservice)"
+    r"aws:(calledvia|principalaccount|principalarn|requestedregion|resourceaccount|securetransport|sourceaccount|sourcearn|tagkeys|userid"
+    r"|username|viaawsservice)"
     r"|(aws|ec2|autoscaling|elasticmapreduce|iam):(request|resource)tag/.+"
-    r"|autoscaling:(launchconfigurationname|launchtemplateversionspecified)"
+    r"|autoscaling:(forcedelete|launchconfigurationname|launchtemplateversionspecified)"
     r"|ec2:(createaction|islaunchtemplateresource|launchtemplate)|elasticfilesystem:(accessedviamounttarget|accesspointarn|createaction)"
     r"|iam:(awsservicename|passedtoservice|permissionsboundary|policyarn)|s3:(prefix|resourceaccount)|ssm:sessiondocumentaccesscheck"
     r"|kms:(encryptioncontext:.+|keyspec|keyusage|resourcealiases|viaservice)",
@@ -147,11 +148,16 @@ def _matches(statement: Mapping[str, Any], permission: Permission) -> bool:
     return (
         _applies_to(statement, "Action", permission.action, lambda pattern, value: _matches_wildcards(pattern.lower(), value.lower()))
         and _applies_to(statement, "Resource", permission.resource, lambda pattern, value: _matches_resource(pattern, value, permission))
-        and all(
-            _condition_holds(operator, key, _list(values), permission)
-            for operator, keys in statement.get("Condition", {}).items()
-            for key, values in keys.items()
-        )
+        and conditions_hold(statement, permission)
+    )
+
+
+def conditions_hold(statement: Mapping[str, Any], permission: Permission) -> bool:
+    """Return whether the request meets all conditions of a statement. Raises `Unsupported`."""
+    return all(
+        _condition_holds(operator, key, _list(values), permission)
+        for operator, keys in statement.get("Condition", {}).items()
+        for key, values in keys.items()
     )
 
 

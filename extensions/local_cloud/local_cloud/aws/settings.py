@@ -24,6 +24,13 @@ class Delays:
     # to a minute.
     instance_profile: float = 0.1
     emr_service_role: float = 0.2
+    # Time until EventBridge Scheduler can assume a new role, from the due time of a schedule to the call of its target, and until a change
+    # to a schedule has an effect. On AWS, each takes up to a minute.
+    scheduler_role: float = 0.2
+    schedule_latency: float = 0.1
+    schedule_change: float = 0.1
+    # Time from the start of the deletion of a schedule group until the group and its schedules no longer exist.
+    schedule_group: float = 0.2
     # Time until policies are evaluated with the tags of a new resource. On AWS, this takes up to a minute.
     tag_visibility: float = 0.1
     # The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node.

@@ -34,6 +34,9 @@ DELAYS = Delays(
     forget=600,
     instance_profile=0,
     emr_service_role=0,
+    scheduler_role=0,
+    schedule_latency=0,
+    schedule_change=0,
 )
 AMI_PARAMETERS = "/aws/service/deeplearning/ami"
 IMAGE_PARAMETER = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"

@@ -251,6 +251,19 @@ def for_iam(call: Any, parameters: Mapping[str, Any], resource: str, tag_context
         yield Permission("iam:PassRole", resources.role(parameters["RoleName"])[0], {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
+def for_scheduler(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
+    """Yield the permissions that the role of a schedule, and the tags and schedules of a schedule group, require.
+
+    Source: Service Authorization Reference, "API operations defined by Amazon EventBridge Scheduler".
+    """
+    if call.action in ("CreateSchedule", "UpdateSchedule"):
+        yield Permission("iam:PassRole", parameters["Target"]["RoleArn"], {"iam:passedtoservice": "scheduler.amazonaws.com"})
+    elif call.action == "CreateScheduleGroup" and tag_context:
+        yield Permission("scheduler:TagResource", resources.schedule_group(call.region, parameters["Name"])[0], tag_context)
+    elif call.action == "DeleteScheduleGroup":
+        yield Permission("scheduler:DeleteSchedule", resources.arn("scheduler", call.region, f"schedule/{parameters['Name']}/*"))
+
+
 def for_ssm(call: Any, parameters: Mapping[str, Any], resource: str, tag_context: Context) -> Iterator[Permission]:
     if call.action == "PutParameter":
         if tag_context:

@@ -184,6 +184,8 @@ def _for_group(call: Call, parameters: Parameters, name: str) -> Iterator[Permis
     resource, tags = resources.group(call.region, name)
     tag_context = request_tags(tag_pairs(parameters.get("Tags")))
     context = tag_context | resource_tags(tags, "autoscaling") | _launch_context(parameters)
+    if call.action == "DeleteAutoScalingGroup":
+        context["autoscaling:forcedelete"] = str(bool(parameters.get("ForceDelete"))).lower()
     yield Permission(f"autoscaling:{call.action}", resource, context)
     yield from dependent_actions.for_group(call, parameters)
 
@@ -284,6 +286,27 @@ def _iam_resource(call: Call, parameters: Parameters) -> tuple[str, dict[str, st
     return str(parameters.get("PolicyArn") or parameters.get("PolicySourceArn") or "*"), {}
 
 
+def _scheduler(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    if call.action in ("ListSchedules", "ListScheduleGroups"):
+        yield _on_any_resource(call)
+        return
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
+    if call.action == "UntagResource":
+        tag_context = {"aws:tagkeys": tuple(parameters.get("TagKeys") or ())}
+    if call.action.endswith("Schedule"):
+        group = parameters.get("GroupName") or "default"
+        yield Permission(f"scheduler:{call.action}", resources.arn("scheduler", call.region, f"schedule/{group}/{parameters['Name']}"))
+    else:
+        name = parameters.get("Name") or parameters["ResourceArn"].rpartition("/")[2]
+        resource, tags = resources.schedule_group(call.region, name)
+        yield Permission(f"scheduler:{call.action}", resource, tag_context | resource_tags(tags))
+    yield from dependent_actions.for_scheduler(call, parameters, tag_context)
+
+
+def _sns(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    yield Permission(f"sns:{call.action}", parameters.get("TopicArn") or "*")
+
+
 def _ssm(call: Call, parameters: Parameters) -> Iterator[Permission] | None:
     if call.action.startswith("Describe"):
         return iter([_on_any_resource(call)])
@@ -358,7 +381,9 @@ SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] =
     "iam": _iam,
     "kms": _kms,
     "pricing": _only_reads,
+    "scheduler": _scheduler,
     "servicequotas": _only_reads,
+    "sns": _sns,
     "ssm": _ssm,
     "sts": _sts,
 }

@@ -12,6 +12,7 @@ from moto.efs.models import efs_backends
 from moto.emr.models import emr_backends
 from moto.fsx.models import fsx_backends
 from moto.iam.models import iam_backends
+from moto.scheduler.models import scheduler_backends
 from moto.ssm.models import ssm_backends
 
 from ..context import ACCOUNT, CLOUD
@@ -104,6 +105,13 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
     found = (backend.file_systems if kind == "file-system" else associations(backend)).get(identifier)
     resource = found.resource_arn if found else arn("fsx", region, f"{kind}/{identifier}")
     return resource, _visible(_tags(backend.list_tags_for_resource(resource)), found.created if found else 0.0)
+
+
+def schedule_group(region: str, name: str) -> tuple[str, Tags]:
+    """Return the ARN and tags of a schedule group."""
+    backend: Any = scheduler_backends[ACCOUNT][region]
+    resource, found = arn("scheduler", region, f"schedule-group/{name}"), backend.schedule_groups.get(name)
+    return resource, _visible(backend.tagger.get_tag_dict_for_resource(resource), getattr(found, "created_on", None) or 0.0)
 
 
 def role(name: str) -> tuple[str, Tags]:

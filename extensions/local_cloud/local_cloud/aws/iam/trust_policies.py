@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from moto.iam.exceptions import MalformedPolicyDocument
 from moto.iam.models import IAMBackend, Role
 
 from ..override import override
-from ..policies import Unsupported, as_stored
+from ..policies import Permission, Unsupported, as_stored, conditions_hold
 
 ASSUME_ROLE = "sts:AssumeRole"
 ACTION = re.compile(r"sts:[A-Za-z*]+")
@@ -42,22 +43,25 @@ def update_assume_role_policy(self: IAMBackend, role_name: str, policy_document:
     accepted_update(self, role_name, as_stored(policy_document))
 
 
-def may_assume(service: str, role: Any) -> bool:
-    """Return whether the trust policy of a role allows the service to assume the role. Raises `Unsupported` for conditions."""
-    effects = {statement["Effect"] for statement in _statements(role.assume_role_policy_document) if _is_about(statement, service)}
-    return effects == {"Allow"}
+def may_assume(service: str, role: Any, context: Mapping[str, str] | None = None) -> bool:
+    """Return whether the trust policy of a role allows the service to assume the role. Raises `Unsupported` for conditions.
+
+    `context` contains the condition keys of the service, if the local cloud knows them.
+    """
+    statements = _statements(role.assume_role_policy_document)
+    return {statement["Effect"] for statement in statements if _is_about(statement, service, context)} == {"Allow"}
 
 
-def _is_about(statement: dict[str, Any], service: str) -> bool:
+def _is_about(statement: dict[str, Any], service: str, context: Mapping[str, str] | None) -> bool:
     principal = statement["Principal"]
     services = ["*"] if principal == "*" else _listed(principal.get("Service"))
     if service not in services and "*" not in services:
         return False
     if not any(action.lower() in (ASSUME_ROLE.lower(), "sts:*") for action in _listed(statement["Action"])):
         return False
-    if statement.get("Condition"):
+    if statement.get("Condition") and context is None:
         raise Unsupported("conditions in trust policies")
-    return True
+    return conditions_hold(statement, Permission(ASSUME_ROLE, "*", context or {}))
 
 
 @cache

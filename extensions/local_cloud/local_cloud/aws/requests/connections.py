@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import select
 import socket
-import time
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -87,7 +86,7 @@ class RequestHandler(MotoRequestHandler):
             pass
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        return formatdate((timestamp or time.time()) - CLOUD.delays.clock_lag, usegmt=True)
+        return formatdate((timestamp or CLOUD.clock.now()) - CLOUD.delays.clock_lag, usegmt=True)
 
     def log_request(self, *_: Any) -> None:
         """Log nothing. The control API lists the requests."""

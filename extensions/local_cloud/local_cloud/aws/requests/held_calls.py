@@ -59,12 +59,12 @@ class HeldCalls:
 
 
 def _disconnection_check(environ: Environ) -> Callable[[], bool]:
-    """Return a function that returns whether the client has closed the connection."""
-    connection: socket.socket = environ["werkzeug.socket"]
+    """Return a function that returns whether the client has closed the connection. Calls that schedules make have no connection."""
+    connection: socket.socket | None = environ.get("werkzeug.socket")
 
     def disconnected() -> bool:
         try:
-            return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+            return connection is not None and connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
             return False
         except OSError:

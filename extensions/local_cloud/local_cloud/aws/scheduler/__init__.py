@@ -1,0 +1,1 @@
+"""Amazon EventBridge Scheduler: schedules, and the API calls that they make."""

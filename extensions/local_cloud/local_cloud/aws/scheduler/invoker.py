@@ -1,0 +1,130 @@
+"""Makes the calls of schedules: as the schedule's role, and through the same checks as calls from outside."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+from moto.core.botocore_stubber import MockRawResponse
+from moto.sts.models import sts_backends
+from werkzeug.test import create_environ, run_wsgi_app
+
+from ..context import CLOUD
+from . import targets
+from .errors import SchedulerError
+from .schedules import Occurrence, check_role
+
+LOG = logging.getLogger(__name__)
+ENDPOINT = "http://127.0.0.1"
+SESSION_SECONDS = 900
+
+
+@cache
+def _session() -> Session:
+    """Return the session whose clients share the models of services, which take long to load."""
+    return Session()
+
+
+class Invoker:
+    """A thread that makes the calls that are due. A call that is held back holds back the calls of other schedules, but no other calls."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
+        self._thread.start()
+
+    def make_calls(self) -> None:
+        """Make the calls that are due, and wait until they are done."""
+        with self._lock:
+            while CLOUD.invocations:
+                # While the call is made, it is still listed: a server that starts from a snapshot makes it again
+                occurrence = CLOUD.invocations[0]
+                failure = _invoke(self._api, occurrence)
+                with CLOUD.lock:
+                    CLOUD.invocations.popleft()
+                    occurrence.conclude(failure)
+
+    def close(self) -> None:
+        """Stop the thread after its current call."""
+        self._closing.set()
+        CLOUD.invoke.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            CLOUD.invoke.wait()
+            CLOUD.invoke.clear()
+            if self._closing.is_set():
+                return
+            self.make_calls()
+
+
+def _invoke(api: Any, occurrence: Occurrence) -> str:
+    """Make one call. Return '' if it succeeds, or the reason for its failure."""
+    schedule = occurrence.schedule
+    backend, target = schedule.backend, occurrence.definition["Target"]
+    sessions: Any = sts_backends[backend.account_id][backend.partition]
+    session = None
+    try:
+        with CLOUD.lock:
+            check_role(backend, schedule.group_name, target["RoleArn"])
+            session = sessions.assume_role(
+                backend.region_name, f"schedule-{schedule.name}"[:64], target["RoleArn"], "", SESSION_SECONDS, ""
+            )
+        service, operation, parameters = targets.call(target["Arn"], _text(occurrence))
+        client = _session().create_client(
+            service,
+            backend.region_name,
+            endpoint_url=ENDPOINT,
+            aws_access_key_id=session.access_key_id,
+            aws_secret_access_key=session.secret_access_key,
+            aws_session_token=session.session_token,
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        client.meta.events.register("before-send", partial(_send, api))
+        client._make_api_call(operation, parameters)
+    except (BotoCoreError, ClientError, SchedulerError) as error:
+        return str(error)
+    except Exception as error:  # an error in one call must not prevent the calls of other schedules
+        LOG.exception("The call of %s could not be made", schedule.arn)
+        return f"{type(error).__name__}: {error}"
+    finally:
+        with CLOUD.lock:
+            if session in sessions.assumed_roles:
+                sessions.assumed_roles.remove(session)
+    return ""
+
+
+def _text(occurrence: Occurrence) -> str:
+    """Return the input of the target with its context attributes."""
+    text = str(occurrence.definition["Target"]["Input"])
+    values = {
+        "schedule-arn": occurrence.schedule.arn,
+        "scheduled-time": f"{datetime.fromtimestamp(occurrence.due, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "execution-id": uuid4().hex[:16],
+        "attempt-number": str(occurrence.attempts + 1),
+    }
+    for name, value in values.items():
+        text = text.replace(f"<aws.scheduler.{name}>", value)
+    return text
+
+
+def _send(api: Any, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+    """Let the WSGI application respond to a signed request."""
+    parts = urlsplit(request.url)
+    uri = parts.path + (f"?{parts.query}" if parts.query else "")
+    headers = {name: value.decode() if isinstance(value, bytes) else str(value) for name, value in request.headers.items()}
+    environ = create_environ(parts.path, ENDPOINT, query_string=parts.query, method=request.method, headers=headers, data=request.body)
+    content, status, answered = run_wsgi_app(api, {**environ, "REQUEST_URI": uri}, buffered=True)
+    return AWSResponse(request.url, int(status[:3]), dict(answered), MockRawResponse(b"".join(content)))
