@@ -25,6 +25,7 @@ LUSTRE = {
     **{("PERSISTENT_1", throughput): price for throughput, price in ((50, 0.14), (100, 0.19), (200, 0.29))},
     **{("PERSISTENT_2", throughput): price for throughput, price in ((125, 0.145), (250, 0.21), (500, 0.34), (1000, 0.6))},
 }
+LUSTRE_HDD = {12: 0.025, 40: 0.083}  # by throughput. The price list here contains only SSD storage
 EMR_SHARE = 0.25  # of the price of the instance
 CHEAPEST = "us-east-1"
 ELSEWHERE = 1.1  # the factor in all other regions
@@ -68,6 +69,8 @@ def instance_price(instance_type: str, region: str) -> float:
 
 def lustre_price(deployment: str, throughput: int | None, region: str) -> float:
     """Return the price of a Lustre file system, in dollars per GiB and month."""
+    if throughput in LUSTRE_HDD:
+        return LUSTRE_HDD[throughput] * factor(region)
     scratch = deployment.startswith("SCRATCH")
     return LUSTRE["SCRATCH" if scratch else deployment, 200 if scratch else int(throughput or 0)] * factor(region)
 

@@ -36,3 +36,12 @@ def test_network_and_storage(account: Account, control: Control) -> None:
     assert found["address"] - before.get("address", 0) == pytest.approx(0.005)
     assert found["efs"] - before.get("efs", 0) == pytest.approx(0.6)
     assert not control.cost("eu-west-1").get("efs")
+
+
+def test_lustre_on_hard_disks(account: Account, control: Control) -> None:
+    before = control.cost(REGION).get("lustre", 0)
+    storage = {"FileSystemType": "LUSTRE", "StorageCapacity": 6000, "StorageType": "HDD", "SubnetIds": account.subnets("a")}
+    account.client("fsx").create_file_system(
+        **storage, LustreConfiguration={"DeploymentType": "PERSISTENT_1", "PerUnitStorageThroughput": 12}
+    )
+    assert control.cost(REGION)["lustre"] - before == pytest.approx(6000 * 0.025 / 730)
