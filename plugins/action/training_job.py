@@ -145,13 +145,13 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 
 def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with the time limit that follows from the maximum cost. The first host tells it."""
-    given = arguments.pop("max_cost", None)
-    if given in (None, ""):
-        return arguments
-    price = variables["hostvars"].get("localhost", {}).get("provision_result", {}).get("price")
+    given = arguments.pop("max_cost", None) or 0
     hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
     try:
         max_cost = float(given)
+        if not max_cost:
+            return arguments
+        price = variables["hostvars"].get("localhost", {}).get("provision_result", {}).get("price")
         seconds = cost_limit.limited_seconds(max_cost, int(arguments.get("time_limit") or 0), price, hosts)
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error

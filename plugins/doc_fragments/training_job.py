@@ -185,7 +185,9 @@ options:
         The hosts enforce the limit without the controller.'
       - The price is that of the nodes at the start of the job, with their volumes and addresses, which this run
         must have read.
+      - V(0) means no limit.
     type: float
+    default: 0
   stop_timeout:
     description:
       - Seconds between SIGTERM and SIGKILL when the job is stopped. Processes can use this time to write a checkpoint.

@@ -74,7 +74,7 @@ def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected)
     assert told.call_count == 1
 
 
-@pytest.mark.parametrize("given", [None, ""])
+@pytest.mark.parametrize("given", [None, "", 0, "0", "0.0"])
 def test_without_a_maximum_cost_nothing_changes(given):
     assert action.with_cost_limit("started", {"max_cost": given, "time_limit": 5}, variables()) == {"time_limit": 5}
 
