@@ -46,7 +46,7 @@ from ..module_utils._text import clean, clean_line
 from ..plugin_utils._output import changes, failures
 from ..plugin_utils._output.folding import short
 from ..plugin_utils._output.hosts import Folded, host_names
-from ..plugin_utils._output.prices import Price, per_hour
+from ..plugin_utils._output.prices import Price, is_known, per_hour
 from ..plugin_utils._output.screen import Screen
 from ..plugin_utils.budget import Budget
 
@@ -463,7 +463,7 @@ def line_count(texts: Sequence[str]) -> int:
 def _plan(totals: Totals) -> list[str]:
     """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
-    plan += [f"then {per_hour(totals.price)}"] if totals.provisions and totals.price else []
+    plan += [f"then {per_hour(totals.price)}"] if totals.provisions and is_known(totals.price) else []
     plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []
     return [*plan, f"job to run on {count_hosts(totals.run_hosts)}"] if totals.run_hosts else plan
 

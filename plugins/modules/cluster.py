@@ -80,7 +80,7 @@ price:
   type: dict
   contains:
     hourly:
-      description: Sum of all known prices, per hour.
+      description: Sum of all known prices, per hour. Null if no price is known.
       type: float
       sample: 98.32
     currency:

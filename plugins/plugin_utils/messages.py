@@ -49,7 +49,7 @@ def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_d
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
-        + (f"The cluster costs {prices.per_hour(price)}. " if price else "")
+        + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )

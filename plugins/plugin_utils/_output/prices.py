@@ -42,8 +42,13 @@ def amount(value: float, currency: str) -> str:
     return f"{value:,.2f} {currency}" if abs(value) >= 1 else f"{value:.3f} {currency}"
 
 
+def is_known(price: Price | None) -> bool:
+    """Return whether the run has read at least one price, or has found that nothing costs money."""
+    return bool(price and price["hourly"] is not None)
+
+
 def per_hour(price: Price) -> str:
-    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`."""
+    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`. It must be known."""
     hourly, currency = price["hourly"], price["currency"]
     return f"{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
 
@@ -59,6 +64,8 @@ def sentence(price: Price) -> str:
     """Return a sentence about the price of a cluster: how much it is, what it leaves out, and how old it is."""
     missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
     without = f", and without {', '.join(missing)}, whose price is not known" if missing else ""
+    if not is_known(price):
+        return f"The price of the cluster is not known. {_source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
     return f"The cluster costs {per_hour(price)}, {monthly} per month, {LEFT_OUT}{without}.{_data(price)} {_source(price)}"
 
@@ -119,7 +126,8 @@ def _source(price: Price) -> str:
     read_at = price["read_at"] and datetime.fromtimestamp(price["read_at"], timezone.utc)
     where = f"the endpoint {price['endpoint']}" if price["endpoint"] else "AWS Price List"
     listed = f"Prices: {where}, read on {read_at:%Y-%m-%d}." if read_at else ""
+    reason = price["problem"].rstrip(".")
     if not price["published"]:
-        return listed or "AWS has told no prices."
-    why = f" AWS has not told them: {price['problem'].rstrip('.')}." if price["problem"] else ""
+        return listed or f"AWS has told no prices{f': {reason}' if reason else ''}."
+    why = f" AWS has not told them: {reason}." if reason else ""
     return f"{listed}{' Some are' if listed else 'Prices are'} those that AWS published for us-east-1 on {price['published']}.{why}"

@@ -51,12 +51,12 @@ def _instance(template: Mapping[str, Any], zones: Collection[str]) -> Product:
 def _root_volumes(address: Address, template: Mapping[str, Any], count: int) -> Iterator[Charge]:
     volume, iops, throughput = (template[f"root_volume_{name}"] for name in ("type", "iops", "throughput"))
     usage = USAGE.get(volume, volume)
-    storage = Product("volume", volume, "AmazonEC2", f"EBS:VolumeUsage.{usage}", "GB-Mo", published=GB_PRICES[volume])
-    yield Charge(address, storage, count * template["root_volume_size"])
+    storage = Product("volume", volume, "AmazonEC2", f"EBS:VolumeUsage.{usage}", "GB-Mo", published=GB_PRICES.get(volume))
+    yield Charge(address, storage, count * (template["root_volume_size"] or 0))
     if volume == "gp3":
         iops, throughput = max(iops - GP3_IOPS, 0), max(throughput - GP3_THROUGHPUT, 0)
     if iops:
-        product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{usage}", "IOPS-Mo", published=IOPS_PRICES[volume])
+        product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{usage}", "IOPS-Mo", published=IOPS_PRICES.get(volume))
         yield Charge(address, product, count * iops)
     if throughput:
         product = Product("volume_throughput", volume, "AmazonEC2", f"EBS:VolumeP-Throughput.{usage}", "GiBps-Mo", published=40.96)

@@ -42,10 +42,11 @@ class Estimate:
             }
             for charge in self._after
         ]
+        known = [each["hourly"] for each in charges if each["hourly"] is not None]
         used = {charge.product for charge in self._after}
         read_at = [each.read_at for product, each in self._known.items() if product in used and each.price]
         return {
-            "hourly": sum(each["hourly"] or 0.0 for each in charges),
+            "hourly": sum(known) if known or not charges else None,
             "currency": next((each.price.currency for each in self._known.values() if each.price), "USD"),
             "charges": charges,
             "data": [

@@ -33,7 +33,7 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones:
 
 def _warn(run: Run, price: Mapping[str, Any]) -> None:
     """Show a warning if the cluster costs more per day than the definition expects."""
-    limit, daily = run.request.options["price_warning"], 24 * price["hourly"]
+    limit, daily = run.request.options["price_warning"], 24 * (price["hourly"] or 0)
     if limit is not None and daily > limit:
         run.module.warn(
             f"price_warning: cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the "

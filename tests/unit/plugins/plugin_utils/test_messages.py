@@ -52,6 +52,7 @@ def test_a_validation_counts_its_warnings(findings, warnings):
 )
 def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, {}) == expected
+    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, {**PRICE, "hourly": None}) == expected
     with_price = expected.replace("money. ", "money. The cluster costs 2.00 USD per hour (48.00 USD per day). ")
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 

@@ -87,8 +87,12 @@ def test_published_prices_are_named_with_their_date(read_at, problem, end):
     assert told.endswith(f"discounts. {end}")
 
 
-def test_without_any_price_that_is_said():
-    assert prices.sentence(price(charge("emr", hourly=None), read_at=None)).endswith("AWS has told no prices.")
+@pytest.mark.parametrize(("problem", "end"), [("", "."), ("AWS has no price list.", ": AWS has no price list.")])
+def test_without_any_price_that_is_said(problem, end):
+    unknown = price(charge("emr", hourly=None), hourly=None, read_at=None, problem=problem)
+    assert prices.sentence(unknown) == f"The price of the cluster is not known. AWS has told no prices{end}"
+    assert not any(map(prices.is_known, (unknown, {}, None)))
+    assert prices.is_known(price())
 
 
 def test_prices_of_another_endpoint_are_not_called_those_of_aws():

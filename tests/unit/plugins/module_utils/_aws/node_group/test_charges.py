@@ -69,6 +69,11 @@ def test_volumes_cost_by_size_and_by_what_exceeds_the_included_performance(volum
     assert {each.product.usage.split(".")[-1] for each in made[1:]} == {{"io1": "piops"}.get(volume, volume)}
 
 
+def test_a_template_that_somebody_has_changed_has_no_known_price():
+    made = found(root_volume_type=None, root_volume_size=None)
+    assert (made[1].product.published, made[1].quantity) == (None, 0)
+
+
 def test_public_addresses_cost_money():
     assert quantities(found(1, "master", public_address=True))["public_ipv4", ""] == 1
     (charge,) = charges({MASTER_ADDRESS: Found(MASTER_ADDRESS, "e")}, [])

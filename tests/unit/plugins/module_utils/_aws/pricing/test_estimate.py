@@ -49,6 +49,8 @@ def test_a_change_has_the_difference_of_its_resource(told):
 def test_an_unknown_price_is_none(told):
     found = made([], [Charge(GROUP, instance("x9.huge"), 3), Charge(NAT, GATEWAY, 1)])
     assert (found.difference(GROUP), found.describe()["charges"][0]["hourly"], found.describe()["hourly"]) == (None, None, 0.045)
+    assert made([], [Charge(GROUP, instance("x9.huge"), 3)]).describe()["hourly"] is None
+    assert made([], []).describe()["hourly"] == 0
 
 
 def test_published_prices_are_dollars_of_one_partition(told):
