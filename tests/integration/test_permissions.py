@@ -32,7 +32,7 @@ COMPUTED = {
 }
 # Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
-SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "s3", "service-quotas", "ssm", "sts")
+SERVICES = ("autoscaling", "ec2", "efs", "emr", "fsx", "iam", "kms", "pricing", "s3", "service-quotas", "ssm", "sts")
 # Actions whose names in IAM differ from their names in the API
 RENAMED = {
     "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",

@@ -241,6 +241,7 @@ def test_a_tag_that_is_gone_does_not_mean_plain_nfs(tags, through_tls):
     instance = {
         "InstanceId": "i-0123456789abcdef0",
         "InstanceType": "c5.large",
+        "LaunchTime": "2026-11-28T03:10:46.000Z",
         "Placement": {"AvailabilityZone": "us-east-1a"},
         "PrivateIpAddress": "10.0.0.4",
         "Tags": [{"Key": key, "Value": value} for key, value in {"deeplearning:file-system": FILE_SYSTEM, **tags}.items()],
