@@ -130,7 +130,7 @@ price:
           type: str
           sample: main
         monthly:
-          description: Price per GB and month.
+          description: Price per GB and month, or null if it is not known.
           type: float
           sample: 0.3
     read_at:

@@ -114,11 +114,12 @@ def name_of(charge: Mapping[str, Any]) -> str:
 
 
 def _data(price: Price) -> str:
-    """Return a sentence about the price of data in file systems that grow."""
-    if not price["data"]:
+    """Return a sentence about the price of data in a file system that grows, or an empty string."""
+    known = [each for each in price["data"] if each["monthly"] is not None]
+    if not known:
         return ""
-    monthly = amount(price["data"][0]["monthly"], price["currency"])
-    return f" Each GB of data in {kind_name(price['data'][0]['kind'])} {price['data'][0]['key']} costs {monthly} per month."
+    monthly = amount(known[0]["monthly"], price["currency"])
+    return f" Each GB of data in {kind_name(known[0]['kind'])} {known[0]['key']} costs {monthly} per month."
 
 
 def _source(price: Price) -> str:

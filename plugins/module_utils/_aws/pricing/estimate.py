@@ -31,33 +31,43 @@ class Estimate:
 
     def describe(self) -> dict[str, Any]:
         """Return what the resources cost after the plan, as a dictionary for the result of a module."""
-        charges = [
-            {
-                "kind": charge.address.kind,
-                "key": charge.address.key,
-                "product": charge.product.name,
-                "variant": charge.product.variant,
-                "quantity": charge.quantity,
-                "hourly": self._hourly(charge),
-            }
-            for charge in self._after
-        ]
-        known = [each["hourly"] for each in charges if each["hourly"] is not None]
         used = {charge.product for charge in self._after}
-        read_at = [each.read_at for product, each in self._known.items() if product in used and each.price]
         return {
-            "hourly": sum(known) if known or not charges else None,
-            "currency": next((each.price.currency for each in self._known.values() if each.price), "USD"),
-            "charges": charges,
-            "data": [
-                {"kind": charge.address.kind, "key": charge.address.key, "monthly": price * HOURS_PER_MONTH}
-                for charge in self._after
-                if charge.product.name == DATA and (price := self._price(charge.product)) is not None
-            ],
-            "read_at": min(read_at, default=None),
+            "hourly": self._sum(),
+            "charges": [self._describe_charge(charge) for charge in self._after],
+            "data": [self._describe_data(charge) for charge in self._after if charge.product.name == DATA],
+            **self._source([each for product, each in self._known.items() if product in used and each.price]),
             "published": DATE if any(self._is_published(product) for product in used) else "",
             "problem": self._problem,
             "endpoint": cache.own_endpoint(),
+        }
+
+    def _sum(self) -> float | None:
+        """Return the sum of the known prices. Return None if there are charges, but no price is known."""
+        known = [price for charge in self._after if (price := self._hourly(charge)) is not None]
+        return sum(known) if known or not self._after else None
+
+    def _source(self, told: Sequence[cache.Known]) -> dict[str, Any]:
+        """Return the currency of the prices that AWS has told, and when the oldest of them was read."""
+        currencies = [each.price.currency for each in told if each.price]
+        return {"currency": next(iter(currencies), "USD"), "read_at": min((each.read_at for each in told), default=None)}
+
+    def _describe_charge(self, charge: Charge) -> dict[str, Any]:
+        return {
+            "kind": charge.address.kind,
+            "key": charge.address.key,
+            "product": charge.product.name,
+            "variant": charge.product.variant,
+            "quantity": charge.quantity,
+            "hourly": self._hourly(charge),
+        }
+
+    def _describe_data(self, charge: Charge) -> dict[str, Any]:
+        price = self._price(charge.product)
+        return {
+            "kind": charge.address.kind,
+            "key": charge.address.key,
+            "monthly": None if price is None else price * HOURS_PER_MONTH,
         }
 
     def difference(self, address: Address) -> float | None:

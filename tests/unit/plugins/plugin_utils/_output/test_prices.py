@@ -103,6 +103,8 @@ def test_prices_of_another_endpoint_are_not_called_those_of_aws():
 def test_data_that_grows_has_a_price_of_its_own():
     told = prices.sentence(price(charge("data"), data=[{"kind": "file_system", "key": "main", "monthly": 0.3}]))
     assert " Each GB of data in file system main costs 0.300 USD per month. " in told
+    unknown = prices.sentence(price(charge("data"), data=[{"kind": "file_system", "key": "main", "monthly": None}]))
+    assert "Each GB" not in unknown
 
 
 NODES = [{"group": "master", "launched_at": READ_AT - 3600}, {"group": "workers", "launched_at": READ_AT - 7200}]
