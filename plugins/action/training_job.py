@@ -155,7 +155,7 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
         seconds = cost_limit.limited_seconds(max_cost, int(arguments.get("time_limit") or 0), price, hosts)
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error
-    if state in ("prepared", "queued") and is_first(variables):
+    if state == "prepared" and is_first(variables):
         show(cost_limit.told(max_cost, seconds, price, hosts))
     return {**arguments, "time_limit": seconds}
 

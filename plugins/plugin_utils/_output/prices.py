@@ -82,9 +82,9 @@ def lines(price: Price) -> list[str]:
     return [*told, sentence(price)]
 
 
-def hourly_of_nodes(price: Price) -> float:
-    """Return what a node costs per hour on average, with its volumes and addresses, or 0 if a price is not known."""
-    charges = [each for each in price["charges"] if each["kind"] in GROUPS]
+def hourly_of_nodes(price: Price, group: str = "") -> float:
+    """Return what a node, or a node of `group`, costs per hour on average, with its volumes and addresses, or 0 if that is not known."""
+    charges = [each for each in price["charges"] if each["kind"] in GROUPS and group in ("", each["key"])]
     count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
     if not count or any(each["hourly"] is None for each in charges):
         return 0.0
@@ -96,14 +96,10 @@ def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -
 
     `nodes` are the nodes that cluster_info returns. `now` is in seconds since 1970.
     """
-    total = 0.0
-    for node in nodes:
-        charges = [each for each in price["charges"] if (each["kind"], each["key"]) == ("auto_scaling_group", node["group"])]
-        count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
-        if not count or any(each["hourly"] is None for each in charges):
-            return ""
-        total += sum(each["hourly"] for each in charges) / count * max(now - node["launched_at"], 0) / 3600
-    return f"Since they were launched, the running nodes have cost {amount(total, price['currency'])} at these prices." if total else ""
+    costs = [hourly_of_nodes(price, node["group"]) * max(now - node["launched_at"], 0) / 3600 for node in nodes]
+    if not costs or not all(costs):
+        return ""
+    return f"Since they were launched, the running nodes have cost {amount(sum(costs), price['currency'])} at these prices."
 
 
 def name_of(charge: Mapping[str, Any]) -> str:

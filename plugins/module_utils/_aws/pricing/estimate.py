@@ -87,8 +87,9 @@ class Estimate:
         known = self._known.get(product)
         if known and known.price:
             return known.price.hourly
-        has_price = product.published is not None and partition_of(self._region).name == "aws"
-        return product.published / product.hours if has_price and product.published is not None else None
+        if product.published is None or partition_of(self._region).name != "aws":
+            return None
+        return product.published / product.hours
 
     def _is_published(self, product: Product) -> bool:
         known = self._known.get(product)
