@@ -141,7 +141,7 @@ price:
       type: str
       sample: "2026-07-20"
     endpoint:
-      description: The endpoint that E(AWS_ENDPOINT_URL) sets, whose prices may differ from those of AWS, or an empty string.
+      description: The endpoint that O(endpoint_url) or E(AWS_ENDPOINT_URL) sets. Its prices may differ from those of AWS. Empty without it.
       type: str
     problem:
       description: Why prices could not be read in this run, or an empty string.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from typing import Any
@@ -95,7 +96,7 @@ def test_the_estimate_is_what_the_meter_counts(cloud, run, seed):
 def test_prices_in_the_cache_are_not_asked_for_again(cloud, run, definition, tmp_path, monkeypatch):
     """A second controller process asks AWS for no price, until a price is too old."""
     file = tmp_path / "folder" / "prices.json"
-    monkeypatch.setattr(cache, "path", lambda _region: file)
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: file)
     run("cluster", **definition, prices=True, check=True)
     first = asked(cloud)
     assert set(first) == {"GetProducts"}
@@ -109,6 +110,15 @@ def test_prices_in_the_cache_are_not_asked_for_again(cloud, run, definition, tmp
     file.write_text("damaged")
     run("cluster", **definition, prices=True, check=True)
     assert len(asked(cloud)) == 2 * len(first) + 1
+
+
+def test_an_endpoint_of_the_options_has_prices_of_its_own(cloud, run, definition, tmp_path, monkeypatch):
+    """Its prices never get into the file with the prices of AWS."""
+    endpoint = os.environ["AWS_ENDPOINT_URL"]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    price = run("cluster", **definition, prices=True, check=True, endpoint_url=endpoint)["price"]
+    assert (price["endpoint"], price["problem"], list(tmp_path.iterdir())) == (endpoint, "", [])
 
 
 def test_without_prices_aws_is_not_asked(cloud, run, definition):
@@ -139,7 +149,7 @@ FAULTS = {
 def test_a_missing_price_delays_and_breaks_nothing(cloud, run, definition, tmp_path, monkeypatch, fault):
     """Published prices take the place of those that AWS does not tell, and AWS is not asked again for a while."""
     file = tmp_path / "prices.json"
-    monkeypatch.setattr(cache, "path", lambda _region: file)
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: file)
     cloud.control.set_faults([{"action": "GetProducts", **FAULTS[fault]}])
     began = time.monotonic()
     price = run("cluster", **definition, prices=True, check=True)["price"]

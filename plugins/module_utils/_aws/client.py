@@ -191,6 +191,11 @@ class AwsClient:
         )
         self._config = own.merge(self._connection.pop("aws_config", Config()))
 
+    def endpoint(self, service: str) -> str:
+        """Return the endpoint that the options or the environment set instead of that of AWS, or an empty string."""
+        of_service = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}")
+        return str(self._endpoint or of_service or os.environ.get("AWS_ENDPOINT_URL") or "")
+
     def client(self, service: str) -> Any:
         return self._client(service, self._config)
 

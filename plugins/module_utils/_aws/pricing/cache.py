@@ -29,20 +29,15 @@ class Known(NamedTuple):
     read_at: float
 
 
-def path(region: str) -> Path | None:
+def path(region: str, endpoint: str) -> Path | None:
     """Return the file with the prices of a region, which are the same for all accounts and clusters.
 
-    Return None if the environment sets another endpoint than that of AWS, because its prices may be others.
+    Return None if the run uses another `endpoint` than that of AWS, because its prices may be others.
     """
-    if own_endpoint():
+    if endpoint:
         return None
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(folder) / "deeplearning.cluster" / f"prices-{region}.json"
-
-
-def own_endpoint() -> str:
-    """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
-    return os.environ.get("AWS_ENDPOINT_URL_PRICING") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def read(file: Path | None, products: Iterable[Product]) -> dict[Product, Known]:

@@ -27,6 +27,7 @@ class Estimate:
     def __init__(self, cloud: AwsClient, before: Iterable[Charge], after: Iterable[Charge]) -> None:
         self._before, self._after = list(before), list(after)
         products = {charge.product for charge in (*self._before, *self._after) if charge.product.name != PREPAID}
+        self._endpoint = cloud.endpoint("pricing")
         self._region, self._known, self._problem = cloud.region, *_known_prices(cloud, sorted(products))
 
     def describe(self) -> dict[str, Any]:
@@ -39,7 +40,7 @@ class Estimate:
             **self._source([each for product, each in self._known.items() if product in used and each.price]),
             "published": DATE if any(self._is_published(product) for product in used) else "",
             "problem": self._problem,
-            "endpoint": cache.own_endpoint(),
+            "endpoint": self._endpoint,
         }
 
     def _sum(self) -> float | None:
@@ -98,7 +99,7 @@ class Estimate:
 
 def _known_prices(cloud: AwsClient, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:
     """Return the prices from the cache and from AWS, and why AWS did not tell any, or an empty string."""
-    file = cache.path(cloud.region)
+    file = cache.path(cloud.region, cloud.endpoint("pricing"))
     known = cache.read(file, products)
     missing = [product for product in products if product not in known]
     problem = ""

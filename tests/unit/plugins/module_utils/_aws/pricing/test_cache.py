@@ -72,9 +72,6 @@ def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path):
 
 
 def test_other_endpoints_have_other_prices(monkeypatch):
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_PRICING"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert cache.path("us-east-1") == Path("/x/deeplearning.cluster/prices-us-east-1.json")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", "http://127.0.0.1:1")
-    assert cache.path("us-east-1") is None
+    assert cache.path("us-east-1", "") == Path("/x/deeplearning.cluster/prices-us-east-1.json")
+    assert cache.path("us-east-1", "http://127.0.0.1:1") is None

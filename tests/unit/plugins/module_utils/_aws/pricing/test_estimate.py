@@ -23,13 +23,13 @@ STORED = Product("data", "", "AmazonEFS", "TimedStorage-ByteHrs", "GB-Mo", publi
 def told(monkeypatch):
     """Return the prices that AWS tells, which a test can change."""
     prices = {}
-    monkeypatch.setattr(cache, "path", lambda _region: None)
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: None)
     monkeypatch.setattr(price_list, "fetch", lambda _cloud, products: ({each: prices[each] for each in products if each in prices}, "why"))
     return prices
 
 
 def made(before, after, region="us-east-1"):
-    return estimate.Estimate(SimpleNamespace(region=region), before, after)
+    return estimate.Estimate(SimpleNamespace(region=region, endpoint=lambda _service: ""), before, after)
 
 
 def test_each_charge_and_the_sum(told):
