@@ -381,7 +381,9 @@ def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):
     shown = " ".join(result.stdout.split())
     assert "survives: attempt 1 failed: rank 1 on deeplearning-worker2 was killed by signal SIGKILL" in shown
     assert "The job continues on the same hosts." in shown
-    assert [cluster.read(f"/efs/jobs/survives/logs/attempt2/rank{rank}.log") for rank in range(3)] == ["begins with epoch 3\n"] * 3
+    # torchrun writes to these logs, too, when its rendezvous ends before it has left: a warning after the job.
+    for rank in range(3):
+        assert cluster.read(f"/efs/jobs/survives/logs/attempt2/rank{rank}.log").splitlines()[0] == "begins with epoch 3"
     found = cluster.info("survives", goodput="always")
     assert (found["state"], found["attempt"], [one["state"] for one in found["attempts"]]) == ("succeeded", 2, ["failed", "succeeded"])
     assert "begins with epoch 1" in cluster.read("/efs/jobs/survives/logs/rank1.log")
