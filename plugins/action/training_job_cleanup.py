@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ..module_utils._job.records import JOB_NAME
+from ..module_utils._job.naming import JOB_NAME
 from ..plugin_utils.answers import NodeAction, refusal
 from ..plugin_utils.budget import Budget
 

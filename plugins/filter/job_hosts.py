@@ -80,7 +80,7 @@ _value:
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._job import records
+from ..module_utils._job import naming
 from ..module_utils._queues.registry import QUEUES
 
 
@@ -116,7 +116,7 @@ def reported(results: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
 
 def is_job_name(name: str) -> bool:
     try:
-        records.check_name(name)
+        naming.check_name(name)
     except ValueError:
         return False
     return True

@@ -75,7 +75,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, STANDBY
+from ..module_utils._job.job_states import CLOCK_LIMIT
+from ..module_utils._job.naming import JOB_NAME, STANDBY
 from ..module_utils._job.states import PENDING, RUNNING
 
 # In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.

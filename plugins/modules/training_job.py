@@ -363,7 +363,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._hosts.training_job.queue import submission
 from ..module_utils._hosts.training_job.start.lifecycle import start, stop
 from ..module_utils._hosts.training_job.units import systemd, users
-from ..module_utils._job import records
+from ..module_utils._job import directories, naming
 from ..module_utils._job.definition.refusal import EXPECTED
 from ..module_utils._job.definition.specification import SPECIFICATION, check
 from ..module_utils._queues.base import QueueError
@@ -375,12 +375,12 @@ def main() -> None:
     state = module.params["state"]
     try:
         if state == "stopped":
-            records.check_name(module.params["name"])
+            naming.check_name(module.params["name"])
             module.exit_json(**stop(module))
         check(module.params)
         if state == "checked":
             module.exit_json(changed=False)
-        paths = records.Paths(os.path.join(module.params["directory"], module.params["name"]))
+        paths = directories.Paths(os.path.join(module.params["directory"], module.params["name"]))
         if state == "prepared":
             # The health checks are imported only if they run, because each host compiles all imported modules in each task.
             from ..module_utils._hosts.training_job.start.prepare import prepare  # pylint: disable=import-outside-toplevel

@@ -528,7 +528,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._hosts.training_job.jobs.listing import list_jobs, no_job, some
 from ..module_utils._hosts.training_job.jobs.watch import NoProcessError, watch
 from ..module_utils._hosts.training_job.queue import queries
-from ..module_utils._job import records
+from ..module_utils._job import directories, naming, records
 from ..module_utils._job.goodput import ALWAYS, ENDED, NEVER
 
 
@@ -554,7 +554,7 @@ def main() -> None:
         jobs, problems = list_jobs(params, complete)
         module.exit_json(changed=False, jobs=jobs, problems=some(problems))
     try:
-        paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+        paths = directories.Paths(os.path.join(params["directory"], naming.check_name(params["name"])))
         if params["attempt"] is not None and not 1 <= params["attempt"] <= records.newest_attempt(paths).attempt:
             message = (
                 "attempt: job {name} has no attempt {attempt}. To list its attempts, run: "

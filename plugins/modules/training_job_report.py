@@ -83,7 +83,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._hosts.training_job.queue import queries
 from ..module_utils._hosts.training_job_report.collect import collect
 from ..module_utils._hosts.training_job_report.publish import put
-from ..module_utils._job import records
+from ..module_utils._job import directories, naming
 
 
 def main() -> None:
@@ -100,7 +100,7 @@ def main() -> None:
     )
     params = module.params
     try:
-        paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+        paths = directories.Paths(os.path.join(params["directory"], naming.check_name(params["name"])))
         if params["page"]:
             module.exit_json(changed=put(params["page"], paths.directory, module.check_mode))
         report = collect(paths, params["heartbeat_timeout"], functools.partial(queries.complete, module.run_command))

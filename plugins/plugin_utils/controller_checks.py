@@ -31,7 +31,7 @@ from ..module_utils._aws.validator import Finding, Level
 from ..module_utils._hosts.dataset.source import PATH, SHARED, DataError, check_options, check_sources, name_of, name_of_set, parse
 from ..module_utils._hosts.python_environment.definition import check_name, read_sources
 from ..module_utils._hosts.shared_storage.mounts import bucket_and_prefix, check_bucket_source
-from ..module_utils._job import records
+from ..module_utils._job import naming
 from ..module_utils._job.definition.specification import RefusalError, check_queue, check_tasks, find_launcher
 from . import setup_steps
 from ._output.failures import TYPES
@@ -315,7 +315,7 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
         return
     for option in ("name", "resume"):
         if options.get(option) and are_known(options, option):
-            yield from refusal(prefix, partial(records.check_name, options[option], option))
+            yield from refusal(prefix, partial(naming.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         yield from _launcher_errors(prefix, options)
     if are_known(options, "queue", "host_count", "spares", "reboot"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ..module_utils._job import records, states
+from ..module_utils._job import causes, explanations, states
 from ..module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
 
 
@@ -43,7 +43,7 @@ def gone_hosts(
 
 def _ended_with_host(process: ProcessRecord) -> bool:
     """Return whether a process has not recorded its end, or ended because its host was shut down."""
-    return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == records.HOST_SHUT_DOWN
+    return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == explanations.HOST_SHUT_DOWN
 
 
 def _departure(node: Mapping[str, str]) -> str:
@@ -63,11 +63,11 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     if judged is None or not gone:
         return job
     processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
-    found = records.cause(processes, judged)
+    found = causes.cause(processes, judged)
     result: JobStatus = {**job, "processes": processes}
     if found is not None and found["host"] in gone and _ended_with_host(found):
         process = next(each for each in processes if each["name"] == found["name"])
-        last = {"how": records.describe_end(process), "lines": [], "gone": gone[process["host"]]}
+        last = {"how": explanations.describe_end(process), "lines": [], "gone": gone[process["host"]]}
         result["failure"] = cast(Failure, {**process, **last})
     return result
 

@@ -13,9 +13,12 @@ import time
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..module_utils._job import goodput, recovery
+from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import AttemptStatus, Export, Goodput, JobStatus, Log, ProcessRecord, Queued
+from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
 from ..module_utils._job.hangs import MADE_NO_PROGRESS
-from ..module_utils._job.records import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, Paths, participants, standby_hosts, title
+from ..module_utils._job.job_states import participants, standby_hosts
+from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
 from ..module_utils._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES

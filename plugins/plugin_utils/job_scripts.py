@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..module_utils._job import records
+from ..module_utils._job import directories, naming
 from ..module_utils._job.definition.process_environment import ENCODING, LOCALE, NEAR, PROXIES, activation
 from ..module_utils._job.definition.processes import plan
 from ..module_utils._job.documents import ProcessSpec
@@ -34,7 +34,7 @@ def specs_of_job(params: Mapping[str, Any]) -> list[ProcessSpec]:
             raise ValueError(f"hosts: {host['name']!r:.100} is not a valid host name. Use letters, digits, dots, hyphens and underscores.")
     public = {name: value for name, value in params["environment"].items() if name not in params["secrets"]}
     without_secrets = {**params, "environment": public, "secrets": {}, "key": "not used in scripts"}
-    return plan(without_secrets, records.Paths(os.path.join(params["directory"], params["name"])))
+    return plan(without_secrets, directories.Paths(os.path.join(params["directory"], params["name"])))
 
 
 def processes(specs: Iterable[ProcessSpec]) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def processes(specs: Iterable[ProcessSpec]) -> list[dict[str, Any]]:
             "rank": spec["rank"],
             "name": spec["name"],
             "argv": spec["argv"],
-            "log": records.Paths(spec["directory"]).log(spec["name"]),
+            "log": directories.Paths(spec["directory"]).log(spec["name"]),
         }
         for spec in specs
     ]
@@ -57,7 +57,7 @@ def lines(specs: Iterable[ProcessSpec]) -> list[str]:
 
 
 def _description(spec: ProcessSpec) -> str:
-    if spec["part"] == records.STANDBY:
+    if spec["part"] == naming.STANDBY:
         return "waits to take the place of a process on a lost host"
     return shlex.join(spec["argv"]) or f"runs the commands that {spec['lead']} sends"
 
@@ -66,7 +66,7 @@ def scripts(specs: Iterable[ProcessSpec], params: Mapping[str, Any]) -> dict[str
     """Return the script of each host that runs processes, keyed by host name. Processes on standby are left out."""
     by_host: dict[str, list[ProcessSpec]] = {}
     for spec in specs:
-        if spec["part"] == records.STANDBY:
+        if spec["part"] == naming.STANDBY:
             continue
         by_host.setdefault(spec["host"], []).append(spec)
     return {host: script(own, params) for host, own in by_host.items()}
@@ -90,7 +90,7 @@ def script(specs: Sequence[ProcessSpec], params: Mapping[str, Any]) -> str:
             f"# Run this script as user {params['user']}. The processes are not part of a job, so the stop playbook does not stop them.",
             "source /etc/profile",
             activation(first["programs"]).rstrip(),
-            f"logs={shlex.quote(records.Paths(first['directory']).logs)}",
+            f"logs={shlex.quote(directories.Paths(first['directory']).logs)}",
             f"cd {shlex.quote(first['cwd'])} || exit",
             f'export PATH={shlex.quote(first["programs"])}:"$PATH"',
             *(f"export {name}={shlex.quote(value)}" for name, value in sorted(shared.items())),

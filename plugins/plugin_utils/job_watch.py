@@ -13,8 +13,11 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
 from ..module_utils._job import recovery, states
+from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import JobStatus
-from ..module_utils._job.records import CLOCK_LIMIT, JOB_NAME, LINES_LIMIT, Paths, participants
+from ..module_utils._job.job_states import CLOCK_LIMIT, participants
+from ..module_utils._job.naming import JOB_NAME
+from ..module_utils._job.records import LINES_LIMIT
 from ..module_utils._text import clean_line
 from . import job_formatting
 from ._output.hosts import host_names

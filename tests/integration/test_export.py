@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, read_export
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.job_states import read_export
 
 from .conftest import REGION, ModuleFailed
 

@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, exporter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, kept_jobs, states
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 from .nodes import Nodes
@@ -127,14 +127,14 @@ def _spares(job: Ended) -> None:
     """Write records that are valid one after the other, for days."""
     job.clear()
     for rank in range(30):
-        beat = time.time() + rank * records.CLOCK_LIMIT
+        beat = time.time() + rank * job_states.CLOCK_LIMIT
         record = job.record(name=f"rank{rank}", rank=rank, ranks=[rank], part="spare", state="running", heartbeat=beat, processes=30)
         job.write(f"status/rank{rank}.json", record)
 
 
 def _attempts(job: Ended) -> None:
     """Claim that the next attempt of the job is about to start."""
-    following = {"action": "restart", "rule": "process", "decided": time.time() + records.CLOCK_LIMIT, "hosts": [HOST]}
+    following = {"action": "restart", "rule": "process", "decided": time.time() + job_states.CLOCK_LIMIT, "hosts": [HOST]}
     for attempt in range(1, 9):
         place = job.status if attempt == 1 else job.status / f"attempt{attempt}"
         place.mkdir(exist_ok=True)
@@ -143,13 +143,13 @@ def _attempts(job: Ended) -> None:
 
 def _export(job: Ended, **changes: object) -> None:
     now = time.time()
-    state = {"destination": "s3://other/ended/", "state": "running", "began": now, "heartbeat": now + records.CLOCK_LIMIT, **changes}
+    state = {"destination": "s3://other/ended/", "state": "running", "began": now, "heartbeat": now + job_states.CLOCK_LIMIT, **changes}
     job.write("status/export", state)
 
 
 ENDS: dict[str, Callable[[Ended], object]] = {
     "honest": lambda job: None,
-    "running": lambda job: job.write("status/rank0.json", job.record(state="running", heartbeat=time.time() + records.CLOCK_LIMIT)),
+    "running": lambda job: job.write("status/rank0.json", job.record(state="running", heartbeat=time.time() + job_states.CLOCK_LIMIT)),
     "not decided": lambda job: (job.status / "over").unlink(),
     "empty status": lambda job: job.clear(),
     "unreadable status": lambda job: job.status.chmod(0),
@@ -175,7 +175,13 @@ def random_end(job: Ended, seed: int) -> None:
     """Change some of the job's files at random. Changes that are not possible after earlier ones are left out."""
     chance = random.Random(seed)
     values = (*states.OF_JOBS, 0, -1, 1e300, True, None, [], {}, "x" * 10_000, "\x1b[2J", time.time(), time.time() + 300, time.time() + DAY)
-    keys = (*records.RECORD, *records.EXPORT, *records.FOLLOWING, *records.ENTRY, *records.VERDICT)
+    keys = (
+        *document_schemas.RECORD,
+        *document_schemas.EXPORT,
+        *document_schemas.FOLLOWING,
+        *document_schemas.ENTRY,
+        *document_schemas.VERDICT,
+    )
 
     def document(path: str) -> None:
         found = job.record(**{chance.choice(keys): chance.choice(values) for _key in range(chance.randrange(6))})
@@ -205,15 +211,15 @@ def jobs(monkeypatch):
     """A directory of jobs that other users can read. Only this fixture knows that the tests are not on a host."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    monkeypatch.setattr(records, "HELD", str(folder / "held"))
-    monkeypatch.setattr(records, "EXPORTS", str(folder / "run/exports"))
-    monkeypatch.setattr(records, "LOCK", str(folder / "lock"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(folder / f"run/jobs/{job}-{process}"))
+    monkeypatch.setattr(directories, "HELD", str(folder / "held"))
+    monkeypatch.setattr(directories, "EXPORTS", str(folder / "run/exports"))
+    monkeypatch.setattr(directories, "LOCK", str(folder / "lock"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: str(folder / f"run/jobs/{job}-{process}"))
     found = folder / "jobs"
     found.mkdir()
     yield found
-    for path, directories, _files in os.walk(folder):
-        for each in directories:
+    for path, folders, _files in os.walk(folder):
+        for each in folders:
             if not os.path.islink(os.path.join(path, each)):
                 os.chmod(os.path.join(path, each), 0o755)
     shutil.rmtree(folder)
@@ -292,7 +298,7 @@ def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
         clock.sleep(arguments["wait"])
         asked = {**params, **arguments, "wait": 0}
         try:
-            found = watch.watch(records.Paths(str(jobs / "ended")), asked, lambda waiting: queries.complete(no_queue, waiting))
+            found = watch.watch(directories.Paths(str(jobs / "ended")), asked, lambda waiting: queries.complete(no_queue, waiting))
         except (OSError, ValueError, watch.NoProcessError) as error:  # as the module training_job_info does
             return {"failed": True, "msg": str(error)}
         return {"jobs": [found], "problems": found.pop("problems")}
@@ -338,7 +344,7 @@ def test_no_files_choose_where_a_job_is_exported(jobs, monkeypatch, end):
     params = {"name": "ended", "directory": str(jobs), "destination": None, "heartbeat_timeout": HEARTBEAT_TIMEOUT}
     module = type("Module", (), {"params": params})()
     with pytest.raises(call.ExportError, match="no destination is set"):
-        call.make_spec(module, records.Paths(str(jobs / "ended")), pwd.getpwuid(os.geteuid()))
+        call.make_spec(module, directories.Paths(str(jobs / "ended")), pwd.getpwuid(os.geteuid()))
 
 
 @pytest.mark.parametrize("end", CASES)

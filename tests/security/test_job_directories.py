@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")
@@ -184,7 +184,7 @@ def archive(folder):
 def paths(folder):
     (folder / "jobs").mkdir()
     give(folder / "jobs", LOGIN)
-    return records.Paths(str(folder / "jobs/digits"))
+    return directories.Paths(str(folder / "jobs/digits"))
 
 
 def install(folder, paths):
@@ -306,7 +306,7 @@ def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkey
     """Waiting for the lock has a time limit, and only root can open the lock file (L2 of the security review)."""
     from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 
-    monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(systemd.directories, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(systemd, "PATIENCE", 0.3)
     with systemd.exclusive(), pytest.raises(systemd.UnitError, match=r"another playbook run has held .*/lock for 0 s"), systemd.exclusive():
         pass

@@ -18,7 +18,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import lifecycle
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, systemd, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, naming, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
@@ -39,7 +39,7 @@ def crowd(count, **changes):
     return {f"rank{number}": {**RECORD, "name": f"rank{number}", "rank": number, **changes} for number in range(count)}
 
 
-@pytest.mark.parametrize("ranks", [1 << 17, records.RANKS_LIMIT])
+@pytest.mark.parametrize("ranks", [1 << 17, document_schemas.RANKS_LIMIT])
 def test_a_job_with_long_records_is_named_and_hides_no_other(jobs, ranks):
     count = 3 * records.JOB_LIMIT // (2 * 3 * ranks)
     folder = jobs.add("long", **crowd(count, ranks=[0] * ranks))
@@ -74,7 +74,7 @@ def test_a_list_of_jobs_is_bounded_and_drops_the_oldest(jobs, monkeypatch):
 
 @pytest.mark.parametrize("place", ["heartbeat", "mtime"])
 def test_a_heartbeat_of_the_future_is_none(jobs, place):
-    ahead = time.time() + records.CLOCK_LIMIT + 60
+    ahead = time.time() + job_states.CLOCK_LIMIT + 60
     for name, moment in {"forged": YEAR_2106, "ahead": ahead, "running": time.time() + 60}.items():
         folder = jobs.add(name, rank0={**RUNNING, "heartbeat": moment if place == "heartbeat" else time.time()})
         os.utime(folder / "status/rank0.json", times=(moment, moment))
@@ -117,10 +117,10 @@ def child_processes():
 
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
-    monkeypatch.setattr(records, "TEMPORARY", str(tmp_path / "temporary"))
+    monkeypatch.setattr(directories, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(directories, "TEMPORARY", str(tmp_path / "temporary"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
     return tmp_path
 
 
@@ -209,7 +209,7 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
     with pytest.raises(systemd.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
         systemd.start(run, "digits", place, [])
     assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]
-    assert records.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
+    assert naming.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
 
 
 @pytest.mark.parametrize(("time_limit", "longest"), [(0, "infinity"), (600, "705")])
@@ -280,9 +280,9 @@ def test_the_controller_accepts_the_status_whatever_a_script_has_written(tmp_pat
     )
     params = {"directory": str(tmp_path), "name": "evil", "attempt": None, "wait": 0, "hold": 0, "heartbeat_timeout": 60}
     params.update(progress_offset=0, log_lines=10_000, log_process=None, log_offsets={}, goodput=watch.ALWAYS)
-    status = watch.watch(records.Paths(str(directory)), params, lambda _jobs: None)
+    status = watch.watch(directories.Paths(str(directory)), params, lambda _jobs: None)
     listed, _problems = listing.list_jobs(params, lambda _jobs: None)
-    assert (len(status["processes"]), len(listed)) == (records.RECORDS_LIMIT, 1)
+    assert (len(status["processes"]), len(listed)) == (document_schemas.RECORDS_LIMIT, 1)
     for jobs in ([status], listed):
         text = json.dumps({"changed": False, "jobs": jobs})
         limits = answers.LARGE["training_job_info"]

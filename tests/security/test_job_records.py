@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
 
 from .jobs import DESCRIPTION, RECORD, Jobs
@@ -153,7 +153,7 @@ def test_a_log_that_is_made_to_be_searched_for_ever_is_not():
 
 def test_the_supervisor_goes_on_beside_bad_records(tmp_path):
     (tmp_path / "status").mkdir()
-    paths = records.Paths(str(tmp_path))
+    paths = directories.Paths(str(tmp_path))
     for name, content in {"rank0.json": json.dumps(RECORD), "rank1.json": "[]", "rank2.json": '{"name": "rank2"}', "over": "{}"}.items():
         (tmp_path / "status" / name).write_text(content)
     assert [record["name"] for record in records.read_records(paths)] == ["rank0"]
@@ -163,7 +163,7 @@ def test_the_supervisor_goes_on_beside_bad_records(tmp_path):
 
 def test_one_job_tells_of_its_bad_files_too(jobs):
     jobs.add("bad", rank0="{")
-    found = status.read_status(records.Paths(str(jobs.directory / "bad")), 60)
+    found = status.read_status(directories.Paths(str(jobs.directory / "bad")), 60)
     assert (found["state"], len(found["problems"])) == ("pending", 1)
 
 

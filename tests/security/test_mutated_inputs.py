@@ -33,7 +33,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, job_formatting, snapshot
@@ -234,7 +234,7 @@ def see(jobs):
     honest = next(job for job in found if job["name"] == "honest")
     assert honest["failure"]["how"] == "reached its time limit of 5 s"
     jobs_on(found, ["deeplearning-worker1"], {})
-    paths = records.Paths(str(jobs / "bad"))
+    paths = directories.Paths(str(jobs / "bad"))
     params = {
         "name": "bad",
         "attempt": None,
@@ -291,7 +291,7 @@ def test_progress_with_other_values(jobs, seed):
     (jobs / "bad/progress.jsonl").write_text("\n".join(lines) + "\n")
     see(jobs)
     assert progress.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
-    assert read_status(records.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
+    assert read_status(directories.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
 
 
 # Archives

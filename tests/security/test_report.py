@@ -9,7 +9,8 @@ import json
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import RECORDS_LIMIT, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import RECORDS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
 from .jobs import DESCRIPTION, RECORD, Jobs

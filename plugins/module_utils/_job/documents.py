@@ -3,8 +3,8 @@
 
 """The types of a job's documents: its files on the shared storage, and the module return values that are derived from them.
 
-The schemas in records.py define the valid contents of the files. Times are in seconds since 1970. Base classes contain the required
-keys, because hosts may use Python 3.8, which has no `NotRequired`.
+The schemas in document_schemas.py define the valid contents of the files. Times are in seconds since 1970. Base classes contain the
+required keys, because hosts may use Python 3.8, which has no `NotRequired`.
 """
 
 from __future__ import annotations

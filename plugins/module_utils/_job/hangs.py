@@ -15,7 +15,7 @@ from typing import Any, Hashable, Mapping, Sequence
 
 from . import recovery
 from .documents import CauseRecord, ProcessRecord, Stuck
-from .records import SERVICE
+from .naming import SERVICE
 from .states import FAILED
 
 # Seconds to wait in addition to a multiple of the median step before a hang is suspected, and before the job counts as hanging. While a

@@ -15,8 +15,8 @@ import fcntl
 import glob
 import os
 
-from . import exclusions, records, schema
-from .records import running_jobs, runtime_directories
+from . import directories, exclusions, schema
+from .directories import running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
 STARTED, KEPT = "/run/deeplearning/rejoin", "rejoin"
@@ -82,7 +82,7 @@ def delete_ended_unless_starting() -> None:
     """
     if not files(STARTED):
         return
-    with records.open_lock() as lock:
+    with directories.open_lock() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,7 +14,8 @@ import statistics
 from typing import Any, Mapping, Sequence
 
 from .documents import ProcessRecord, StepTime
-from .records import WORKER, participants
+from .job_states import participants
+from .naming import WORKER
 
 # The key in a progress entry whose value lists the step times of all ranks in seconds.
 RANK_SECONDS = "rank_seconds"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import zlib
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from .._job.records import WORKER, runtime_directory
+from .._job.directories import runtime_directory
+from .._job.naming import WORKER
 
 # These ports are above those of most services and of the TLS tunnels to EFS (20049 to 20449), and below Linux's ephemeral ports
 # (from 32768).

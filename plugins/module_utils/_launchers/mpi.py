@@ -9,7 +9,7 @@ import ipaddress
 import re
 from typing import Any, Mapping, Sequence
 
-from .._job.records import SERVICE, WORKER
+from .._job.naming import SERVICE, WORKER
 from .base import Culprit, Host, Launcher, Process, Program, gpu_environment, hostfile_path, port, remote_shell, slots
 
 LEAD = "mpirun"

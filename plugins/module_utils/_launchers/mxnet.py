@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Sequence, Tuple
 
-from .._job.records import SERVICE, WORKER
+from .._job.naming import SERVICE, WORKER
 from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
 
 # A host, and the GPUs of one worker on that host.

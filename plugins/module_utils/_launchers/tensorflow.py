@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from typing import Dict, List, Sequence, Tuple
 
-from .._job.records import SERVICE, WORKER
+from .._job.naming import SERVICE, WORKER
 from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
 
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from .._job.records import SPARE, WORKER
+from .._job.naming import SPARE, WORKER
 from .base import Culprit, Host, Launcher, LaunchError, Process, Program, equal_slots, gpu_environment, port
 
 TAG = "[rank {}] "

@@ -18,7 +18,7 @@ import json
 import re
 from typing import Any, Callable, Mapping, Sequence
 
-from .._job.records import JOB_NAME
+from .._job.naming import JOB_NAME
 from .._text import clean_line
 from .base import (
     ALLOCATED,

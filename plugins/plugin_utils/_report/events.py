@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._job import records, recovery, states
+from ...module_utils._job import causes, explanations, job_states, naming, recovery, states
 from ...module_utils._job.documents import ProcessStatus
 
 
@@ -38,7 +38,7 @@ def _job(report: Mapping[str, Any]) -> Iterator[TimelineEvent]:
 
 
 def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
-    started = records.participants(processes)
+    started = job_states.participants(processes)
     if started:
         last = max(process["started"] for process in started)
         hosts = len({process["host"] for process in started})
@@ -46,11 +46,11 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
         yield TimelineEvent(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
     for process in processes:
-        how = records.describe_end(process)
+        how = explanations.describe_end(process)
         if process["state"] == states.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
         elif process["state"] in (states.FAILED, states.LOST):
-            yield TimelineEvent(records.last_moment(process), f"{records.title(process['name'])} on {process['host']} {how}", True)
+            yield TimelineEvent(causes.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
         yield TimelineEvent(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from ...module_utils._hosts.training_job_report import files
 from ...module_utils._hosts.training_job_report import progress as reported
-from ...module_utils._job import goodput, records, recovery, states, step_times
+from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, states, step_times
 from ...module_utils._job.documents import JobDescription, JobStatus
 from .. import job_formatting
 from . import charts
@@ -245,7 +245,7 @@ FILTERS = {
     "bytes": size,
     "moment": job_formatting.moment,
     "duration": job_formatting.duration,
-    "title_of": records.title,
+    "title_of": naming.title,
     "failure_sentence": job_formatting.failure_sentence,
 }
 
@@ -266,7 +266,7 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
     job, description = report["job"], report["description"]
     return _template().render(
         job=job,
-        started=len(records.participants(job["processes"])),
+        started=len(job_states.participants(job["processes"])),
         failure=job.get("failure"),
         over=report["over"],
         end=report["end"],
@@ -292,7 +292,7 @@ def check(report: Mapping[str, Any]) -> None:
     """
     progress = report["progress"]
     lists = [
-        ("processes", report["job"]["processes"], records.RECORDS_LIMIT),
+        ("processes", report["job"]["processes"], document_schemas.RECORDS_LIMIT),
         ("attempts", report["job"].get("attempts", []), recovery.ATTEMPTS_LIMIT),
         ("goodput.hosts", report["job"].get("goodput", {"hosts": []})["hosts"], goodput.HOSTS_LIMIT),
         ("step_times", report["job"].get("step_times", []), step_times.RANKS_LIMIT),
@@ -346,8 +346,8 @@ def _listing(hosts: list[str]) -> str:
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the overview at the top of the page."""
     job, progress = report["job"], report["progress"]
-    hosts = list(dict.fromkeys(process["host"] for process in records.participants(job["processes"])))
-    spares = records.standby_hosts(job["processes"])
+    hosts = list(dict.fromkeys(process["host"] for process in job_states.participants(job["processes"])))
+    spares = job_states.standby_hosts(job["processes"])
     rows = [
         ("began", job_formatting.moment(report["start"])),
         (

@@ -19,7 +19,7 @@ import subprocess
 from typing import Iterator, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
-from ..._job.records import JOBS_SLICE
+from ..._job.naming import JOBS_SLICE
 from .. import gpus
 from ..gpus import PROGRAM
 from .check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem

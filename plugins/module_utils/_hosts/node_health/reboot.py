@@ -14,7 +14,7 @@ import os
 import time
 from typing import IO, Any, Iterator, Mapping, Sequence
 
-from ..._job import exclusions, records, schema
+from ..._job import directories, exclusions, schema
 from .check import REBOOT, REPLACE, HealthFinding
 from .exclude import requires_exclusion
 
@@ -45,7 +45,7 @@ def idle_host() -> Iterator[str]:
     exports last for long, and the next export uploads what is missing.
     """
     end = time.monotonic() + PATIENCE
-    with records.open_lock() as lock:
+    with directories.open_lock() as lock:
         is_late = False
         while not _lock_if_idle(lock, with_exports=not is_late):
             if is_late:
@@ -62,7 +62,7 @@ def _lock_if_idle(lock: IO[str], with_exports: bool) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    is_idle = not records.running_jobs() and not (with_exports and records.running_exports())
+    is_idle = not directories.running_jobs() and not (with_exports and directories.running_exports())
     if not is_idle:
         fcntl.flock(lock, fcntl.LOCK_UN)
     return is_idle

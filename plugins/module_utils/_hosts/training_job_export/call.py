@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..._job import records, schema
+from ..._job import directories, document_schemas, job_states, naming, records, schema
 from ..._job.documents import Export
 from ..._job.states import FAILED, LOST, RUNNING, WAITING
 from ..shared_storage import mounts
@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["started", "standby", "present"], "default": "present"},
     "attempt": {"type": "int", "default": 1},
     "standby": {"type": "int", "default": 1},
-    "user": {"type": "str", "default": records.DEFAULT_USER},
+    "user": {"type": "str", "default": naming.DEFAULT_USER},
     "heartbeat_timeout": {"type": "int", "default": 60},
     "since": {"type": "float", "default": 0.0},
     "wait": {"type": "int", "default": 5},
@@ -42,7 +42,7 @@ POLL_SECONDS = 0.5
 # What the exporter prints about a plan. The exporter runs as the job's user, so a process of the job can change this output.
 PLAN = {
     **{name: schema.integer(0, 1 << 62) for name in ("files", "size", "uploaded", "uploaded_size", "omitted_count")},
-    "omitted": records.EXPORT["omitted"],
+    "omitted": document_schemas.EXPORT["omitted"],
     "keys": schema.list_of(schema.text(KEY_LIMIT), PLAN_FILES),
 }
 SHOWN = ("files", "size", "uploaded", "uploaded_size", "changing")
@@ -57,7 +57,7 @@ class ExportError(Exception):
 def work_on(module: AnsibleModule) -> dict[str, Any]:
     """Return the result of the module. Raises ExportError, UnitError, UserError, FailedWorkError, OSError or ValueError."""
     params, run = module.params, module.run_command
-    paths = records.Paths(os.path.join(params["directory"], records.check_name(params["name"])))
+    paths = directories.Paths(os.path.join(params["directory"], naming.check_name(params["name"])))
     user = job_user(module, paths)
     spec = make_spec(module, paths, user)
     destination = spec["destination"]
@@ -83,7 +83,7 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
     return {"since": since, "destination": destination, **wait(module, paths, user, spec, since)}
 
 
-def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
+def job_user(module: AnsibleModule, paths: directories.Paths) -> pwd.struct_passwd:
     """Return the user of a job, who must own its logs. Raises ExportError or UserError.
 
     The owner of the logs does not determine the user: root on any node can change the owner of files on shared storage, and could then make
@@ -107,7 +107,7 @@ def job_user(module: AnsibleModule, paths: records.Paths) -> pwd.struct_passwd:
     return user
 
 
-def make_spec(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> ExportSpec:
+def make_spec(module: AnsibleModule, paths: directories.Paths, user: pwd.struct_passwd) -> ExportSpec:
     """Return what to export. By default, a job is exported to the same destination as last time on this host. Raises ExportError."""
     params = module.params
     destination = params["destination"]
@@ -144,12 +144,12 @@ def destination_path(name: str) -> str:
     return os.path.join(DESTINATIONS, f"{name}.json")
 
 
-def created(paths: records.Paths, user: pwd.struct_passwd) -> float:
+def created(paths: directories.Paths, user: pwd.struct_passwd) -> float:
     """Return when the job was created. After a job was deleted, another job can have its name."""
     return float(users.as_user(user, lambda: records.read_description(paths)["created"]))
 
 
-def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
+def checkpoint_directory(paths: directories.Paths, user: pwd.struct_passwd) -> str:
     """Return the directory of a job's checkpoints.
 
     Raises ExportError if the directory is neither on shared storage nor the user's own. Root on any node can change job.json, and could
@@ -164,7 +164,7 @@ def checkpoint_directory(paths: records.Paths, user: pwd.struct_passwd) -> str:
     return str(found["path"])
 
 
-def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
+def own_or_shared(paths: directories.Paths, uid: int) -> dict[str, Any]:
     """As the job's user, return the `path` of the job's checkpoints with all links resolved, and whether it is `accepted`."""
     named = records.read_description(paths).get("checkpoint_directory") or paths.checkpoints
     if named == paths.checkpoints or not os.path.isdir(named):  # the exporter ignores a missing directory
@@ -176,7 +176,7 @@ def own_or_shared(paths: records.Paths, uid: int) -> dict[str, Any]:
     return {"path": path, "accepted": accepted}
 
 
-def request(paths: records.Paths) -> None:
+def request(paths: directories.Paths) -> None:
     """As the job's user, request that the running export start an export pass now."""
     os.close(os.open(paths.export + ".request", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
 
@@ -202,7 +202,7 @@ def plan(module: AnsibleModule, spec: ExportSpec, user: pwd.struct_passwd) -> di
     return {"changed": bool(keys), "diff": diff, **found}
 
 
-def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, spec: ExportSpec, since: float) -> dict[str, Any]:
+def wait(module: AnsibleModule, paths: directories.Paths, user: pwd.struct_passwd, spec: ExportSpec, since: float) -> dict[str, Any]:
     """Wait at most `wait` seconds for the end of an export pass that began after `since`. Return the result of this pass, or the progress
     if the pass has not ended.
 
@@ -212,7 +212,7 @@ def wait(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, s
     end = time.monotonic() + params["wait"]
     while True:
         active = unit.state(run, params["name"])
-        export: Export | None = users.as_user(user, lambda: records.read_export(paths, params["heartbeat_timeout"]))
+        export: Export | None = users.as_user(user, lambda: job_states.read_export(paths, params["heartbeat_timeout"]))
         if export and export["began"] >= since and "finished" in export and not (export["state"] == WAITING and ended(module, paths, user)):
             return result(module, export)
         check_export(params, user, active, export, since)
@@ -240,7 +240,7 @@ def check_export(params: dict[str, Any], user: pwd.struct_passwd, active: str, e
         )
 
 
-def ended(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> bool:
+def ended(module: AnsibleModule, paths: directories.Paths, user: pwd.struct_passwd) -> bool:
     """Return whether the job is over. When the job is over, the export that follows it uploads the remaining files and ends."""
     timeout = module.params["heartbeat_timeout"]
     return bool(module.params["state"] == "present" and users.as_user(user, lambda: is_over(paths, timeout)))

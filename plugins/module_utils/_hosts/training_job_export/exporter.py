@@ -23,21 +23,10 @@ import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
 from ..._job import schema, states
+from ..._job.directories import Paths, delete, is_held, runtime_directories
 from ..._job.documents import Export, ProcessRecord
-from ..._job.records import (
-    Paths,
-    attempt_state,
-    delete,
-    is_held,
-    newest_attempt,
-    read_export,
-    read_queued,
-    read_records,
-    read_verdict,
-    runtime_directories,
-    with_state,
-    write_json,
-)
+from ..._job.job_states import attempt_state, read_export, with_state
+from ..._job.records import newest_attempt, read_queued, read_records, read_verdict, write_json
 from ..._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
 from ..dataset import s3
 from ..dataset.source import DataError, DeniedError, listed, parse

@@ -13,7 +13,7 @@ import os
 import pwd
 import sys
 
-from ..._job import records
+from ..._job import directories
 from .. import programs
 from ..training_job.units import local_code, systemd
 from ..training_job.units.users import RunCommand
@@ -83,7 +83,7 @@ def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_
     """Write the program to the unit's runtime directory. Return the systemd-run command, and the command that runs the program."""
     directory = _directory(job, action)
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
-    records.delete([directory])
+    directories.delete([directory])
     os.mkdir(directory, 0o700)
     contents = {"exporter.zip": programs.build("_hosts.training_job_export.exporter"), "spec.json": json.dumps(spec).encode()}
     systemd.write_files(directory, contents, user)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ..._job import records
+from ..._job import directories, records
 from ..._job.documents import JobStatus
 from ..._job.states import is_over
 from ..training_job.files import goodput, progress_file
@@ -16,7 +16,7 @@ from ..training_job.files.status import read_status
 from . import files, progress
 
 
-def collect(paths: records.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
+def collect(paths: directories.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
     """Return the data for the report on a job.
 
     If the job waits in a queue, `complete` extends the job's status with the information from the queue.

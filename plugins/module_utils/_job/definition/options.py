@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from ..._queues.registry import QUEUES
-from ..records import DEFAULT_USER
+from ..naming import DEFAULT_USER
 
 # Parts of a working directory that are not code: history, caches, and environments. Virtual environments work only in the directory in
 # which they were created. Below the top, `venv` may be a package of the code.

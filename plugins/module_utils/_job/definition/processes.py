@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import records
+from .. import directories
 from ..documents import ProcessSpec
 from .refusal import RefusalError
 from .specification import find_launcher
 from .specs import plan_specs
 
 
-def plan(params: dict[str, Any], paths: records.Paths, own_number: int | None = None) -> list[ProcessSpec]:
+def plan(params: dict[str, Any], paths: directories.Paths, own_number: int | None = None) -> list[ProcessSpec]:
     """Return the supervisors' specs for the processes on host number `own_number`, or on all hosts. Raises LaunchError or RefusalError."""
     hosts = sorted(params["hosts"], key=lambda host: int(host["number"]))
     own = [host["name"] for host in hosts if own_number in (None, host["number"])]

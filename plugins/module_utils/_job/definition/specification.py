@@ -13,7 +13,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ..._launchers.base import Launcher
 from ..._launchers.registry import LAUNCHERS
 from ..._queues.registry import QUEUES
-from .. import records
+from .. import naming
 from .options import OPTIONS
 from .refusal import RefusalError
 
@@ -78,9 +78,9 @@ HANG_TIMEOUT_MIN = 30
 
 def check(params: dict[str, Any]) -> None:
     """Run the checks that do not need a host, and add defaults to the launcher's options. Raises RefusalError or ValueError."""
-    records.check_name(params["name"])
+    naming.check_name(params["name"])
     if params["resume"]:
-        records.check_name(params["resume"], "resume")
+        naming.check_name(params["resume"], "resume")
     if not (params["script"] or params["command"]):
         raise RefusalError("script: missing. Specify the training script, or a command.")
     if params["metrics_directory"] and not os.path.isabs(params["metrics_directory"]):

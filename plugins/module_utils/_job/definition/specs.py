@@ -14,9 +14,9 @@ from typing import Any, Mapping, Sequence
 
 from ..._launchers.base import Host, Process, Program, hostfile, hostfile_path, port
 from ..._launchers.registry import LAUNCHERS
-from .. import records
+from .. import directories
 from ..documents import Endpoint, JobSpec, ProcessSpec
-from ..records import STANDBY
+from ..naming import STANDBY
 from .efa import fabric_environment
 
 # The command of a process on standby, which does nothing until its supervisor ends it.
@@ -26,7 +26,7 @@ WAIT = ("sleep", "infinity")
 RECORDING = "flight_recorder_rank"
 
 
-def plan_specs(params: Mapping[str, Any], paths: records.Paths, names: Sequence[str] | None = None) -> list[ProcessSpec]:
+def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Sequence[str] | None = None) -> list[ProcessSpec]:
     """Return the supervisors' specs for the processes of an attempt on the hosts with these names, or on all hosts. Raises LaunchError.
 
     `paths` determines the attempt number. The options of the launcher must be complete. The last `spares` hosts only wait.
@@ -120,7 +120,7 @@ def complete(process: Process) -> Process:
     return process._replace(name=process.name or f"rank{process.rank}", ranks=ranks)
 
 
-def environment(params: Mapping[str, Any], paths: records.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
+def environment(params: Mapping[str, Any], paths: directories.Paths, process: Process, fabric: dict[str, str]) -> dict[str, str]:
     """Return the environment of a process. User variables override launcher variables, and both override EFA variables.
 
     Among the user's variables, the variables for one task type override the variables for all processes.
@@ -142,7 +142,7 @@ def environment(params: Mapping[str, Any], paths: records.Paths, process: Proces
     return {**general, **flight_recorder(paths, own), **fabric, **process.environment, **own}
 
 
-def flight_recorder(paths: records.Paths, own: Mapping[str, str]) -> dict[str, str]:
+def flight_recorder(paths: directories.Paths, own: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which torch records its last collective operations, and writes them to the attempt's folder of stacks.
 
     torch writes the files after a timeout, and when a supervisor writes to the pipe. Two of the settings also have a deprecated name, which

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import START_TIMEOUT, jobs_on
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import CLOCK_LIMIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.job_states import CLOCK_LIMIT
 
 
 def job(states, *, state="running", expected=None, age=0):

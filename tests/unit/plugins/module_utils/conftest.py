@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 
 
 @pytest.fixture
 def paths(tmp_path):
-    return records.Paths(str(tmp_path / "jobs/digits"))
+    return directories.Paths(str(tmp_path / "jobs/digits"))

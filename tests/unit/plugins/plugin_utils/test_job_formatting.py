@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import JOB_NAME, OUT_OF_MEMORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.explanations import OUT_OF_MEMORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.naming import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
 
 

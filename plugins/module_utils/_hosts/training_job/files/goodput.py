@@ -9,7 +9,7 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ...._job import hangs, records, recovery, states
+from ...._job import causes, directories, hangs, job_states, records, recovery, states
 from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ...._job.goodput import Attempt, Meter
 from ...._job.schema import Document
@@ -36,17 +36,17 @@ class AttemptRecords(NamedTuple):
     following: Following | None
 
 
-def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
+def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
     """Return what the hosts of a job spent their time on. Raises OSError or ValueError if the directory is not a job directory."""
     created, now = records.read_description(paths)["created"], time.time()
     newest = records.newest_attempt(paths)
     # Read the verdict before the records, so that the records of a finished job are complete.
     verdict = records.read_verdict(newest)
-    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
-    state = records.attempt_state(newest, processes, heartbeat_timeout, verdict)
+    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
     following = records.read_following(newest)
     judged = (following and following.get("failure")) or (verdict and verdict["failure"])
-    failure = records.cause(processes, judged) if judged else records.first_failure(processes)
+    failure = causes.cause(processes, judged) if judged else causes.first_failure(processes)
     last = AttemptRecords(processes, None if state == states.SUCCEEDED else failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now
@@ -61,7 +61,7 @@ def measure(paths: records.Paths, heartbeat_timeout: float) -> Measured:
     return Measured(meter.result(), times.result(hosts_of_ranks(processes)))
 
 
-def older_attempts(newest: records.Paths) -> list[AttemptRecords]:
+def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:
     """Return the recorded data about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
 
     If the records exceed the size limit, the records of the oldest attempts are left out.
@@ -74,7 +74,7 @@ def older_attempts(newest: records.Paths) -> list[AttemptRecords]:
             continue
         processes = records.read_records(paths, budget=budget) if budget.left > 0 else []
         # These attempts are over, so a process that is running according to its record was lost.
-        ended = [records.with_state(record, math.inf, 0) for record in processes if budget.left >= 0]
+        ended = [job_states.with_state(record, math.inf, 0) for record in processes if budget.left >= 0]
         found.append(AttemptRecords(ended, following.get("failure"), following))
     return found[::-1]
 
@@ -122,7 +122,7 @@ def attempt(one: AttemptRecords, planned: set[str]) -> Attempt:
     Hosts on standby do not belong to the attempt.
     """
     moments: dict[str, list[float]] = {}
-    processes = records.participants(one.processes)
+    processes = job_states.participants(one.processes)
     # The lost process that ended the attempt was still running when it sent its last heartbeat.
     lost = one.failure["name"] if one.failure and one.failure["state"] == states.LOST else None
     for process in processes:
@@ -163,7 +163,7 @@ def is_hang(failure: ProcessRecord | None) -> bool:
     return failure is not None and failure.get("cause", {}).get("kind") == recovery.HANG
 
 
-def read_entries(paths: records.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:
+def read_entries(paths: directories.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:
     """Yield the entries of the progress file with their times.
 
     If an entry contains no time, its time is estimated from the recorded growth of the file.

@@ -11,9 +11,9 @@ import time
 from operator import itemgetter
 from typing import Sequence, cast
 
-from ...._job import records, recovery, states
+from ...._job import causes, explanations, job_states, records, recovery, states
+from ...._job.directories import Paths
 from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
-from ...._job.records import Paths
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
 from . import checkpoint_files, logs, progress
@@ -41,10 +41,10 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     newest = records.newest_attempt(paths, budget)
     is_newest = attempt in (None, newest.attempt)
     verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
-    state = records.attempt_state(newest, found, heartbeat_timeout, verdict)
+    state = job_states.attempt_state(newest, found, heartbeat_timeout, verdict)
     queued = records.read_queued(paths)
     if queued:
-        state = records.queued_state(state, queued)
+        state = job_states.queued_state(state, queued)
     attempts = read_attempts(newest, found, state, budget)
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
@@ -66,8 +66,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "state": state,
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
-        "hosts": len(set(map(itemgetter("host"), records.participants(processes)))),
-        "spares": len(records.standby_hosts(processes)),
+        "hosts": len(set(map(itemgetter("host"), job_states.participants(processes)))),
+        "spares": len(job_states.standby_hosts(processes)),
         "began": began,
         "ended": ended,
         "read": time.time(),
@@ -77,7 +77,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     }
     if queued:
         result["queue"] = queued
-    export = records.read_export(paths, heartbeat_timeout)
+    export = job_states.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
     # A job that is restarted has not failed, regardless of how its attempts ended.
@@ -114,15 +114,15 @@ def _read_attempt(
     """Return the verdict of an attempt, and its records with the states of the processes."""
     # Read the verdict before the records, so that the records of a finished job are complete.
     verdict, now = records.read_verdict(paths, problems), time.time()
-    return verdict, [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
+    return verdict, [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
 
 
 def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
     """Return the process that caused an attempt to end without success."""
     if verdict is None:
-        return records.first_failure(processes)
+        return causes.first_failure(processes)
     following = records.read_following(paths)
-    return records.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
+    return causes.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
 def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:
@@ -141,15 +141,15 @@ def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str,
             "attempt": number,
             "state": state if is_newest else states.FAILED,
             "started": min((process["started"] for process in processes), default=0.0),
-            "hosts": len(set(map(itemgetter("host"), records.participants(processes)))),
+            "hosts": len(set(map(itemgetter("host"), job_states.participants(processes)))),
             "logs": paths.logs,
         }
         if following:
             one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
-            one["ended"], one["action"], one["why"] = following["decided"], following["action"], records.explain(following, number)
+            one["ended"], one["action"], one["why"] = following["decided"], following["action"], explanations.explain(following, number)
             if "failure" in following:
                 one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
-                one["cause"] = records.describe_failure(following["failure"], following.get("cause"))
+                one["cause"] = explanations.describe_failure(following["failure"], following.get("cause"))
         found.append(one)
     return found
 
@@ -169,17 +169,17 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
 
     `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
     """
-    how = records.describe_end(process)
+    how = explanations.describe_end(process)
     if process["state"] == states.STOPPED:
         return {"how": how, "log": log, "lines": []}
     found, lines = failing_lines(process, log, launcher, process["tag"])
     if found:
-        cause = records.describe_outcome(records.outcome(found.status))
+        cause = explanations.describe_outcome(explanations.outcome(found.status))
         # The other lines come from the launcher.
         if process["tag"]:
             how += f", because rank {found.rank} {cause}"
         else:
-            how = f"{cause} {records.OUT_OF_MEMORY}" if records.OUT_OF_MEMORY in how else cause
+            how = f"{cause} {explanations.OUT_OF_MEMORY}" if explanations.OUT_OF_MEMORY in how else cause
     if process.get("cause", {}).get("message") == recovery.NOT_BY_OOM_KILLER:
         how += f" ({recovery.NOT_BY_OOM_KILLER})"
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
@@ -192,7 +192,7 @@ def failing_lines(process: ProcessRecord, log: str, launcher: Launcher | None, m
     """
     lines = logs.tail(log, TAIL_SIZE)
     reason = process.get("reason")
-    asked = launcher and launcher.culprit and process["ranks"] and (not reason or records.OUT_OF_MEMORY in reason)
+    asked = launcher and launcher.culprit and process["ranks"] and (not reason or explanations.OUT_OF_MEMORY in reason)
     found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
     if found:
         # The other lines come from the launcher.

@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any, Collection, NamedTuple
 
-from ...._job import records
+from ...._job import directories, job_states, naming, records
 from ...._job.states import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..units import users
 
@@ -54,8 +54,8 @@ def read_jobs(
     """
     jobs, problems = [], []
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
-        paths = records.Paths(os.path.join(directory, name))
-        if not records.JOB_NAME.fullmatch(name):
+        paths = directories.Paths(os.path.join(directory, name))
+        if not naming.JOB_NAME.fullmatch(name):
             continue
         try:
             job = read_job(name, paths, heartbeat_timeout, now)
@@ -67,16 +67,16 @@ def read_jobs(
     return sorted(jobs, key=lambda job: job.created, reverse=True), problems
 
 
-def read_job(name: str, paths: records.Paths, heartbeat_timeout: float, now: float) -> CleanupCandidate:
+def read_job(name: str, paths: directories.Paths, heartbeat_timeout: float, now: float) -> CleanupCandidate:
     """Return one job. Raises OSError or ValueError."""
     description = records.read_description(paths)
     newest = records.newest_attempt(paths)
     verdict = records.read_verdict(newest)
-    processes = [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
-    state, queued = records.attempt_state(newest, processes, heartbeat_timeout, verdict), records.read_queued(paths)
+    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    state, queued = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict), records.read_queued(paths)
     return CleanupCandidate(
         name,
-        records.queued_state(state, queued) if queued else state,
+        job_states.queued_state(state, queued) if queued else state,
         description["created"],
         max([description["created"], records.last_change(paths), *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",
@@ -164,8 +164,8 @@ def delete(path: str, patience: float) -> None:
     """
     owner = users.owner(path)
     with contextlib.suppress(OSError, users.FailedWorkError):
-        users.as_user(users.owner(records.Paths(path).logs), lambda: records.delete([path]), patience=patience)
-    users.as_user(owner, lambda: records.delete([path]), patience=patience)
+        users.as_user(users.owner(directories.Paths(path).logs), lambda: directories.delete([path]), patience=patience)
+    users.as_user(owner, lambda: directories.delete([path]), patience=patience)
 
 
 def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

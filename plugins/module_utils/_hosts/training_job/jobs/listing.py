@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any, Callable, cast
 
-from ...._job import records, schema
+from ...._job import directories, naming, records, schema
 from ...._job.documents import JobStatus
 from ...._job.states import is_over
 from ...._text import clean_line
@@ -38,10 +38,10 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
     problems: list[str] = []
     left, values = LISTING_LIMIT, LISTING_VALUES
     for name in newest_first(params["directory"]):
-        paths = records.Paths(os.path.join(params["directory"], name))
+        paths = directories.Paths(os.path.join(params["directory"], name))
         budget = records.Budget(min(left, records.JOB_LIMIT))
         try:
-            records.check_name(name)
+            naming.check_name(name)
             found = read_status(paths, params["heartbeat_timeout"], budget)
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -81,7 +81,7 @@ def newest_first(directory: str) -> list[str]:
     times = {}
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
         try:
-            times[name] = os.stat(records.Paths(os.path.join(directory, name)).description, follow_symlinks=False).st_mtime
+            times[name] = os.stat(directories.Paths(os.path.join(directory, name)).description, follow_symlinks=False).st_mtime
         except OSError:
             times[name] = 0.0
     return sorted(times, key=lambda name: (-times[name], name))
@@ -109,9 +109,7 @@ def names_of_jobs(directory: str) -> list[str]:
     """Return the names of the jobs in a directory, newest first."""
     try:
         with os.scandir(directory) as entries:
-            found = [
-                (entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in entries if records.JOB_NAME.fullmatch(entry.name)
-            ]
+            found = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in entries if naming.JOB_NAME.fullmatch(entry.name)]
     except OSError:
         return []
     return [name for _changed, name in sorted(found, reverse=True)]

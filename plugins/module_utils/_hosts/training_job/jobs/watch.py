@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Callable, Sequence
 
-from ...._job import records
+from ...._job import directories, job_states, records
 from ...._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ...._job.goodput import ALWAYS, ENDED
 from ...._job.states import QUEUED, is_over
@@ -32,7 +32,7 @@ class NoProcessError(Exception):
     """The job has no process with the given name. The message lists the job's processes."""
 
 
-def watch(paths: records.Paths, params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> JobStatus:
+def watch(paths: directories.Paths, params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> JobStatus:
     """Return the status of one job with its progress, as soon as there is something new or after `wait` seconds.
 
     New progress and log lines are collected for `hold` seconds, unless the job ends or a new attempt begins.
@@ -88,7 +88,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     """
     asked = params["log_process"]
     wanted = [process for process in processes if asked in (None, process["name"], *map(str, process["ranks"]))]
-    if processes and not wanted and len(records.participants(processes)) == processes[0]["processes"]:
+    if processes and not wanted and len(job_states.participants(processes)) == processes[0]["processes"]:
         raise NoProcessError(_no_process(processes, params["name"], str(asked)))
     limit = max(LOG_LIMIT, LOGS_LIMIT // max(1, len(wanted)))
     most = max(1, records.LINES_LIMIT // max(1, len(wanted)))

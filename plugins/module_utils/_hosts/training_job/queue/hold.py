@@ -24,7 +24,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from ...._job import records
+from ...._job import directories, document_schemas, job_states, naming, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.definition.specs import plan_specs
 from ...._job.documents import Queued
@@ -76,13 +76,13 @@ class QueuedJob(NamedTuple):
         return str(self.parameters["name"])
 
     @property
-    def paths(self) -> records.Paths:
-        return records.Paths(os.path.join(self.parameters["directory"], self.name))
+    def paths(self) -> directories.Paths:
+        return directories.Paths(os.path.join(self.parameters["directory"], self.name))
 
 
 def directory(job: str) -> str:
     """Return the directory of a job that was submitted to a queue."""
-    return os.path.join(records.HELD, job)
+    return os.path.join(directories.HELD, job)
 
 
 def read_job(place: str) -> QueuedJob | None:
@@ -132,7 +132,7 @@ class Holder:
             return 0
         finally:
             if own_name() != self.first_host():
-                records.delete([self.job.directory])  # the directory may contain secrets
+                directories.delete([self.job.directory])  # the directory may contain secrets
 
     def start(self) -> None:
         """Start the processes of this host unless they are running. Raises one of ERRORS."""
@@ -229,7 +229,7 @@ def states_of(job: QueuedJob, host: str) -> list[str]:
             os.utime(paths.status)  # makes an NFS client fetch the records again
             found = [record for record in records.read_records(paths) if record["host"] == host]
             if found:
-                return [records.process_state(record, time.time(), timeout) for record in found]
+                return [job_states.process_state(record, time.time(), timeout) for record in found]
         return []
 
     user = users.ensure(queries.run, job.parameters["user"], make=False)
@@ -241,7 +241,7 @@ def start_guard(job: str) -> None:
     unit = f"deeplearning_queue-{job}.service"
     queries.run(["systemctl", "stop", unit])  # if the queue has started this program a second time
     command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job}"]
-    status, _unused, error = queries.run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), records.slice_name(job)])
+    status, _unused, error = queries.run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), naming.slice_name(job)])
     if status:
         raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
 
@@ -274,14 +274,14 @@ def check_addresses(hosts: list[dict[str, Any]], workers: list[dict[str, Any]]) 
 
 def stop_former_jobs(job: str) -> None:
     """Stop the remaining processes of other queued jobs, because the queue has allocated this host to this job alone. Raises UnitError."""
-    for other in os.listdir(records.HELD):
-        if other != job and records.JOB_NAME.fullmatch(other) and has_processes(other):
+    for other in os.listdir(directories.HELD):
+        if other != job and naming.JOB_NAME.fullmatch(other) and has_processes(other):
             systemd.stop(queries.run, other)
 
 
 def has_processes(job: str) -> bool:
     """Return whether a unit or a process of the job remains on this host."""
-    return bool(records.runtime_directories(job) or systemd.processes(job))
+    return bool(directories.runtime_directories(job) or systemd.processes(job))
 
 
 def report(job: QueuedJob, failure: str, only_if: Any = None) -> None:
@@ -294,7 +294,7 @@ def report(job: QueuedJob, failure: str, only_if: Any = None) -> None:
     def write() -> None:
         found: Queued = records.read_queued(paths) or {"queue": job.queue, "id": "0", "submitted": time.time()}
         if "failure" not in found and (only_if is None or only_if()):
-            records.write_json(paths.queue, {**found, "failure": failure[: records.SENTENCE_LIMIT]})
+            records.write_json(paths.queue, {**found, "failure": failure[: document_schemas.SENTENCE_LIMIT]})
 
     try:
         users.as_user(users.ensure(queries.run, job.parameters["user"], make=False), write, patience=PATIENCE)
@@ -307,7 +307,7 @@ def finish(job: QueuedJob, status: str) -> int:
     if status not in ("0", CANCELLED):
         text = f"the queue could not start the job on all of its hosts (exit status {status}). Read the journals of the job's hosts."
         report(job, text, lambda: not records.read_records(job.paths))
-    records.delete([job.directory])
+    directories.delete([job.directory])
     return 0
 
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from typing import Sequence
 
-from ...._job import records
+from ...._job import directories
 from ...._job.documents import JobStatus
 from ...._job.states import PENDING, QUEUED, STOPPED
 from ...._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError
@@ -69,7 +69,7 @@ def complete(run: RunCommand, jobs: Sequence[JobStatus]) -> None:
     for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
         waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
         for job in waiting:
-            job["queue"]["held"] = records.is_held(job["name"])
+            job["queue"]["held"] = directories.is_held(job["name"])
         queue = QUEUES.get(name)
         try:
             found = recorded_entries(run, queue, waiting) if queue and is_installed(queue) else {}

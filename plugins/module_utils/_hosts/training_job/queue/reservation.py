@@ -14,7 +14,7 @@ import os
 import signal
 import time
 
-from ...._job import records
+from ...._job import directories, records
 from ...._job.definition.refusal import RefusalError
 from ...._queues import yarn
 from ...._queues.base import ALLOCATED, CANCELLED, HOSTS, Command, QueueEntry, QueueError, unit_name
@@ -62,7 +62,7 @@ class Reservation(hold.Holder):
             hold.report(self.job, str(error), lambda: not records.read_records(self.job.paths))
             status = 1
         finally:
-            records.delete([self.job.directory])  # the directory may contain secrets
+            directories.delete([self.job.directory])  # the directory may contain secrets
         if status:
             self.cancel_entry()
         return status

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import records, schema
+from ...._job import directories, records, schema
 from ...._job.definition.options import OPTIONS
 from ...._job.definition.processes import plan
 from ...._job.definition.refusal import EXPECTED, RefusalError
@@ -105,7 +105,7 @@ def entries_of(run: users.RunCommand, queue: Queue, jobs: Sequence[hold.QueuedJo
     return queue.read_entries(queries.ask(run, queue, queue.show_own), "", queue.is_proven({job.name: job.nonce for job in jobs}))
 
 
-def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     """Keep the job's parameters on this host until the queue starts the job. Raises QueueError, or one of ERRORS."""
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
@@ -133,9 +133,9 @@ def install(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
 def keep(name: str, document: Mapping[str, Any]) -> None:
     """Write the document with a job's parameters to this host, and the program that reads it."""
     place = hold.directory(name)
-    os.makedirs(records.HELD, exist_ok=True)
-    os.chmod(records.HELD, 0o711)
-    records.delete([place])
+    os.makedirs(directories.HELD, exist_ok=True)
+    os.chmod(directories.HELD, 0o711)
+    directories.delete([place])
     os.mkdir(place, 0o700)
     with open(os.path.join(place, "hold.zip"), "wb") as file:
         file.write(programs.build("_hosts.training_job.queue.lead"))
@@ -155,16 +155,16 @@ def host_count(params: Mapping[str, Any]) -> int:
 def prune(run: users.RunCommand, queue: Queue) -> None:
     """Delete the parameters of jobs that have left the queue without starting on this host. Raises QueueError."""
     before = time.time() - SUBMISSION_TIMEOUT
-    held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(records.HELD) if os.path.isdir(records.HELD) else [])}
+    held = {name: hold.read_job(hold.directory(name)) for name in (os.listdir(directories.HELD) if os.path.isdir(directories.HELD) else [])}
     active = {name for name, entry in entries_of(run, queue, list(filter(None, held.values()))).items() if entry.is_active}
     for name, job in held.items():
         place = hold.directory(name)
         is_of_queue = job is None or QUEUES.get(job.queue) is queue
         if is_of_queue and name not in active and os.stat(place).st_mtime < before and not hold.has_processes(name):
-            records.delete([place])
+            directories.delete([place])
 
 
-def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+def submit(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     """Submit the job to the queue unless the queue contains it.
 
     Raises RefusalError, QueueError, UserError, FailedWorkError or UnitError.
@@ -177,7 +177,7 @@ def submit(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
         raise RefusalError(
             f"queue: this host does not have the parameters of job {name}. Run the module with state queued on all hosts first."
         )
-    with systemd.exclusive(records.QUEUE_LOCK):
+    with systemd.exclusive(directories.QUEUE_LOCK):
         found = entries_of(run, queue, [job] if job else []).get(name)
         if found and found.is_active:
             return {"changed": False, "queue_id": found.id}

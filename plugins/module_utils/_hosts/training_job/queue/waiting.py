@@ -19,7 +19,7 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ...._job import records, schema
+from ...._job import naming, schema
 from ...._job.definition import specification
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._launchers.base import LaunchError
@@ -34,7 +34,7 @@ OWN = ("instance_id", "capacity_end")
 # The parameters with which a host could make another host start a job with more rights than a sandboxed job of the default user, or make
 # root create a directory there, and the values that do neither. For other values, two hosts must return the same value. A directory that
 # exists needs a second host, too, because another host may change links in its path later.
-HARMLESS = {"user": (records.DEFAULT_USER,), "sandbox": (True,), "sync_directory": (None, ""), "metrics_directory": (None, "")}
+HARMLESS = {"user": (naming.DEFAULT_USER,), "sandbox": (True,), "sync_directory": (None, ""), "metrics_directory": (None, "")}
 
 # The groups whose members can use sudo by default, and the first ID that useradd gives to users that are not system users.
 ADMINISTRATORS, FIRST_ID = ("root", "sudo", "wheel", "admin"), 1000
@@ -60,7 +60,7 @@ def waiting(module: AnsibleModule) -> list[str]:
 def held(queue_name: str, names: Iterable[str]) -> list[hold.QueuedJob]:
     """Return the jobs with these names whose parameters this host has. Raises ValueError if a name is not valid."""
     for name in names:
-        records.check_name(name)
+        naming.check_name(name)
     found = (hold.read_job(hold.directory(name)) for name in names)
     return [job for job in found if job and job.queue == queue_name]
 
@@ -112,7 +112,7 @@ def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
 
 def check_account(account: pwd.struct_passwd) -> None:
     """Raise RefusalError if the account is a system account or can use sudo. The default user of jobs is accepted."""
-    if account.pw_name == records.DEFAULT_USER:
+    if account.pw_name == naming.DEFAULT_USER:
         return
     if account.pw_uid < FIRST_ID:
         raise RefusalError(f"the job would run as the system user {account.pw_name!r}")

@@ -22,27 +22,15 @@ import time
 from typing import Callable, NamedTuple, Sequence, cast
 
 from ...._job import checkpoint_layouts, error_messages, exclusions, recovery, tracebacks
+from ...._job.causes import cause, has_lost_connection, is_alone
 from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import specs
+from ...._job.directories import Paths, runtime_directory
+from ...._job.document_schemas import DAMAGED_LIMIT
 from ...._job.documents import CauseRecord, Following, Outcome, ProcessRecord, ProcessSpec, Verdict
-from ...._job.records import (
-    DAMAGED_LIMIT,
-    Budget,
-    Paths,
-    cause,
-    describe_failure,
-    describe_outcome,
-    explain,
-    has_lost_connection,
-    is_alone,
-    outcome,
-    participants,
-    read_following,
-    read_records,
-    recovery_cause,
-    runtime_directory,
-    write_new_json,
-)
+from ...._job.explanations import describe_failure, describe_outcome, explain, outcome, recovery_cause
+from ...._job.job_states import participants
+from ...._job.records import Budget, read_following, read_records, write_new_json
 from ...._job.states import FAILED, LOST, STOPPED, is_over
 from ...._job.storage_problems import StorageProblem
 from ...._launchers.base import LaunchError

@@ -20,8 +20,9 @@ import time
 from typing import Mapping, NamedTuple, Sequence
 
 from ...._job import tracebacks
+from ...._job.directories import Paths
+from ...._job.document_schemas import RANKS_PER_HOST_LIMIT
 from ...._job.documents import ProcessSpec, Stuck
-from ...._job.records import RANKS_PER_HOST_LIMIT, Paths
 from ...._job.schema import open_regular
 from ...._launchers.registry import LAUNCHERS
 from ...._text import clean, clean_line

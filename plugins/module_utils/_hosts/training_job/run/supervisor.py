@@ -29,34 +29,15 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from ...._job import hangs, periodic_findings, recovery, schema
+from ...._job.causes import first_failure, has_waited
 from ...._job.definition import process_environment
 from ...._job.definition.specs import plan_specs
+from ...._job.directories import Paths, delete, private_directories, runtime_directories
 from ...._job.documents import CauseRecord, Following, Notice, Outcome, ProcessRecord, ProcessSpec, Verdict
-from ...._job.records import (
-    COULD_NOT_BE_STARTED,
-    HOST_SHUT_DOWN,
-    MAY_BE_LOST,
-    OUT_OF_MEMORY,
-    STANDBY,
-    Paths,
-    delete,
-    describe_end,
-    describe_outcome,
-    first_failure,
-    has_waited,
-    job_state,
-    outcome,
-    participants,
-    private_directories,
-    read_following,
-    read_record,
-    read_records,
-    read_verdict,
-    runtime_directories,
-    title,
-    write_json,
-    write_new_json,
-)
+from ...._job.explanations import COULD_NOT_BE_STARTED, HOST_SHUT_DOWN, OUT_OF_MEMORY, describe_end, describe_outcome, outcome
+from ...._job.job_states import job_state, participants
+from ...._job.naming import MAY_BE_LOST, STANDBY, title
+from ...._job.records import read_following, read_record, read_records, read_verdict, write_json, write_new_json
 from ...._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ...._launchers.base import LaunchError
 from ..files import checkpoint_files, logs, progress

@@ -15,7 +15,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ...._job import records, recovery
+from ...._job import causes, directories, explanations, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
 from ..run import attempts
@@ -36,10 +36,10 @@ def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None) ->
 
     The records are results of with_state().
     """
-    return records.cause(processes, verdict["failure"] if verdict else None) or records.first_failure(processes)
+    return causes.cause(processes, verdict["failure"] if verdict else None) or causes.first_failure(processes)
 
 
-def can_continue(newest: records.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:
+def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:
     """Return whether a job that has ended without success can be continued: whether something other than its script has ended it."""
     following, failure = records.read_following(newest), last_failure(processes, verdict)
     if newest.attempt >= recovery.ATTEMPTS_LIMIT:
@@ -47,10 +47,10 @@ def can_continue(newest: records.Paths, processes: Sequence[ProcessRecord], verd
     if failure is None or (following and following["rule"] in RULES):
         return True
     cause = (following.get("cause") if following else None) or attempts.cause_of(failure)
-    return not recovery.blames_script(records.recovery_cause(cause, failure["host"]))
+    return not recovery.blames_script(explanations.recovery_cause(cause, failure["host"]))
 
 
-def check_unchanged(params: Mapping[str, Any], paths: records.Paths, digest: str) -> None:
+def check_unchanged(params: Mapping[str, Any], paths: directories.Paths, digest: str) -> None:
     """Raise RefusalError if the job's definition has changed since its first attempt.
 
     `digest` is the digest of the code, or an empty string if the code is not known, as in check mode.
@@ -68,7 +68,7 @@ def check_unchanged(params: Mapping[str, Any], paths: records.Paths, digest: str
         )
 
 
-def changes(params: Mapping[str, Any], paths: records.Paths, found: JobDescription, digest: str) -> list[str]:
+def changes(params: Mapping[str, Any], paths: directories.Paths, found: JobDescription, digest: str) -> list[str]:
     """Return the names of what has changed since the job's start."""
     values: Mapping[str, Any] = {"arguments": [], "command": [], "launcher_options": {}, **found}
     result = [option for option in KEPT if values.get(option) != params[option]]
@@ -101,7 +101,7 @@ def code_digest(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def begin_attempt(paths: records.Paths, heartbeat_timeout: int) -> None:
+def begin_attempt(paths: directories.Paths, heartbeat_timeout: int) -> None:
     """Record that the attempt of `paths` follows the last attempt, and create the directories of the new attempt.
 
     Each host of the job calls this function as the job's user. The supervisors of earlier attempts do not take part, because the
@@ -119,13 +119,13 @@ def begin_attempt(paths: records.Paths, heartbeat_timeout: int) -> None:
         os.makedirs(directory, exist_ok=True)
 
 
-def read_processes(paths: records.Paths, heartbeat_timeout: int) -> list[ProcessRecord]:
+def read_processes(paths: directories.Paths, heartbeat_timeout: int) -> list[ProcessRecord]:
     """Return the records of an attempt with the states of the processes."""
     now = time.time()
-    return [records.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths)]
+    return [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths)]
 
 
-def decision(before: records.Paths, following: Following | None, heartbeat_timeout: int) -> Following:
+def decision(before: directories.Paths, following: Following | None, heartbeat_timeout: int) -> Following:
     """Return the decision that replaces the one that has ended the job. The cause of the failure stays in the record."""
     processes = read_processes(before, heartbeat_timeout)
     failure = last_failure(processes, records.read_verdict(before))
@@ -133,7 +133,7 @@ def decision(before: records.Paths, following: Following | None, heartbeat_timeo
     if following:
         found = {**following, **found}
     if failure and "failure" not in found:
-        started = records.participants(processes) or processes
+        started = job_states.participants(processes) or processes
         found["failure"] = {**failure, "ranks": failure["ranks"][:1]}
         found["cause"] = attempts.cause_of(failure)
         found["started"] = min(process["started"] for process in started)

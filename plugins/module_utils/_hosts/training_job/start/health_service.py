@@ -14,7 +14,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
-from ...._job import exclusions, kept_jobs, records, schema
+from ...._job import directories, exclusions, kept_jobs, schema
 from ... import programs, services
 from ...node_health import service
 from ..run import host_health
@@ -109,7 +109,7 @@ def unit_files(interval: int, reboot: bool) -> dict[str, str]:
         found[REBOOT] = unit("Reboot after a failure of a job", "oneshot", command("reboot"))
         found[f"{REJOIN}.service"] = unit("Start of jobs after a reboot", "simple", start, order) + WANTED
     if interval:
-        jobs = os.path.dirname(records.runtime_directory("job", "process"))
+        jobs = os.path.dirname(directories.runtime_directory("job", "process"))
         periodic = WHILE_JOBS_RUN.format(jobs=jobs, started=kept_jobs.STARTED, command=command("periodic"))
         found[f"{PERIODIC}.service"] = unit("Health checks while jobs run", "oneshot", periodic)
         found[f"{PERIODIC}.timer"] = TIMER.format(interval=interval)

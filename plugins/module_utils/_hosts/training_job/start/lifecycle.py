@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import kept_jobs, records
+from ...._job import directories, kept_jobs, naming
 from ...._job.definition.processes import plan
 from ..queue import hold, submission
 from ..units import checkpoints, launch, systemd, users
@@ -17,7 +17,7 @@ from ..units.host import read_metadata
 from . import continuation
 
 
-def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+def start(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     """Start this host's processes unless they are running. Raises LaunchError, RefusalError, UnitError, UserError or FailedWorkError."""
     params = module.params
     name = params["name"]
@@ -39,7 +39,7 @@ def start(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
             "rank": spec["rank"],
             "name": spec["name"],
             "argv": spec["argv"],
-            "unit": records.unit_name(name, spec["name"]),
+            "unit": naming.unit_name(name, spec["name"]),
             "log": paths.log(spec["name"]),
         }
         for spec in specs
@@ -60,7 +60,7 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
     if queued and not module.check_mode:
         submission.leave(module.run_command, queued)
         systemd.stop(module.run_command, name)  # stops processes that the queue may have started in the meantime
-        records.delete([queued.directory])
+        directories.delete([queued.directory])
     if not module.check_mode:
         systemd.remove_private_directories(name)
         kept_jobs.delete_ended_unless_starting()

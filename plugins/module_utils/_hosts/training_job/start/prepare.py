@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import exclusions, records
+from ...._job import directories, exclusions, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessRecord
 from ...._job.states import LOST, RUNNING, SUCCEEDED
@@ -32,7 +32,7 @@ from . import continuation, health_service
 from .unpack import install_code
 
 
-def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
+def prepare(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     """Check the host, and unpack the code if it was sent to this host. Raises RefusalError, UserError or FailedWorkError."""
     params = module.params
     check_setup(params["setup_digests"])
@@ -58,7 +58,7 @@ def prepare(module: AnsibleModule, paths: records.Paths) -> dict[str, Any]:
     return {"changed": unpack, **found, "excluded": excluded, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
 
 
-def bring_code(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd, job_state: str) -> bool:
+def bring_code(module: AnsibleModule, paths: directories.Paths, user: pwd.struct_passwd, job_state: str) -> bool:
     """Unpack the code of a new job, or check that a job that continues has the same code. Return whether code is unpacked."""
     if job_state == "ended":
         check_continuation(module, paths, user)
@@ -68,7 +68,7 @@ def bring_code(module: AnsibleModule, paths: records.Paths, user: pwd.struct_pas
     return unpack
 
 
-def check_continuation(module: AnsibleModule, paths: records.Paths, user: pwd.struct_passwd) -> None:
+def check_continuation(module: AnsibleModule, paths: directories.Paths, user: pwd.struct_passwd) -> None:
     """Raise RefusalError if this host cannot continue a job that has ended. The first host has the code."""
     params = module.params
     active = systemd.active_units(module.run_command, params["name"])
@@ -139,7 +139,7 @@ def refuse_unhealthy(module: AnsibleModule, findings: list[HealthFinding]) -> No
         )
 
 
-def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> dict[str, Any]:
+def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) -> dict[str, Any]:
     """Return a description of this host as the job's user sees it. Raises RefusalError if the user cannot run the job on this host."""
     params = module.params
     metadata = read_metadata(params["metadata_directory"], params["generation"])
@@ -171,7 +171,7 @@ def examine(module: AnsibleModule, paths: records.Paths, place: int | None) -> d
     return found
 
 
-def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: str | None = None) -> str:
+def check_job(name: str, paths: directories.Paths, heartbeat_timeout: int, queue: str | None = None) -> str:
     """Return `new`, `running`, or `ended` if the job has ended and can be continued.
 
     Raises RefusalError if the job has ended and cannot be continued, because a new run would mix new and old results.
@@ -184,10 +184,10 @@ def check_job(name: str, paths: records.Paths, heartbeat_timeout: int, queue: st
     if not found and newest.attempt == 1:
         return check_queued(name, paths)
     now = time.time()
-    processes = [records.with_state(record, now, heartbeat_timeout) for record in found]
-    started = records.participants(processes)
+    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in found]
+    started = job_states.participants(processes)
     verdict = records.read_verdict(newest)
-    state = records.attempt_state(newest, processes, heartbeat_timeout, verdict)
+    state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
     if state == RUNNING or (verdict is None and may_run(started, state)):
         return "running"
     if state != SUCCEEDED and not queue and not os.path.lexists(paths.queue) and continuation.can_continue(newest, processes, verdict):
@@ -207,7 +207,7 @@ def may_run(started: Sequence[ProcessRecord], state: str) -> bool:
     return any(process["state"] == RUNNING for process in started) or not (is_complete or state == LOST)
 
 
-def check_queued(name: str, paths: records.Paths) -> str:
+def check_queued(name: str, paths: directories.Paths) -> str:
     """Return `running` if the job was submitted to a queue, otherwise `new`. Raises RefusalError if the queue could not start the job."""
     queued = records.read_queued(paths)
     if queued and "failure" in queued:

@@ -12,7 +12,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ...._job import exclusions, records
+from ...._job import directories, exclusions
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ..units import checkpoints, local_code, users
 from . import continuation
@@ -21,7 +21,7 @@ from . import continuation
 SHARED_DIRECTORY = 0o1775
 
 
-def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
+def install_code(params: dict[str, Any], paths: directories.Paths, user: pwd.struct_passwd) -> None:
     """Unpack the code and write the job's description as the login user, then create the job's other directories as the job's user.
 
     The job's user can add files to the directories of the job and its code, but cannot change or replace the existing files.
@@ -33,7 +33,7 @@ def install_code(params: dict[str, Any], paths: records.Paths, user: pwd.struct_
     users.as_user(user, lambda: make_directories(paths))
 
 
-def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, shared: bool) -> None:
+def unpack_code(params: dict[str, Any], paths: directories.Paths, source: BinaryIO, shared: bool) -> None:
     """Create the job's directory with its code and description. Replaces a job of the same name that never started."""
     os.makedirs(paths.directory, exist_ok=True)
     exclusions.make_failures_directory(os.path.dirname(paths.directory))
@@ -42,7 +42,7 @@ def unpack_code(params: dict[str, Any], paths: records.Paths, source: BinaryIO, 
         if os.fstat(job).st_uid != os.geteuid():
             raise RefusalError(f"directory {paths.directory!r} belongs to another user. Choose another name for the job.")
         os.fchmod(job, 0o755)  # the job's user must not create files until all of the owner's files exist
-        records.delete([paths.code, paths.description])
+        directories.delete([paths.code, paths.description])
         os.mkdir(paths.code)
         digest = continuation.code_digest(source)
         source.seek(0)
@@ -80,7 +80,7 @@ def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
     return member
 
 
-def make_directories(paths: records.Paths) -> None:
+def make_directories(paths: directories.Paths) -> None:
     """Create the directories that a job writes to."""
     for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)

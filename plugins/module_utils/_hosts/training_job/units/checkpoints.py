@@ -9,7 +9,7 @@ import os
 import pwd
 from typing import Any
 
-from ...._job import records
+from ...._job import directories, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.states import PENDING, RUNNING
 from ..files import checkpoint_files
@@ -18,7 +18,7 @@ from . import users
 VARIABLE = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 
 
-def directory(params: dict[str, Any], paths: records.Paths) -> str:
+def directory(params: dict[str, Any], paths: directories.Paths) -> str:
     """Return the directory for the checkpoints of a job with these module parameters. Raises RefusalError."""
     own = (params["environment"] or {}).get(VARIABLE)
     if own:
@@ -33,7 +33,7 @@ def directory(params: dict[str, Any], paths: records.Paths) -> str:
         raise RefusalError(f"resume: job {params['resume']!r} cannot be continued: {error}. Run status.yml to list the jobs.") from error
 
 
-def keep_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> None:
+def keep_directory(params: dict[str, Any], paths: directories.Paths, user: pwd.struct_passwd) -> None:
     """Add the checkpoint directory of the earlier job to the environment, so that later attempts also use it.
 
     Raises UserError or FailedWorkError.
@@ -42,7 +42,7 @@ def keep_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struc
         params["environment"] = {**params["environment"], VARIABLE: users.as_user(user, lambda: directory(params, paths), EXPECTED)}
 
 
-def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
+def check_resume(params: dict[str, Any], paths: directories.Paths) -> None:
     """Raise RefusalError unless the earlier job has ended and has left a checkpoint from which this user can continue."""
     name = params["resume"]
     if not name:
@@ -50,7 +50,7 @@ def check_resume(params: dict[str, Any], paths: records.Paths) -> None:
     if name == params["name"]:
         raise RefusalError(f"resume: job {name!r} cannot resume from itself. Choose another name for the new job.")
     place = directory(params, paths)
-    if records.read_state(earlier_job(params, paths), params["heartbeat_timeout"]) in (PENDING, RUNNING):
+    if job_states.read_state(earlier_job(params, paths), params["heartbeat_timeout"]) in (PENDING, RUNNING):
         raise RefusalError(
             f"resume: job {name!r} has not ended. Wait until that job ends, or stop it with stop.yml -e training_job_name={name}"
         )
@@ -70,6 +70,6 @@ def is_complete(place: str) -> bool:
     return bool(checkpoint_files.complete(place))
 
 
-def earlier_job(params: dict[str, Any], paths: records.Paths) -> records.Paths:
+def earlier_job(params: dict[str, Any], paths: directories.Paths) -> directories.Paths:
     """Return the paths of the job to continue."""
-    return records.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))
+    return directories.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))

@@ -11,7 +11,7 @@ import pwd
 import sys
 from typing import Any, Callable, Sequence
 
-from ...._job import kept_jobs, records
+from ...._job import directories, kept_jobs, naming
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessSpec
 from . import local_code, systemd, users
@@ -26,7 +26,7 @@ def start_processes(
     run: users.RunCommand,
     warn: Warn,
     params: dict[str, Any],
-    paths: records.Paths,
+    paths: directories.Paths,
     user: pwd.struct_passwd,
     specs: Sequence[ProcessSpec],
     gpu_count: int,
@@ -68,7 +68,7 @@ def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec
     kept_jobs.write(kept_jobs.STARTED, job, json.dumps(document).encode())
 
 
-def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd | None) -> int | None:
+def open_sync_directory(params: dict[str, Any], paths: directories.Paths, user: pwd.struct_passwd | None) -> int | None:
     """Return a file descriptor of the job's sync_directory, or None if the option is not set or the directory does not exist.
 
     If `user` is specified, the directory is created if necessary. Raises RefusalError.
@@ -79,7 +79,7 @@ def open_sync_directory(params: dict[str, Any], paths: records.Paths, user: pwd.
     return local_code.open_directory(params["sync_directory"], user)
 
 
-def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[ProcessSpec], code: int | None) -> None:
+def occupy(params: dict[str, Any], paths: directories.Paths, specs: Sequence[ProcessSpec], code: int | None) -> None:
     """As the job's user, check that the processes can start and write metrics on this host, and copy the code to sync_directory.
 
     Raises RefusalError.
@@ -98,7 +98,7 @@ def occupy(params: dict[str, Any], paths: records.Paths, specs: Sequence[Process
         )
     for spec in specs:
         if os.path.lexists(paths.record(spec["name"])):
-            raise RefusalError("{} of job {} has already run. Choose another name.".format(records.title(spec["name"]), params["name"]))
+            raise RefusalError("{} of job {} has already run. Choose another name.".format(naming.title(spec["name"]), params["name"]))
     if code is not None:
         local_code.check_contents(params["sync_directory"], code)
         local_code.copy(paths.code, code)
@@ -111,7 +111,7 @@ def make_metrics_directory(path: str | None, user: pwd.struct_passwd) -> None:
         os.close(descriptor)
 
 
-def visible_paths(params: dict[str, Any], paths: records.Paths, user: pwd.struct_passwd) -> systemd.Visible:
+def visible_paths(params: dict[str, Any], paths: directories.Paths, user: pwd.struct_passwd) -> systemd.Visible:
     """Return the paths that the processes may read or write even if the paths are inside home directories or in /tmp."""
     places = [params["sync_directory"], params["metrics_directory"]]
     interpreters = [params["python"], os.path.realpath(params["python"]), sys.executable, os.path.realpath(sys.executable)]

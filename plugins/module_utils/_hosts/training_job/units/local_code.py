@@ -12,7 +12,7 @@ import os
 import pwd
 import shutil
 
-from ...._job import records
+from ...._job import directories
 from ...._job.definition.refusal import RefusalError
 from ...shared_storage.mounts import mount_points, mounted_at
 
@@ -89,7 +89,7 @@ def copy(code: str, descriptor: int) -> None:
     os.fchdir(descriptor)
     # Write the mark first, so that the next run can replace an incomplete copy.
     os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644))
-    records.delete([name for name in os.listdir(".") if name != MARK])
+    directories.delete([name for name in os.listdir(".") if name != MARK])
     shutil.copytree(code, ".", symlinks=True, dirs_exist_ok=True)
 
 

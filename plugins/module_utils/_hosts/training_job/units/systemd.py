@@ -17,9 +17,11 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence, cast
 
-from ...._job import records
+from ...._job import directories
+from ...._job.directories import runtime_directory
 from ...._job.documents import ProcessSpec, StartedProcess
-from ...._job.records import JOB_NAME, JOBS_SLICE, PROCESS_NAME, read_json, runtime_directory, slice_name, title, unit_name, write_json
+from ...._job.naming import JOB_NAME, JOBS_SLICE, PROCESS_NAME, slice_name, title, unit_name
+from ...._job.records import read_json, write_json
 from ... import programs
 from .users import RunCommand
 
@@ -133,7 +135,7 @@ def exclusive(path: str = "") -> Iterator[None]:
     Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
     """
     end = time.monotonic() + PATIENCE
-    with records.open_lock(path) as lock:
+    with directories.open_lock(path) as lock:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -251,18 +253,18 @@ def _private_directories(run: RunCommand, job: str, user: pwd.struct_passwd) -> 
     All processes of the job share the directories. With separate directories, NCCL would treat the processes as if they ran on different
     machines, and they would communicate over the network. Raises UnitError.
     """
-    if not os.path.ismount(records.SHARED_MEMORY):
-        os.makedirs(records.SHARED_MEMORY, mode=0o755, exist_ok=True)
-        status, _unused, error = run(["mount", "-t", "tmpfs", "-o", SHARED_MEMORY_OPTIONS, "tmpfs", records.SHARED_MEMORY])
+    if not os.path.ismount(directories.SHARED_MEMORY):
+        os.makedirs(directories.SHARED_MEMORY, mode=0o755, exist_ok=True)
+        status, _unused, error = run(["mount", "-t", "tmpfs", "-o", SHARED_MEMORY_OPTIONS, "tmpfs", directories.SHARED_MEMORY])
         if status:
-            raise UnitError(f"cannot mount a tmpfs at {records.SHARED_MEMORY}: {error.strip()}")
-    found = records.private_directories(job)
+            raise UnitError(f"cannot mount a tmpfs at {directories.SHARED_MEMORY}: {error.strip()}")
+    found = directories.private_directories(job)
     try:
-        _make(records.TEMPORARY, 0o755, os.geteuid(), os.getegid())
-        for other in {*os.listdir(records.SHARED_MEMORY), *os.listdir(records.TEMPORARY)}:
+        _make(directories.TEMPORARY, 0o755, os.geteuid(), os.getegid())
+        for other in {*os.listdir(directories.SHARED_MEMORY), *os.listdir(directories.TEMPORARY)}:
             remove_private_directories(other)
         # Only the job's user can reach the directories, and only root can replace them.
-        _make(os.path.join(records.TEMPORARY, job), 0o710, os.geteuid(), user.pw_gid)
+        _make(os.path.join(directories.TEMPORARY, job), 0o710, os.geteuid(), user.pw_gid)
         for path, directory in found.items():
             _make(directory, 0o1777 if path in TEMPORARY else 0o700, user.pw_uid, user.pw_gid)
     except OSError as error:
@@ -279,7 +281,7 @@ def _make(directory: str, mode: int, uid: int, gid: int) -> None:
 def _delete(directory: str) -> None:
     # Ignore files that cannot be deleted, so that other jobs can still start and stop.
     with contextlib.suppress(OSError):
-        records.delete([directory])
+        directories.delete([directory])
 
 
 def _install(directory: str, place: SupervisorAccount, spec: ProcessSpec) -> None:
@@ -372,9 +374,9 @@ def remove_private_directories(job: str) -> None:
 
     The job's units empty these directories but do not delete them, and killed units may leave files in them.
     """
-    if not records.runtime_directories(job):
-        _delete(os.path.join(records.SHARED_MEMORY, job))
-        _delete(os.path.join(records.TEMPORARY, job))
+    if not directories.runtime_directories(job):
+        _delete(os.path.join(directories.SHARED_MEMORY, job))
+        _delete(os.path.join(directories.TEMPORARY, job))
 
 
 def processes(job: str) -> list[int]:

@@ -19,7 +19,7 @@ import time
 import traceback
 from typing import Any, Callable, List, NoReturn, Tuple
 
-from ...._job.records import DEFAULT_USER
+from ...._job.naming import DEFAULT_USER
 
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[[List[str]], Tuple[int, str, str]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import documents, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import document_schemas, documents
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info
 
-CHECKED = [(documents.ProcessRecord, records.RECORD), (documents.JobDescription, records.DESCRIPTION)]
+CHECKED = [(documents.ProcessRecord, document_schemas.RECORD), (documents.JobDescription, document_schemas.DESCRIPTION)]
 
 
-@pytest.mark.parametrize(("document", "schema"), [*CHECKED, (documents.Verdict, records.VERDICT)])
+@pytest.mark.parametrize(("document", "schema"), [*CHECKED, (documents.Verdict, document_schemas.VERDICT)])
 def test_a_type_has_the_keys_of_its_schema(document, schema):
     assert document.__annotations__.keys() == schema.keys()
 

@@ -10,7 +10,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, exclusions, kept_jobs
 
 SECRET = b'{"token": "\xff"}'
 
@@ -20,9 +20,9 @@ def host(tmp_path, monkeypatch):
     """Return the directory with everything that a host has in memory and on its disk."""
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "disk/exclusions.json"))
     monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
-    monkeypatch.setattr(records, "EXPORTS", str(tmp_path / "exports"))
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(directories, "EXPORTS", str(tmp_path / "exports"))
+    monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
     return tmp_path
 
 
@@ -69,11 +69,11 @@ def test_the_job_that_runs_is_copied_to_the_disk(host, run):
     assert in_memory() == ["digits-2", "ended"]
 
 
-@pytest.mark.parametrize("directories", [[], ["jobs/digits-rank0", "jobs/other-rank0"]])
-def test_no_job_is_kept_unless_it_alone_runs_on_the_host(host, directories):
+@pytest.mark.parametrize("found", [[], ["jobs/digits-rank0", "jobs/other-rank0"]])
+def test_no_job_is_kept_unless_it_alone_runs_on_the_host(host, found):
     for job in ("digits", "other"):
         kept_jobs.write(kept_jobs.STARTED, job, SECRET)
-    for directory in directories:
+    for directory in found:
         (host / directory).mkdir(parents=True)
     assert (kept_jobs.keep(), on_disk(host)) == ("", {})
 
@@ -105,7 +105,7 @@ def test_files_of_jobs_that_have_ended_are_deleted_from_the_memory(run):
 def test_no_file_is_deleted_while_a_job_is_being_started(host):
     """The file of the job exists before its processes."""
     kept_jobs.write(kept_jobs.STARTED, "digits", SECRET)
-    with open(records.LOCK, "wb") as lock:
+    with open(directories.LOCK, "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         kept_jobs.delete_ended_unless_starting()
         assert in_memory() == ["digits"]
@@ -115,7 +115,7 @@ def test_no_file_is_deleted_while_a_job_is_being_started(host):
 
 def test_no_job_starts_while_files_are_deleted(monkeypatch):
     def delete():
-        with open(records.LOCK, "wb") as lock, pytest.raises(BlockingIOError):
+        with open(directories.LOCK, "wb") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         deleted.append(True)
 

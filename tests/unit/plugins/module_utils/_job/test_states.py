@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import document_schemas, states
 from ansible_collections.deeplearning.cluster.plugins.modules import training_job_info
 
 
@@ -15,8 +15,8 @@ def test_a_job_is_over_unless_it_is_pending_queued_or_running(state):
 
 @pytest.mark.parametrize("state", states.OF_JOBS)
 def test_verdicts_and_records_hold_the_states_that_they_can_have(state):
-    assert records.VERDICT["state"].accepts(state) == states.is_over(state)
-    assert records.RECORD["state"].accepts(state) == (state not in ("pending", "queued"))
+    assert document_schemas.VERDICT["state"].accepts(state) == states.is_over(state)
+    assert document_schemas.RECORD["state"].accepts(state) == (state not in ("pending", "queued"))
 
 
 def test_the_documentation_names_every_state():

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import PROCESS_NAME
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.naming import PROCESS_NAME
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import base
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.registry import LAUNCHERS
 

@@ -14,12 +14,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs, periodic_findings, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    directories,
+    exclusions,
+    kept_jobs,
+    periodic_findings,
+    recovery,
+)
 from local_cloud.testing import wait_until
 
 REBOOT, REPLACE = HealthFinding("xid", "reboot", "Xid 74."), HealthFinding("gpu_count", "replace", "7 GPUs.")
 HOUR = reboot.PAUSE
-EXPORTS = records.EXPORTS
+EXPORTS = directories.EXPORTS
 # The findings that the service has sent to supervisors.
 answers = []
 
@@ -29,9 +35,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
     monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
-    monkeypatch.setattr(records, "EXPORTS", str(tmp_path / "exports"))
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
+    monkeypatch.setattr(directories, "EXPORTS", str(tmp_path / "exports"))
+    monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(reboot, "INTERVAL", 0.01)
     return tmp_path
 
@@ -94,7 +100,7 @@ def test_exports_delay_a_reboot_but_cannot_prevent_it(folder, monkeypatch):
     monkeypatch.setattr(reboot, "PATIENCE", 1.0)
     polls = []
     monkeypatch.setattr(reboot, "INTERVAL", 0.01)
-    monkeypatch.setattr(records, "running_exports", lambda: polls.append(1) or ["digits"])
+    monkeypatch.setattr(directories, "running_exports", lambda: polls.append(1) or ["digits"])
     assert hindrance() == ""
     assert len(polls) > 1
     assert os.path.dirname(unit._directory("digits", "export")) == EXPORTS

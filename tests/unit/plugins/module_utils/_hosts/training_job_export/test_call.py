@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import LOCK, Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import LOCK, Paths
 
 DESTINATION = "s3://results/team/digits/"
 OMITTED = {"omitted": ["checkpoints/.step-30"], "omitted_count": 1}
@@ -51,7 +51,7 @@ def unit(monkeypatch, tmp_path):
     found = Unit()
     monkeypatch.setattr(call, "unit", found)
     monkeypatch.setattr(call, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(systemd.records, "LOCK", str(tmp_path / os.path.basename(LOCK)))
+    monkeypatch.setattr(systemd.directories, "LOCK", str(tmp_path / os.path.basename(LOCK)))
     return found
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths, read_export
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.job_states import read_export
 from local_cloud.testing import wait_until
 
 DESTINATION = "s3://results/team/digits/"
@@ -434,8 +435,8 @@ def test_a_job_that_does_not_start_is_not_followed_for_ever(job, bucket, monkeyp
 def root(job, tmp_path, monkeypatch):
     """Return the directories in which root records on this host that the job runs, and that it waits in a queue."""
     monkeypatch.setattr(exporter, "LIFE_TIMEOUT", 0.3)
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
-    monkeypatch.setattr(records, "runtime_directory", lambda name, process: str(tmp_path / f"run/{name}-{process}"))
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda name, process: str(tmp_path / f"run/{name}-{process}"))
     return {"runs": tmp_path / "run/digits-rank0", "waits": tmp_path / "held/digits"}
 
 

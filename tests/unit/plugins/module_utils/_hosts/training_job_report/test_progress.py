@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
 START = 1_790_000_000.0
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import attempts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
 
@@ -50,7 +50,7 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    found = specs.environment(params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
     assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
@@ -61,13 +61,13 @@ def test_the_users_environment_wins(tmp_path):
 @pytest.mark.parametrize(("own", "value"), [({}, "1"), ({"HYDRA_FULL_ERROR": "0"}, "0")])
 def test_hydra_shows_the_traceback_of_a_script(tmp_path, own, value):
     params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, records.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {}), {})
+    found = specs.environment(params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {}), {})
     assert found["HYDRA_FULL_ERROR"] == value
 
 
 def recorder(tmp_path, **own):
     params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, records.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})
+    found = specs.environment(params, directories.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})
     return {name: value for name, value in found.items() if name.startswith("TORCH_")}
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import goodput
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
 START = 1_790_000_000.0
 LOST = {"kind": "host_lost", "what": "the loss of b"}

@@ -6,7 +6,9 @@ import os
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import OUT_OF_MEMORY, Budget, Paths, write_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.explanations import OUT_OF_MEMORY
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Budget, write_json
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
 TORCHRUN = """[rank 2] step 1

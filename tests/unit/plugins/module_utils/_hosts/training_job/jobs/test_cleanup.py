@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import cleanup
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 
 DAY = 86400.0
 
@@ -145,7 +145,7 @@ def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
     attempt.mkdir()
     (attempt / "rank0.json").write_text("{}")
     os.utime(attempt / "rank0.json", (time.time() + DAY,) * 2)
-    assert cleanup.read_job("hidden", records.Paths(str(hidden)), 60, time.time()).last <= time.time()
+    assert cleanup.read_job("hidden", directories.Paths(str(hidden)), 60, time.time()).last <= time.time()
     assert run(tmp_path)["jobs"] == []
     assert names(tmp_path) == ["hidden"]
 
@@ -172,7 +172,7 @@ def test_what_an_interrupted_run_has_left_goes_with_the_next(job, tmp_path, monk
 
     job("again", 90)
     with monkeypatch.context() as patch:
-        patch.setattr(cleanup.records, "delete", interrupted)
+        patch.setattr(cleanup.directories, "delete", interrupted)
         with pytest.raises(cleanup.users.FailedWorkError if os.geteuid() else OSError):
             run(tmp_path)
     assert names(tmp_path) == [".deleted-again"]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import watch
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import document_schemas, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
 from ...._job.definition.parameters import parameters
@@ -72,7 +72,12 @@ def test_the_first_failure_of_a_start_is_recorded(job):
 def test_a_failure_keeps_the_entry_and_is_cut(job):
     records.write_json(job.paths.queue, {"queue": "slurm", "id": "7", "submitted": 5.0})
     hold.report(job, "x" * 5000)
-    assert records.read_queued(job.paths) == {"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "x" * records.SENTENCE_LIMIT}
+    assert records.read_queued(job.paths) == {
+        "queue": "slurm",
+        "id": "7",
+        "submitted": 5.0,
+        "failure": "x" * document_schemas.SENTENCE_LIMIT,
+    }
 
 
 @pytest.mark.parametrize(

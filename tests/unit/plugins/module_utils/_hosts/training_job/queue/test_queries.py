@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
 
@@ -29,7 +29,7 @@ def installed(tmp_path, monkeypatch):
     for name in SLURM.programs:
         (tmp_path / name).touch(0o755)
     monkeypatch.setattr(queries, "SEARCH", str(tmp_path))
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
     return tmp_path
 
 

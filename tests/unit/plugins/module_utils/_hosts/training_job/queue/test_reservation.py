@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues import yarn
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueEntry, QueueError
@@ -79,7 +79,7 @@ def cluster(tmp_path, monkeypatch, units):
 @pytest.fixture
 def job(paths, tmp_path, monkeypatch):
     unpack.make_directories(paths)
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
     place = tmp_path / "held/digits"
     place.mkdir(parents=True)
     directory = os.path.dirname(paths.directory)
@@ -237,7 +237,7 @@ def test_a_resource_manager_that_does_not_respond_is_asked_again(cluster, job, r
 
 
 def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypatch, tmp_path):
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "all"))
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "all"))
     place = hold.directory("digits")
     commands = []
 
@@ -257,7 +257,7 @@ def test_what_a_host_keeps_for_a_job_until_yarn_starts_it(cluster, job, monkeypa
 
 def test_a_job_is_submitted_shown_and_cancelled(cluster, job, monkeypatch, tmp_path):
     """The test uses the functions that all queues share."""
-    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "QUEUE_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(queries, "SEARCH", f"/usr/bin:{tmp_path}/{NODES[0]}/bin")
     submission.check(queries.run, "yarn", HOSTS, "/m")
     cluster.nodes[0].state = "LOST"
@@ -305,7 +305,7 @@ def test_an_application_that_somebody_else_has_submitted_starts_nothing(cluster,
 
 def test_an_application_of_an_earlier_job_with_the_same_name_is_not_this_job(cluster, job, runs, monkeypatch, tmp_path):
     """The ResourceManager remembers applications for a long time."""
-    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "QUEUE_LOCK", str(tmp_path / "lock"))
     states = {}
     for nonce, state in (("killed", "KILLED"), ("failed", "FAILED"), ("running", "RUNNING")):
         identity = submit(job, nonce)
@@ -517,6 +517,6 @@ def test_the_unit_of_a_host():
     assert commands[0] == ["systemctl", "stop", "deeplearning_hold-digits.service"]
     assert commands[1][:4] == ["systemd-run", "--quiet", "--collect", "--unit=deeplearning_hold-digits.service"]
     assert "--property=TimeoutStopSec=90" in commands[1]
-    assert commands[1][-3:] == ["/bin/sh", f"{records.HELD}/digits/hold", "reserve"]
+    assert commands[1][-3:] == ["/bin/sh", f"{directories.HELD}/digits/hold", "reserve"]
     with pytest.raises(systemd.UnitError, match=r"systemd-run could not start deeplearning_hold-digits\.service: no"):
         reservation.start(lambda _command: (1, "", "no\n"), "digits", 30)

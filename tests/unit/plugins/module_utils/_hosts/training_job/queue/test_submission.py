@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, queries, submission
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.base import QueueError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.registry import QUEUES
@@ -55,9 +55,9 @@ def installed(tmp_path, monkeypatch):
     for name in SLURM.programs:
         (programs / name).touch(0o755)
     monkeypatch.setattr(queries, "SEARCH", str(programs))
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(records, "QUEUE_LOCK", str(tmp_path / "queue-lock"))
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "QUEUE_LOCK", str(tmp_path / "queue-lock"))
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
     return programs
 
 
@@ -121,7 +121,7 @@ def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
     def run(command):
         with systemd.exclusive():
             if command[2] == "sbatch":
-                with pytest.raises(systemd.UnitError, match="queue-lock"), systemd.exclusive(records.QUEUE_LOCK):
+                with pytest.raises(systemd.UnitError, match="queue-lock"), systemd.exclusive(directories.QUEUE_LOCK):
                     pytest.fail("two submissions at the same time")
             return slurm(command)
 
@@ -159,8 +159,8 @@ def test_what_a_job_requests(changes, count, excluded, minutes):
     found = submission.request(slurm, parameters(metadata_directory="/m", **changes), SLURM)
     assert found.hosts == ["deeplearning-worker1", "deeplearning-worker3", "deeplearning-worker12"]
     assert (found.job, found.host_count, found.excluded, found.minutes) == ("digits", count, excluded, minutes)
-    assert found.hold[-2:] == [f"{records.HELD}/digits/hold", "hold"]
-    assert found.finish[-2:] == [f"{records.HELD}/digits/hold", "finish"]
+    assert found.hold[-2:] == [f"{directories.HELD}/digits/hold", "hold"]
+    assert found.finish[-2:] == [f"{directories.HELD}/digits/hold", "finish"]
 
 
 def test_more_hosts_than_there_are_are_refused():
@@ -173,8 +173,8 @@ def test_parameters_are_kept_where_only_root_can_read_them(paths, monkeypatch):
     run = module(Slurm(), directory=os.path.dirname(paths.directory))
     assert submission.install(run, paths)["changed"]
     place = hold.directory("digits")
-    assert [os.stat(each).st_mode & 0o777 for each in (records.HELD, place)] == [0o711, 0o700]
-    assert (records.is_held("digits"), records.is_held("other")) == (True, False)
+    assert [os.stat(each).st_mode & 0o777 for each in (directories.HELD, place)] == [0o711, 0o700]
+    assert (directories.is_held("digits"), directories.is_held("other")) == (True, False)
     assert os.stat(os.path.join(place, hold.PARAMETERS)).st_mode & 0o777 == 0o600
     job = hold.read_job(place)
     assert (job.queue, job.name, job.paths) == ("slurm", "digits", paths)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, submission, waiting
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 
 from ...._job.definition.parameters import parameters
 
@@ -38,7 +38,7 @@ class Host:
         self.folder, self.monkeypatch, self.warnings = folder, monkeypatch, []
 
     def __enter__(self):
-        self.monkeypatch.setattr(records, "HELD", str(self.folder))
+        self.monkeypatch.setattr(directories, "HELD", str(self.folder))
         return self
 
     def __exit__(self, *_):
@@ -186,7 +186,7 @@ def test_check_mode_finds_no_jobs_in_a_queue_that_it_would_set_up():
 
 def test_the_program_of_the_queue_reads_them(former, new):
     new.ensure(*former.read("digits"))
-    assert new.job().paths == records.Paths("/efs/jobs/digits")
+    assert new.job().paths == directories.Paths("/efs/jobs/digits")
 
 
 CUSTOM = {"user": "nobody", "sandbox": False, "metrics_directory": "/nowhere/metrics"}

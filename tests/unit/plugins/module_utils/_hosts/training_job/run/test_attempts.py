@@ -26,7 +26,15 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     supervisor,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, hangs, periodic_findings, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    causes,
+    directories,
+    exclusions,
+    hangs,
+    periodic_findings,
+    records,
+    recovery,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
@@ -52,7 +60,7 @@ class Job:
     """
 
     def __init__(self, folder, program, script, hosts=2, attempt=1, without="", metadata=None, options="", **changes):
-        self.paths = records.Paths(str(folder / "jobs/digits"))
+        self.paths = directories.Paths(str(folder / "jobs/digits"))
         os.makedirs(self.paths.code)
         os.makedirs(self.paths.checkpoints)
         with open(os.path.join(self.paths.code, "train.py"), "w", encoding="utf-8") as file:
@@ -1204,7 +1212,7 @@ def test_a_job_that_shows_activity_does_not_hang(job):
     ids=["all processes have ended", "one process runs", "another error", "no restarts"],
 )
 def test_a_process_with_open_connections_to_a_host_whose_processes_have_ended(monkeypatch, tmp_path, others, message, restarts, expected):
-    paths = records.Paths(str(tmp_path))
+    paths = directories.Paths(str(tmp_path))
     os.makedirs(paths.status)
     record = {"ranks": [], "part": "worker", "processes": 3, "started": 1.0, "heartbeat": 1.0, "finished": 1.0}
     record["cause"] = {"kind": "script_error", "what": "OSError at train.py, line 9", "message": message}
@@ -1523,7 +1531,7 @@ def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_c
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
     found = attempts.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
-    assert records.has_lost_connection({"cause": found})
+    assert causes.has_lost_connection({"cause": found})
 
 
 @pytest.mark.parametrize(

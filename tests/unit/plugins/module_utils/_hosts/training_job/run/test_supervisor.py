@@ -22,7 +22,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import attempts, supervisor
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, explanations, records, recovery
 from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
@@ -148,7 +148,7 @@ def test_a_full_disk_is_recorded_as_the_cause(program, make_spec, tmp_path):
     spec = make_spec(code, environment={"HF_HOME": str(small)})
     command = [*with_tmpfs(small, "size=512k"), sys.executable, "-I", str(program), "run", str(spec)]
     assert subprocess.run(command, timeout=300, check=False).returncode == 3
-    assert records.describe_failure(record(tmp_path)) == (
+    assert explanations.describe_failure(record(tmp_path)) == (
         f"rank 1 on deeplearning-worker2 ended with exit status 3 while {small} was full (0 bytes of 512 KiB free)"
     )
 
@@ -248,7 +248,7 @@ def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spe
     monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: since)
     watched.finished(-9)
     assert record(tmp_path)["cause"].get("message") == message
-    told = records.describe_failure(record(tmp_path))
+    told = explanations.describe_failure(record(tmp_path))
     assert told.endswith("was killed by signal SIGKILL" + (f" ({message})" if message else ""))
 
 
@@ -270,7 +270,7 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: kills)
     watched.finished(code)
     assert record(tmp_path).get("reason") == reason
-    ended = f"ended with the job {records.OUT_OF_MEMORY}" if kills else "ended with the job"
+    ended = f"ended with the job {explanations.OUT_OF_MEMORY}" if kills else "ended with the job"
     for state, kind, told in (("succeeded", "", ended), ("stopped", "", "was stopped"), ("failed", "time_limit", "was stopped")):
         watched.ended = supervisor.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
         watched.finished(code)
@@ -399,19 +399,19 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
 @pytest.fixture
 def private(tmp_path, monkeypatch):
     """Return a function that writes files to the private directories of a job, and a function that lists them."""
-    monkeypatch.setattr(records, "SHARED_MEMORY", str(tmp_path / "shm"))
-    monkeypatch.setattr(records, "TEMPORARY", str(tmp_path / "temporary"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
+    monkeypatch.setattr(directories, "SHARED_MEMORY", str(tmp_path / "shm"))
+    monkeypatch.setattr(directories, "TEMPORARY", str(tmp_path / "temporary"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
 
     def fill(job):
-        for place in map(Path, records.private_directories(job).values()):
+        for place in map(Path, directories.private_directories(job).values()):
             (place / "folder").mkdir(parents=True, exist_ok=True)
             (place / "folder/file").touch()
             (place / "link").symlink_to(tmp_path / "shm")
             (place / "psm_1234").touch()
 
     def names(job):
-        return [sorted(os.listdir(place)) for place in records.private_directories(job).values()]
+        return [sorted(os.listdir(place)) for place in directories.private_directories(job).values()]
 
     return fill, names
 
@@ -440,7 +440,7 @@ def test_a_file_that_cannot_be_deleted_keeps_no_others(private, tmp_path, monkey
 
     def fail_in_tmp(paths):
         delete(paths)
-        if paths[0].startswith(records.private_directories("digits")["/tmp"]):
+        if paths[0].startswith(directories.private_directories("digits")["/tmp"]):
             raise OSError("Device or resource busy")
 
     monkeypatch.setattr(supervisor, "delete", fail_in_tmp)
@@ -456,7 +456,7 @@ def test_an_attempt_does_not_find_what_the_one_before_has_left(private, tmp_path
     lock = tmp_path / ".cache/torch_extensions/x/lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
-    place = Path(records.private_directories("digits")["/tmp"])
+    place = Path(directories.private_directories("digits")["/tmp"])
     ready = time.time() + 0.05
     wait_until(lambda: time.time() > ready + 0.05)  # more than the resolution of the times of files
     (place / "unpacked").touch()
@@ -469,7 +469,7 @@ def test_an_attempt_does_not_find_what_the_one_before_has_left(private, tmp_path
 def test_finish_leaves_the_record_of_another_host_alone(make_spec):
     """The job was started again with the same name on other hosts, while this host could not be reached."""
     spec = json.loads(make_spec("pass").read_text())
-    paths = records.Paths(spec["directory"])
+    paths = directories.Paths(spec["directory"])
     os.makedirs(paths.status, exist_ok=True)
     record = {**supervisor.first_record(spec), "host": "worker9"}
     records.write_json(paths.record(spec["name"]), record)

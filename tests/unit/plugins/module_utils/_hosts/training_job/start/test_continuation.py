@@ -11,7 +11,7 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import continuation
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import job_states, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 
 from ...._job.definition.parameters import parameters
@@ -146,7 +146,7 @@ def test_the_next_attempt_follows_the_one_that_has_ended(paths, described, has_d
     assert (found["state"], found["attempt"]) == ("running", 2), "until the processes have written their records"
     assert found["attempts"][0]["cause"] == "rank 1 on w2 was stopped"
     assert (found["attempts"][0]["action"], found["attempts"][0]["why"]) == ("restart", "The job was started again with the same name.")
-    assert records.read_state(paths, 60) == "running"
+    assert job_states.read_state(paths, 60) == "running"
 
 
 def test_hosts_that_could_not_reach_the_storage_end_the_last_attempt(paths, described):

@@ -189,7 +189,7 @@ def test_a_file_of_obsolete_options_is_removed_even_if_all_other_files_are_as_de
 
 def test_the_program_runs_at_the_interval_while_jobs_run_or_their_secrets_remain(install, tmp_path, monkeypatch):
     jobs, started = tmp_path / "jobs", tmp_path / "started"
-    monkeypatch.setattr(health_service.records, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
+    monkeypatch.setattr(health_service.directories, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
     monkeypatch.setattr(kept_jobs, "STARTED", str(started))
     install()
     text = (tmp_path / "units/deeplearning_health_periodic.service").read_text()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import lifecycle, unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import kept_jobs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, kept_jobs, records
 
 from ...._job.definition.parameters import parameters
 
@@ -20,7 +20,7 @@ from ...._job.definition.parameters import parameters
 def host(tmp_path, monkeypatch):
     """Return a function that returns the module of this host, which is worker 3, and the specs of the processes that it has started."""
     started = []
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(systemd, "active_units", lambda run, name: [])
     monkeypatch.setattr(systemd, "start", lambda run, name, place, specs: started.extend(specs))
     monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
@@ -59,7 +59,7 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
         asked.acquire(timeout=0.3)  # the query that the other run sends, if the lock allows it
         started.extend(spec["rank"] for spec in specs)
 
-    monkeypatch.setattr(records, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(systemd, "active_units", active_units)
     monkeypatch.setattr(systemd, "start", start)
     monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
@@ -79,8 +79,8 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
 def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path, monkeypatch, check_mode):
     module, _started = host
     monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
-    monkeypatch.setattr(records, "runtime_directory", lambda job, process: f"{tmp_path}/running/{job}-{process}")
-    monkeypatch.setattr(records, "HELD", str(tmp_path / "held"))
+    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: f"{tmp_path}/running/{job}-{process}")
+    monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
     monkeypatch.setattr(systemd, "active_units", lambda _run, _name: ["deeplearning-digits-rank1.service"])
     monkeypatch.setattr(systemd, "stop", lambda _run, _name: None)
     monkeypatch.setattr(systemd, "remove_private_directories", lambda _name: None)

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, exclusions, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 
 
@@ -156,7 +156,7 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None, "environment": {}}
     module = SimpleNamespace(params=params, run_command=None)
     with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
-        prepare.examine(module, records.Paths(str(tmp_path)), None)
+        prepare.examine(module, directories.Paths(str(tmp_path)), None)
 
 
 def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):

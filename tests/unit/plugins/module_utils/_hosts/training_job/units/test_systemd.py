@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 
 SPEC = {
     "name": "rank0",
@@ -28,10 +28,10 @@ USER = pwd.getpwuid(os.geteuid())
 def properties(tmp_path, monkeypatch):
     """Return a function that starts a job and returns the properties of its unit."""
     for name in ("SHARED_MEMORY", "TEMPORARY"):
-        monkeypatch.setattr(records, name, str(tmp_path / name))
+        monkeypatch.setattr(directories, name, str(tmp_path / name))
     for name in ("STARTED", "MUNGE_DIRECTORY"):
         monkeypatch.setattr(systemd, name, str(tmp_path / name))
-    for module in (records, systemd):
+    for module in (directories, systemd):
         monkeypatch.setattr(module, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
 
     def start(visible=NOTHING, is_sandboxed=True):
