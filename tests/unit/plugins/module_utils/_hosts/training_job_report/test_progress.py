@@ -7,7 +7,7 @@ import math
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import process_watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
@@ -116,7 +116,7 @@ def test_the_lead_notes_how_the_progress_grows(tmp_path):
     spec |= {"hang_timeout": 0, "hang_steps": 0, "hang_minimum": 0, "parameters": {}}
     for name in ("rank0", "rank1"):
         record = {"name": name, "rank": 0, "state": "running"}
-        watch = supervisor.Watch(spec, record)
+        watch = process_watch.Watch(spec, record)
         watch.write()
         (tmp_path / "progress.jsonl").write_text('{"step": 1}\n')
         watch.write()

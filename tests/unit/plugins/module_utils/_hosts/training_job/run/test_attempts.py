@@ -23,6 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     host_health,
     host_metrics,
     notices,
+    process_watch,
     supervisor,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
@@ -81,7 +82,7 @@ class Job:
             sys.path.insert(0, {str(program)!r})
             from {supervisor.__name__} import main
             from {attempts.__name__} import INTERVAL
-            module = sys.modules[main.__module__]
+            module = sys.modules["{process_watch.__name__}"]
             module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{attempts.__name__}"].INTERVAL = 0.2
             sys.modules["{hangs.__name__}"].MARGIN = 1
             notices = sys.modules["{notices.__name__}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -14,18 +13,23 @@ import sys
 import textwrap
 import threading
 import time
-import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import attempts, supervisor
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
+    attempts,
+    ends,
+    process_watch,
+    supervisor,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, explanations, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, records, recovery
 from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
+from .conftest import others_record, record
 
 
 @pytest.fixture(scope="module")
@@ -34,51 +38,6 @@ def program(tmp_path_factory):
     path = tmp_path_factory.mktemp("program") / "supervisor.zip"
     path.write_bytes(programs.build(systemd.SUPERVISOR))
     return path
-
-
-@pytest.fixture
-def make_spec(tmp_path):
-    def make(code, *arguments, **changes):
-        spec = {
-            "job": "digits",
-            "name": "rank1",
-            "rank": 1,
-            "ranks": [1],
-            "tagged": False,
-            "part": "worker",
-            "processes": 2,
-            "lead": "rank0",
-            "daemons": {},
-            "directory": str(tmp_path),
-            "heartbeat_timeout": 60,
-            "hang_timeout": 0,
-            "hang_steps": 0,
-            "hang_minimum": 0,
-            "host": "deeplearning-worker2",
-            "instance": "i-0123456789abcdef0",
-            "capacity_end": 0.0,
-            "argv": [sys.executable, "-u", "-c", code, *arguments],
-            "environment": {},
-            "cwd": str(tmp_path),
-            "programs": "/opt/pytorch/bin",
-            "time_limit": 0,
-            "stop_timeout": 30,
-            "own_profile": False,
-            "peers": ["deeplearning-worker2", "10.0.0.2"],
-            "attempt": 1,
-            "restarts": 0,
-            "launcher": "torchrun",
-            "metrics_directory": "",
-            "cluster": "demo",
-            "slot": 0,
-            "parameters": {},
-            **changes,
-        }
-        path = tmp_path / "spec.json"
-        path.write_text(json.dumps(spec))
-        return path
-
-    return make
 
 
 @pytest.fixture
@@ -99,7 +58,8 @@ def begin(program):
         import sys
         sys.path.insert(0, {str(program)!r})
         from {supervisor.__name__} import main
-        sys.modules[main.__module__].POLL_INTERVAL = sys.modules[main.__module__].HEARTBEAT_INTERVAL = 0.2
+        module = sys.modules["{process_watch.__name__}"]
+        module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = 0.2
         sys.argv[0] = sys.path[0]
         sys.exit(main(sys.argv[1:]))
     """
@@ -113,10 +73,6 @@ def begin(program):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def record(tmp_path):
-    return json.loads((tmp_path / "status/rank1.json").read_text())
 
 
 def log(tmp_path):
@@ -272,27 +228,9 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     assert record(tmp_path).get("reason") == reason
     ended = f"ended with the job {explanations.OUT_OF_MEMORY}" if kills else "ended with the job"
     for state, kind, told in (("succeeded", "", ended), ("stopped", "", "was stopped"), ("failed", "time_limit", "was stopped")):
-        watched.ended = supervisor.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
+        watched.ended = ends.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
         watched.finished(code)
         assert record(tmp_path)["reason"] == told
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "The server socket has failed to listen on any local network address. port: {}, useIpv6: false, message: address already in use",
-        "[Errno 98] error while attempting to bind on address ('0.0.0.0', {}): address already in use (EADDRINUSE 0.0.0.0:{})",
-    ],
-)
-def test_the_process_that_listens_on_the_jobs_port_is_named(message):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        found = supervisor.name_listener({"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
-        assert found["message"].endswith(f" (process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r} listens on port {port})")
-        other = {"kind": recovery.SCRIPT_ERROR, "message": f"bad value: {port}"}
-        assert supervisor.name_listener(other) == other
-    gone = {"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))}
-    assert supervisor.name_listener(gone) == gone
 
 
 def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, tmp_path):
@@ -356,34 +294,6 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
 
 
-@pytest.mark.parametrize(
-    ("answer", "has_nologin", "expected"),
-    [
-        ("stopping", False, True),
-        ("running", True, False),  # an administrator keeps users from logging in
-        ("degraded", True, False),
-        ("offline", True, True),  # in the sandbox
-        ("offline", False, False),
-        ("", True, True),
-    ],
-)
-def test_a_shutdown_is_recognized_without_systemctl(tmp_path, monkeypatch, answer, has_nologin, expected):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "systemctl").write_text(f"#!/bin/sh\necho {answer}\nexit 1\n")
-    (tmp_path / "bin" / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    if has_nologin:
-        (tmp_path / "nologin").touch()
-    assert supervisor.is_shutting_down(str(tmp_path / "nologin")) is expected
-
-
-def test_a_shutdown_is_recognized_if_there_is_no_systemctl(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not supervisor.is_shutting_down(str(tmp_path / "nologin"))
-    (tmp_path / "nologin").touch()
-    assert supervisor.is_shutting_down(str(tmp_path / "nologin"))
-
-
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
     spec = make_spec("import time; print('up'); time.sleep(600)")
     process = begin(spec)
@@ -396,110 +306,6 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     assert record(tmp_path)["reason"] == "was killed by the system: oom-kill (KILL)"
 
 
-@pytest.fixture
-def private(tmp_path, monkeypatch):
-    """Return a function that writes files to the private directories of a job, and a function that lists them."""
-    monkeypatch.setattr(directories, "SHARED_MEMORY", str(tmp_path / "shm"))
-    monkeypatch.setattr(directories, "TEMPORARY", str(tmp_path / "temporary"))
-    monkeypatch.setattr(directories, "runtime_directory", lambda job, process: str(tmp_path / f"jobs/{job}-{process}"))
-
-    def fill(job):
-        for place in map(Path, directories.private_directories(job).values()):
-            (place / "folder").mkdir(parents=True, exist_ok=True)
-            (place / "folder/file").touch()
-            (place / "link").symlink_to(tmp_path / "shm")
-            (place / "psm_1234").touch()
-
-    def names(job):
-        return [sorted(os.listdir(place)) for place in directories.private_directories(job).values()]
-
-    return fill, names
-
-
-def test_the_last_process_of_a_job_empties_its_private_directories(private, tmp_path):
-    fill, names = private
-    for job in ("digits", "digits-2"):
-        fill(job)
-    units_of = [tmp_path / "jobs" / name for name in ("digits-rank0", "digits-rank1", "digits-2-rank0")]
-    for directory in units_of:
-        directory.mkdir(parents=True)
-    full = [["folder", "link", "psm_1234"]] * 3
-    supervisor.clean_up_last({"job": "digits", "environment": {}}, str(units_of[1] / "spec.json"))
-    assert names("digits") == full, "rank 0 may still use them"
-    supervisor.clean_up_last({"job": "digits", "environment": {}}, str(units_of[0] / "spec.json"))
-    assert names("digits") == [[], [], []]
-    assert names("digits-2") == full
-
-
-def test_a_file_that_cannot_be_deleted_keeps_no_others(private, tmp_path, monkeypatch):
-    """A directory at which the job's code is mounted cannot be deleted until its unit has ended."""
-    fill, names = private
-    fill("digits")
-    (tmp_path / "jobs/digits-rank0").mkdir(parents=True)
-    delete = supervisor.delete
-
-    def fail_in_tmp(paths):
-        delete(paths)
-        if paths[0].startswith(directories.private_directories("digits")["/tmp"]):
-            raise OSError("Device or resource busy")
-
-    monkeypatch.setattr(supervisor, "delete", fail_in_tmp)
-    with pytest.raises(OSError, match="busy"):
-        supervisor.clean_up_last({"job": "digits", "environment": {}}, str(tmp_path / "jobs/digits-rank0/spec.json"))
-    assert names("digits") == [[], [], []]
-
-
-def test_an_attempt_does_not_find_what_the_one_before_has_left(private, tmp_path):
-    """Files of the next attempt may already exist, also with an old modification time, for example from an archive."""
-    fill, names = private
-    fill("digits")
-    lock = tmp_path / ".cache/torch_extensions/x/lock"
-    lock.parent.mkdir(parents=True)
-    lock.touch()
-    place = Path(directories.private_directories("digits")["/tmp"])
-    ready = time.time() + 0.05
-    wait_until(lambda: time.time() > ready + 0.05)  # more than the resolution of the times of files
-    (place / "unpacked").touch()
-    os.utime(place / "unpacked", (0, 0))
-    supervisor.clean_up({"job": "digits", "environment": {"HOME": str(tmp_path)}}, ready)
-    assert names("digits") == [[], ["unpacked"], []]
-    assert not lock.exists()
-
-
-def test_finish_leaves_the_record_of_another_host_alone(make_spec):
-    """The job was started again with the same name on other hosts, while this host could not be reached."""
-    spec = json.loads(make_spec("pass").read_text())
-    paths = directories.Paths(spec["directory"])
-    os.makedirs(paths.status, exist_ok=True)
-    record = {**supervisor.first_record(spec), "host": "worker9"}
-    records.write_json(paths.record(spec["name"]), record)
-    supervisor.finish(spec, "success", "0")
-    found = records.read_record(paths.record(spec["name"]))
-    assert (found["host"], found["state"]) == ("worker9", "running")
-    assert records.read_verdict(paths) is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, True),
-        ({"restarts": 0}, False),
-        ({"part": "standby"}, False),
-        ({"parameters": {"health_check": True, "health_interval": 0}}, False),
-        ({"parameters": {"health_check": False, "health_interval": 300}}, False),
-        ({"parameters": {}}, False),
-    ],
-)
-def test_health_checks_for_other_jobs_do_not_end_an_attempt(make_spec, changes, expected):
-    spec = {
-        **json.loads(make_spec("pass").read_text()),
-        "restarts": 3,
-        "parameters": {"health_check": True, "health_interval": 300},
-        **changes,
-    }
-    assert supervisor.heeds_health(spec) == expected
-
-
 def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
     spec = make_spec("pass")
     run(spec)
@@ -509,11 +315,11 @@ def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
 
 
 def test_heartbeats_go_on_while_it_runs(make_spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
-    monkeypatch.setattr(supervisor, "POLL_INTERVAL", 0.2)
+    monkeypatch.setattr(process_watch, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(process_watch, "POLL_INTERVAL", 0.2)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     written = []
-    monkeypatch.setattr(supervisor, "write_json", lambda path, found: written.append(dict(found)))
+    monkeypatch.setattr(process_watch, "write_json", lambda path, found: written.append(dict(found)))
     assert supervise(make_spec("import time; time.sleep(1.5)")) == 0
     beats = [found["heartbeat"] for found in written if found["state"] == "running"]
     assert len(beats) >= 3
@@ -525,8 +331,8 @@ def supervise(spec):
 
 
 def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor, "HEARTBEAT_INTERVAL", 0.0)
-    monkeypatch.setattr(supervisor, "POLL_INTERVAL", 0.1)
+    monkeypatch.setattr(process_watch, "HEARTBEAT_INTERVAL", 0.0)
+    monkeypatch.setattr(process_watch, "POLL_INTERVAL", 0.1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     path = tmp_path / "status/rank1.json"
     others_record(tmp_path, "rank1", "running", heartbeat=1.0)
@@ -535,18 +341,10 @@ def test_full_storage_does_not_end_the_training_and_it_is_heard_of(make_spec, tm
     def full(path, found):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(supervisor, "write_json", full)
+    monkeypatch.setattr(process_watch, "write_json", full)
     assert supervise(make_spec("print('done')")) == 0
     assert log(tmp_path) == "done\n"
     assert records.read_record(str(path))["heartbeat"] > time.time() - 60
-
-
-def others_record(tmp_path, name, state, **more):
-    now = time.time()
-    rank = int(name[-1])
-    entry = {"name": name, "rank": rank, "ranks": [rank], "host": "deeplearning-worker1", "part": "worker", "processes": 2, "state": state}
-    (tmp_path / "status").mkdir(exist_ok=True)
-    (tmp_path / f"status/{name}.json").write_text(json.dumps({**entry, "started": now, "finished": now, "heartbeat": now, **more}))
 
 
 LEAD = {"name": "rank0", "rank": 0, "host": "deeplearning-worker1"}
@@ -647,7 +445,13 @@ def supervised(make_spec, tmp_path):
     result = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
     result.watch.write()
     result.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    failure = {**supervisor.first_record(result.spec), "name": "rank0", "host": "deeplearning-worker1", "state": "failed", "exit_code": 1}
+    failure = {
+        **process_watch.first_record(result.spec),
+        "name": "rank0",
+        "host": "deeplearning-worker1",
+        "state": "failed",
+        "exit_code": 1,
+    }
     verdict = {"state": "failed", "failure": failure}
     result.watch.poll = lambda: verdict
     yield result
@@ -685,7 +489,7 @@ def test_before_a_process_is_stopped_the_exception_for_which_others_have_waited_
 
 def test_the_connections_of_a_process_that_is_already_being_stopped_are_not_recorded(monkeypatch, supervised, tmp_path):
     monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: "deeplearning-worker1")
-    supervised.stop(supervisor.FROM_OUTSIDE)
+    supervised.stop(ends.FROM_OUTSIDE)
     supervised.watch.start()
     wait_until(lambda: supervised.watch.verdict)
     assert "still_connected" not in record(tmp_path)
@@ -693,11 +497,11 @@ def test_the_connections_of_a_process_that_is_already_being_stopped_are_not_reco
 
 def test_a_process_is_stopped_while_its_records_cannot_be_read(monkeypatch, supervised):
     """The watch's thread has read the verdict, and then the storage hangs."""
-    began, ends = threading.Event(), threading.Event()
+    began, ending = threading.Event(), threading.Event()
 
     def still_connected(_spec, _verdict):
         began.set()
-        ends.wait(60)
+        ending.wait(60)
 
     monkeypatch.setattr(attempts, "still_connected", still_connected)
     supervised.watch.start()
@@ -705,9 +509,9 @@ def test_a_process_is_stopped_while_its_records_cannot_be_read(monkeypatch, supe
     supervised.time_limit_at = time.monotonic()
     try:
         assert supervised.wait(supervised.child) == -signal.SIGTERM
-        assert not ends.is_set()
+        assert not ending.is_set()
     finally:
-        ends.set()
+        ending.set()
 
 
 def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path):
@@ -715,97 +519,6 @@ def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path
     process = begin(make_spec("import time; time.sleep(600)", heartbeat_timeout=1))
     assert process.wait(300) == 0
     assert "rank 0 on deeplearning-worker1 has sent no heartbeat" in record(tmp_path)["reason"]
-
-
-def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
-    others_record(tmp_path, "rank0", "running")
-    spec = json.loads(make_spec("").read_text())
-    watch = supervisor.Watch({**spec, "heartbeat_timeout": 10}, {"name": "rank1"})
-    now = time.monotonic()
-    for looked_at in (now, now + 600):
-        monkeypatch.setattr(time, "monotonic", lambda moment=looked_at: moment)
-        assert watch.poll() is None
-
-
-class Simulation:
-    """Simulated time, which passes only while a supervisor waits for its next poll."""
-
-    def __init__(self, monkeypatch):
-        self.now = 1000.0
-        self.polls = []
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "time", lambda: self.now)
-
-    def run(self, watch, happens, seconds=60.0):
-        """Run a supervisor until it has a verdict or the time has elapsed. Call `happens` whenever the supervisor waits."""
-
-        def wait(duration):
-            self.now += duration
-            happens(self)
-            return is_stopped()
-
-        def is_stopped():
-            return watch.verdict is not None or self.now > 1000.0 + seconds
-
-        def poll(original=watch.poll):
-            self.polls.append(self.now)
-            return original()
-
-        watch.poll = poll
-        watch._stopped = types.SimpleNamespace(is_set=is_stopped, wait=wait)
-        watch._run()
-
-
-@pytest.fixture
-def make_watch(make_spec, monkeypatch):
-    """Return a function that creates the `Watch` of a supervisor whose job detects hangs. Collecting stacks takes no time."""
-    monkeypatch.setattr(supervisor.threading, "Thread", lambda target, **_options: types.SimpleNamespace(start=target))
-    monkeypatch.setattr(supervisor.stacks, "collect", lambda *_arguments: [])
-
-    def make(name):
-        spec = {**json.loads(make_spec("", name=name, hang_steps=3, restarts=3).read_text()), "environment": {}}
-        return supervisor.Watch(spec, {**supervisor.first_record(spec), "restartable": True})
-
-    return make
-
-
-# The time of the last step. The values differ in their distance from the next poll.
-@pytest.mark.parametrize("hangs_at", [1020.0, 1020.4, 1020.9, 1021.3, 1021.9])
-@pytest.mark.parametrize("step", [0.1, 1.3])
-def test_a_hang_is_noticed_in_three_median_steps_and_ten_seconds(make_watch, tmp_path, monkeypatch, hangs_at, step):
-    simulation = Simulation(monkeypatch)
-    (tmp_path / "status").mkdir()
-    watch, asked, steps = make_watch("rank0"), [], []
-
-    def happens(now):
-        while len(steps) * step <= min(now.now, hangs_at) - 1000:
-            steps.append(1000 + len(steps) * step)
-        (tmp_path / "progress.jsonl").write_text("".join(f'{{"step": {number}, "steps": 1000}}\n' for number in range(len(steps))))
-        # Another supervisor sees the request after 0.25 s, and collects stacks for 1.3 s.
-        if "hang" in watch.record and not asked:
-            asked.append(now.now)
-        is_done = asked and now.now >= asked[0] + 0.25 + 1.3
-        others_record(tmp_path, "rank1", "running", heartbeat=now.now, **({"stuck": []} if is_done else {}))
-
-    simulation.run(watch, happens)
-    assert watch.verdict["failure"]["cause"]["kind"] == recovery.HANG
-    assert 3 * step + 6 < simulation.now - steps[-1] <= 3 * step + 10
-
-
-def test_the_other_supervisors_poll_at_short_intervals_while_a_hang_is_suspected(make_watch, tmp_path, monkeypatch):
-    simulation = Simulation(monkeypatch)
-    (tmp_path / "status").mkdir()
-
-    def happens(now):
-        others_record(tmp_path, "rank0", "running", heartbeat=now.now, suspects_hang=1020 <= now.now < 1040)
-
-    happens(simulation)
-    simulation.run(make_watch("rank1"), happens)
-
-    def intervals(first, last):
-        return {after - before for before, after in itertools.pairwise(simulation.polls) if first <= before and after <= last}
-
-    assert (intervals(1000, 1020), intervals(1022, 1040), intervals(1041, 1060)) == ({2.0}, {0.25}, {2.0})
 
 
 @pytest.fixture

@@ -1,0 +1,66 @@
+"""What tests of supervisors share."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+
+@pytest.fixture
+def make_spec(tmp_path):
+    def make(code, *arguments, **changes):
+        spec = {
+            "job": "digits",
+            "name": "rank1",
+            "rank": 1,
+            "ranks": [1],
+            "tagged": False,
+            "part": "worker",
+            "processes": 2,
+            "lead": "rank0",
+            "daemons": {},
+            "directory": str(tmp_path),
+            "heartbeat_timeout": 60,
+            "hang_timeout": 0,
+            "hang_steps": 0,
+            "hang_minimum": 0,
+            "host": "deeplearning-worker2",
+            "instance": "i-0123456789abcdef0",
+            "capacity_end": 0.0,
+            "argv": [sys.executable, "-u", "-c", code, *arguments],
+            "environment": {},
+            "cwd": str(tmp_path),
+            "programs": "/opt/pytorch/bin",
+            "time_limit": 0,
+            "stop_timeout": 30,
+            "own_profile": False,
+            "peers": ["deeplearning-worker2", "10.0.0.2"],
+            "attempt": 1,
+            "restarts": 0,
+            "launcher": "torchrun",
+            "metrics_directory": "",
+            "cluster": "demo",
+            "slot": 0,
+            "parameters": {},
+            **changes,
+        }
+        path = tmp_path / "spec.json"
+        path.write_text(json.dumps(spec))
+        return path
+
+    return make
+
+
+def record(tmp_path):
+    return json.loads((tmp_path / "status/rank1.json").read_text())
+
+
+def others_record(tmp_path, name, state, **more):
+    now = time.time()
+    rank = int(name[-1])
+    entry = {"name": name, "rank": rank, "ranks": [rank], "host": "deeplearning-worker1", "part": "worker", "processes": 2, "state": state}
+    (tmp_path / "status").mkdir(exist_ok=True)
+    (tmp_path / f"status/{name}.json").write_text(json.dumps({**entry, "started": now, "finished": now, "heartbeat": now, **more}))
