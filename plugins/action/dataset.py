@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._hosts.dataset.local_source import upload_facts
 from ..module_utils._hosts.dataset.source import DataError, human
-from ..module_utils._hosts.dataset.stager import upload_facts
 from ..plugin_utils.answers import NodeAction, refusal
 from ..plugin_utils.background import until_finished
 

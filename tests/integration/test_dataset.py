@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import examination, local_source, stager, staging_progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
@@ -49,7 +49,7 @@ def stage(tmp_path):
 
     def run(spec):
         progress = tmp_path / "progress.json"
-        stager.run(spec, stager.StagingProgress(str(progress)))
+        stager.run(spec, staging_progress.StagingProgress(str(progress)))
         end = json.loads(progress.read_text())
         return end.get("error") or end["result"]
 
@@ -68,11 +68,11 @@ def objects(cloud, bucket, prefix):
 
 def test_hosts_fetch_a_tree_together_and_once(cloud, bucket, spec, stage, tmp_path):
     whole = spec(f"s3://{bucket}/train")
-    plan = stager.examine(whole)
+    plan = examination.examine(whole)
     assert (dict(plan.files), plan.current) == ({path: len(content) for path, content in IMAGES.items()}, False)
     first, second = patterns(plan.files, 2)
     stage({**whole, "share": {"version": plan.version, "patterns": first}})
-    download = Path(stager.places(whole, plan).download)
+    download = Path(examination.places(whole, plan).download)
     (download / "class0/00.jpg.4eA1b2C3").write_bytes(b"left behind by an AWS CLI that was killed")
     assert 0 < len(contents(download)) < len(IMAGES)
     stage({**whole, "share": {"version": plan.version, "patterns": second}})
@@ -120,14 +120,14 @@ def test_from_the_controller_to_s3(cloud, bucket, spec, stage, tmp_path):
     folder = tmp_path / "here"
     (folder / "sub").mkdir(parents=True)
     (folder / "sub/a").write_bytes(b"1")
-    facts = stager.upload_facts(str(folder))
+    facts = local_source.upload_facts(str(folder))
     assert (facts["size"], facts["single"]) == (1, False)
     uploaded = spec(f"{folder}/", destination=f"s3://{bucket}/here", upload=facts)
     assert stage(uploaded)["changed"]
     assert objects(cloud, bucket, "here/") == {"sub/a", ".dataset.json", ".dataset.files"}
     assert stage(uploaded)["changed"] is False
     (folder / "sub/a").write_bytes(b"2")
-    assert stager.upload_facts(str(folder))["version"] != facts["version"]
+    assert local_source.upload_facts(str(folder))["version"] != facts["version"]
 
 
 def test_what_s3_refuses_is_explained(bucket, spec, stage):
@@ -204,7 +204,7 @@ def test_a_file_of_the_same_size_replaces_a_newer_object(cloud, bucket, spec, st
     here.mkdir()
     (here / "labels.txt").write_bytes(b"2 2\n")
     os.utime(here / "labels.txt", (1577836800, 1577836800))
-    assert stage(spec(f"{here}/", destination=f"s3://{bucket}/out", upload=stager.upload_facts(str(here))))["changed"]
+    assert stage(spec(f"{here}/", destination=f"s3://{bucket}/out", upload=local_source.upload_facts(str(here))))["changed"]
     assert labels() == b"2 2\n"
     cloud.client("s3").put_object(Bucket=bucket, Key="early/labels.txt", Body=b"3 3\n")
     cloud.client("s3").put_object(Bucket=bucket, Key="out/labels.txt", Body=b"4 4\n")

@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.defi
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import trust_policy as emr_trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.resources import bootstrap_log
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import local_source, stager, staging_progress
 
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
 
@@ -325,10 +325,10 @@ def upload(witness, folder):
         "sources": [],
         "shards": [],
         "share": None,
-        "upload": stager.upload_facts(str(folder)),
+        "upload": local_source.upload_facts(str(folder)),
     }
     progress = witness.folder / "progress.json"
-    stager.run(specification, stager.StagingProgress(str(progress)))
+    stager.run(specification, staging_progress.StagingProgress(str(progress)))
     return json.loads(progress.read_text())
 
 

@@ -9,7 +9,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from . import background, stager
+from . import background, description, examination, stager, staging_progress
 from .shares import patterns
 from .source import DIRECT, S3, SHARED, DataError, fingerprint, name_of_set
 
@@ -70,10 +70,10 @@ def refuse_own_disk(destination: str, directory: str) -> None:
         )
 
 
-def examine(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
+def examine(module: AnsibleModule, spec: examination.DatasetSpec) -> None:
     """Report what is already staged and what a run would change, and exit the module."""
-    plan = stager.examine(spec)
-    where, current = stager.places(spec, plan), plan.current and not stager.missing_shards(spec, plan)
+    plan = examination.examine(spec)
+    where, current = examination.places(spec, plan), plan.current and not description.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not (plan.single or plan.markers) and module.params["hosts"] > 1
     module.exit_json(
         changed=not current and module.params["state"] != "examined",
@@ -85,18 +85,18 @@ def examine(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
         download=where.download,
         single=plan.single,
         shares=patterns(plan.files, module.params["hosts"]) if divided and not plan.current else [],
-        **stager.warnings(plan),
+        **examination.warnings(plan),
     )
 
 
-def work_on(module: AnsibleModule, spec: stager.DatasetSpec) -> None:
+def work_on(module: AnsibleModule, spec: examination.DatasetSpec) -> None:
     """Start the staging if it is not running, wait up to `wait` seconds, and exit the module with its progress or result."""
     what = fingerprint(name_of_set(spec), spec["directory"], spec["destination"])
     work, attempt = background.work(what), {"attempt": module.params["attempt"], "spec": fingerprint(*sorted(spec.items()))}
     known = work.attempt() or {}
     if not work.is_running():
         if known != attempt:
-            work.start(attempt, lambda: stager.run(spec, stager.StagingProgress(work.progress)))
+            work.start(attempt, lambda: stager.run(spec, staging_progress.StagingProgress(work.progress)))
     elif known.get("spec") != attempt["spec"]:
         source = spec["source"].partition("?")[0] or spec["name"]
         raise DataError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager, staging_progress
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def stage(tmp_path):
             **options,
         }
         progress = tmp_path / "progress.json"
-        stager.run(spec, stager.StagingProgress(str(progress)))
+        stager.run(spec, staging_progress.StagingProgress(str(progress)))
         return json.loads(progress.read_text())
 
     return run

@@ -15,7 +15,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager, tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
+    examination,
+    stager,
+    staging_progress,
+    tools,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, parse
 
 
@@ -360,8 +365,8 @@ def test_an_interrupted_run_goes_on_with_the_same_source(server, stage, coco, tm
 
 
 def test_progress_names_the_source(stage, coco, monkeypatch):
-    seen, write = [], stager.StagingProgress._write
-    monkeypatch.setattr(stager.StagingProgress, "_write", lambda self, state: (seen.append(state), write(self, state)))
+    seen, write = [], staging_progress.StagingProgress._write
+    monkeypatch.setattr(staging_progress.StagingProgress, "_write", lambda self, state: (seen.append(state), write(self, state)))
     stage("", name="coco", sources=coco)
     numbers = [(state["stage"], state.get("source"), state.get("sources")) for state in seen]
     assert numbers[0] == ("examining", None, None)
@@ -371,7 +376,7 @@ def test_progress_names_the_source(stage, coco, monkeypatch):
 
 def test_space_for_all_sources_is_needed_before_the_first_is_fetched(server, stage, coco, monkeypatch):
     sizes = [len(content) for content in server.files.values()]
-    monkeypatch.setattr(stager, "_examine_source", lambda spec, real=stager._examine_source: real({**spec, "checksum": ""}))
+    monkeypatch.setattr(examination, "_examine_source", lambda spec, real=examination._examine_source: real({**spec, "checksum": ""}))
     usage = type("Usage", (), {"free": sum(sizes) - 1})
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: usage)
     assert (
@@ -433,59 +438,6 @@ def test_a_full_disk_is_noticed_before_it_is_full(server, stage, monkeypatch):
     server.content = b"x" * 100
     monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
     assert "the free space is only 10 bytes" in stage(server.url("set.bin"))["error"]
-
-
-def test_a_file_on_the_controller_whose_name_breaks_the_lists_is_refused(tmp_path):
-    (tmp_path / "a\nb").touch()
-    with pytest.raises(DataError, match="has a name with control characters"):
-        stager.upload_facts(str(tmp_path))
-
-
-@pytest.mark.parametrize("target", [".", "../source", "deep"])
-def test_links_to_folders_are_not_followed(tmp_path, target):
-    """With two links to its own folder, a copy of one file that follows links has 2^40 files."""
-    source = tmp_path / "source"
-    (source / "deep").mkdir(parents=True)
-    (source / "deep/a.txt").write_text("a")
-    (source / "loop").symlink_to(target)
-    with pytest.raises(stager.DataError, match=rf"^dataset_source: {source}/loop is a symbolic link to a folder"):
-        stager.upload_facts(str(source))
-
-
-@pytest.mark.parametrize("target", [".", "/etc", "a\nb"])
-def test_names_of_links_are_shown_without_control_characters(tmp_path, target):
-    (tmp_path / ("link" if "\n" in target else "a\nok: [host]")).symlink_to(target)
-    with pytest.raises(DataError, match=r"^dataset_source: [ -~]* cannot be staged: '[ -~]*' has a name with control characters"):
-        stager.upload_facts(str(tmp_path))
-
-
-def test_an_upload_needs_free_space_before_it_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr(stager.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 10}))
-    spec: dict[str, object] = dict.fromkeys(("name", "checksum", "unpack", "sources"))
-    spec.update(source="/home/me/data", destination="local", directory=str(tmp_path / "datasets"), shards=[])
-    spec["upload"] = {"version": "a", "size": 100, "single": False}
-    with pytest.raises(DataError, match="fetching /home/me/data requires 100 bytes, but the free space is only 10 bytes"):
-        stager.examine(spec)
-
-
-@pytest.mark.parametrize("place", ["labels.txt", "deep/folder"])
-def test_links_that_lead_out_of_the_source_are_not_followed(tmp_path, place):
-    """If such links were followed, the upload would copy the controller's own files to the cluster."""
-    source, secret = tmp_path / "source", tmp_path / "home"
-    (source / "deep").mkdir(parents=True)
-    secret.mkdir()
-    (secret / "credentials").write_text("secret")
-    (source / "a.txt").write_text("a")
-    (source / "deep/inside").symlink_to("../a.txt")
-    assert stager.upload_facts(str(source))["size"] == 2
-    (source / place).symlink_to(secret if place.endswith("folder") else secret / "credentials")
-    with pytest.raises(
-        stager.DataError, match=rf"^dataset_source: {source / place} is a symbolic link to {secret}.*, which is outside of the"
-    ):
-        stager.upload_facts(str(source))
-    link = tmp_path / "link"
-    link.symlink_to(secret / "credentials")
-    assert stager.upload_facts(str(link))["single"], "the source itself may be a link, because the operator has specified it"
 
 
 def objects(*keys):

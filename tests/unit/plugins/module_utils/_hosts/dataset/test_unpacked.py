@@ -11,7 +11,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, stager, tools, unpacked
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
+    description,
+    layout,
+    s3,
+    s3_destination,
+    stager,
+    tools,
+    unpacked,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 KEY = b"ssh-ed25519 AAAA attacker"
@@ -39,7 +47,7 @@ class Prepared:
         self.home.mkdir()
         (self.home / "keys").write_text("mine\n")
         (self.home / "folder").mkdir()
-        self.places = stager.DatasetPaths(str(folder / "set"), str(folder / "partial"))
+        self.places = layout.DatasetPaths(str(folder / "set"), str(folder / "partial"))
         self.spec = {"source": "s3://data/set", "unpack": True, "shards": [], "checksum": "", "destination": "local"}
 
     @property
@@ -61,7 +69,7 @@ class Prepared:
     def stage(self):
         """Unpack and describe the data set as `stager.stage` does, and return its files."""
         files = stager._prepare(self.spec, self.places, SimpleNamespace(stage=lambda *_values: None))
-        stager._describe(self.spec, PLAN, self.places.data, files)
+        description.describe(self.spec, PLAN, self.places.data, files)
         return dict(files)
 
     def untouched(self):
@@ -103,7 +111,7 @@ def test_links_of_a_staged_data_set_are_not_followed(prepared):
     (prepared.data / ".dataset.json").symlink_to(prepared.home / "new")
     (prepared.data / ".dataset.shards").symlink_to(prepared.home / "folder")
     prepared.spec["shards"] = [1]
-    stager._describe(prepared.spec, PLAN, prepared.places.data, [("a", 1)])
+    description.describe(prepared.spec, PLAN, prepared.places.data, [("a", 1)])
     assert prepared.untouched()
     assert (prepared.data / ".dataset.shards/1/0").read_text() == "a\n"
 
@@ -112,7 +120,7 @@ def test_a_list_of_files_that_is_a_link_is_not_read(prepared):
     prepared.data.mkdir(parents=True)
     (prepared.data / ".dataset.files").symlink_to(prepared.home / "keys")
     with pytest.raises(OSError, match="symbolic links"):
-        stager._read(str(prepared.data / ".dataset.files"))
+        layout.read_text(str(prepared.data / ".dataset.files"))
 
 
 @pytest.mark.parametrize(
@@ -216,8 +224,8 @@ def test_an_upload_follows_no_links_and_lacks_no_file(prepared, monkeypatch):
     prepared.tar("set.tar", entry("file", b"12"), link("same", "file"), link("loop", "."), link("nothing", "missing"))
     assert prepared.stage() == {"file": 2, "same": 2}
     assert not (prepared.data / "same").is_symlink()
-    monkeypatch.setattr(stager, "_mark_incomplete", lambda *_arguments: True)
-    stager._upload(prepared.spec, PLAN, prepared.places, SimpleNamespace(moved=lambda _stage: None))
+    monkeypatch.setattr(s3_destination, "mark_incomplete", lambda *_arguments: True)
+    s3_destination.upload(prepared.spec, PLAN, prepared.places, SimpleNamespace(moved=lambda _stage: None))
     assert "--no-follow-symlinks" in copied[0]
 
 

@@ -1,0 +1,48 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Writes the progress of the staging of a data set to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from . import s3
+
+WRITE_EVERY = 1.0  # seconds
+
+
+class StagingProgress:
+    """Writes the staging progress to a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._written = path, float("-inf")
+        self._part: dict[str, int] = {}
+
+    def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
+        self._write({"stage": stage, "done": done, "total": total, **self._part})
+
+    def part(self, number: int, count: int) -> None:
+        """Record which of several sources the next stages process. If `count` is 0, the next stages process the entire data set."""
+        self._part = {"source": number, "sources": count} if count else {}
+
+    def moved(self, stage: str) -> s3.Report:
+        """Return a function that writes the progress of a stage to the file."""
+
+        def report(done: int, total: int) -> None:
+            if time.monotonic() >= self._written + WRITE_EVERY:
+                self.stage(stage, done, total)
+
+        return report
+
+    def end(self, **result: Any) -> None:
+        self._write({"stage": "ended", **result})
+
+    def _write(self, state: dict[str, Any]) -> None:
+        self._written = time.monotonic()
+        with open(self._path + ".new", "w", encoding="utf-8") as file:
+            json.dump(state, file)
+        os.replace(self._path + ".new", self._path)
