@@ -14,8 +14,9 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._hosts.dataset.local_source import upload_facts
 from ..module_utils._hosts.dataset.source import DataError, human
-from ..plugin_utils.answers import NodeAction, refusal
+from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.background import until_finished
+from ..plugin_utils.documented_values import refusal
 
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 

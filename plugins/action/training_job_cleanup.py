@@ -10,8 +10,9 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ..module_utils._job.naming import JOB_NAME
-from ..plugin_utils.answers import NodeAction, refusal
+from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
+from ..plugin_utils.documented_values import refusal
 
 MODULE = "deeplearning.cluster.training_job_cleanup"
 

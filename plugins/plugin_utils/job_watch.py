@@ -21,9 +21,10 @@ from ..module_utils._job.records import LINES_LIMIT
 from ..module_utils._text import clean_line
 from . import job_formatting
 from ._output.hosts import host_names
-from .answers import NodeAction, refusal
+from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
 from .commands import with_run_options
+from .documented_values import refusal
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
 

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.module_utils.common.validation import check_type_list
 from ansible.utils.display import Display
 
-from .answers import refusal
+from .documented_values import refusal
 
 
 def with_hardware(

@@ -31,7 +31,7 @@ import json
 import random
 from collections.abc import Callable
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values
 
 ESCAPE = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202e"
 LINES = (
@@ -87,7 +87,7 @@ def smallest(description):
 
 def smallest_result(module):
     """Return the smallest valid result of a module."""
-    documented = answers.returned_values(INFO if module == STATUS else module)
+    documented = documented_values.returned_values(INFO if module == STATUS else module)
     required = {name: smallest(one) for name, one in documented.items() if one.get("returned") in ("always", "success")}
     return {"changed": False, **required}
 

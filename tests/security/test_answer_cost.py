@@ -14,7 +14,7 @@ import pytest
 from ansible import context
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, job_formatting
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values, job_formatting
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget
 
 from .hostile_answers import JOB, PROCESS, smallest, smallest_result
@@ -50,7 +50,7 @@ def of_each_kind(documented):
     """Return the name and description of each key that may be long. Of several texts and lists of texts, only the first is returned."""
     kinds = {}
     for name, one in documented.items():
-        if name in answers.NAME_KEYS and one["type"] == "str":
+        if name in documented_values.NAME_KEYS and one["type"] == "str":
             continue
         is_plain = not one.get("contains")
         kinds.setdefault((one["type"], one.get("elements"), bool(one.get("choices"))) if is_plain else name, (name, one))
@@ -69,7 +69,7 @@ TRIES = 8
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_largest_result_of_each_key_takes_less_than_a_second(module):
-    documented = {**answers.COMMON, **answers.returned_values(f"deeplearning.cluster.{module}")}
+    documented = {**documented_values.COMMON, **documented_values.returned_values(f"deeplearning.cluster.{module}")}
     least = {**smallest_result(module), "changed": True}
     # The result of a report does not reach the main process.
     limit = answers.VALUES if module == "training_job_report" else answers.LARGE.get(module, answers.USUAL).values
@@ -95,7 +95,7 @@ def size(grown, limit):
 
 
 def filtered(module, result, limit):
-    return answers.documented_part(result, f"deeplearning.cluster.{module}", "bert-worker2", limit)
+    return documented_values.documented_part(result, f"deeplearning.cluster.{module}", "bert-worker2", limit)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values, worker_limits
 from local_cloud.testing import wait_until
 
 from .nodes import ON_NODES, Nodes
@@ -118,7 +118,7 @@ def test_no_answer_becomes_a_variable_unless_documented(nodes):
     own = {"failed", "changed", "msg", "dest", "exception", "warnings"}  # the controller adds these keys
     for module, keys in seen["results"]:
         documented = "training_job_info" if module == "training_job_status" else module
-        assert set(keys) <= set(answers.returned_values(documented)) | set(answers.COMMON) | own, module
+        assert set(keys) <= set(documented_values.returned_values(documented)) | set(documented_values.COMMON) | own, module
     assert "bert-worker2" in done.stderr
     assert "ansible_facts" in done.stderr
     assert "These values are ignored. Check the host" in done.stderr.replace("\n", " ")
@@ -263,9 +263,9 @@ def test_a_node_that_never_ends_its_answer_is_left_out(nodes, answer, message):
 
 def test_the_memory_limit_ends_with_its_context():
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    with answers.memory_limit(1 << 26):
+    with worker_limits.memory_limit(1 << 26):
         outer = resource.getrlimit(resource.RLIMIT_DATA)
-        with answers.memory_limit(1 << 30):
+        with worker_limits.memory_limit(1 << 30):
             assert resource.getrlimit(resource.RLIMIT_DATA) == outer
         with pytest.raises(MemoryError):
             bytearray(1 << 27)
@@ -346,7 +346,7 @@ def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):
     with subprocess.Popen(["sh", "-c", script]) as child:
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
         grandchild = int((tmp_path / "pid").read_text())
-        answers.end_children()
+        worker_limits.end_children()
         assert child.wait() == -signal.SIGTERM
         wait_until(lambda: not is_running(grandchild))
 

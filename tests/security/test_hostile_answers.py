@@ -21,7 +21,7 @@ import pytest
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values, module_output
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.folding import folded
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import MESSAGES
 
@@ -58,7 +58,7 @@ def test_an_answer_costs_the_main_process_less_than_a_second(module, output):
     if isinstance(text, Program):
         return  # the other test runs it
     try:
-        own, warnings = answers.own_result(text)
+        own, warnings = module_output.own_result(text)
         result = json.loads(own)
     except (TypeError, ValueError, RecursionError):
         return  # the worker process refuses it
@@ -67,7 +67,7 @@ def test_an_answer_costs_the_main_process_less_than_a_second(module, output):
     assert len(warnings) <= MESSAGES + 2
     if len(text) > limits.size:
         return  # the worker process refuses it
-    part = answers.documented_part(result, f"deeplearning.cluster.{module}", "w", limits.values)
+    part = documented_values.documented_part(result, f"deeplearning.cluster.{module}", "w", limits.values)
     assert main_process_seconds(part, is_failed=part.get("failed") is True) < 1
 
 
@@ -87,7 +87,9 @@ def test_answers_to_polls_imitate_nothing_and_fail_with_a_message(name, module, 
     )
     read = REPORT if module == REPORT else INFO
     limit = answers.LARGE[read].values
-    action._execute_module = lambda *_, **__: answers.documented_part(json.loads(text), f"deeplearning.cluster.{read}", "w", limit)
+    action._execute_module = lambda *_, **__: documented_values.documented_part(
+        json.loads(text), f"deeplearning.cluster.{read}", "w", limit
+    )
     try:
         result = action.run(task_vars={"inventory_hostname": "w"})
     except AnsibleActionFail as error:

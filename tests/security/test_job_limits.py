@@ -20,7 +20,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, naming, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values
 
 from .jobs import DESCRIPTION, RECORD, Jobs
 
@@ -287,5 +287,5 @@ def test_the_controller_accepts_the_status_whatever_a_script_has_written(tmp_pat
         text = json.dumps({"changed": False, "jobs": jobs})
         limits = answers.LARGE["training_job_info"]
         assert len(text) < limits.size
-        result = answers.documented_part(json.loads(text), "deeplearning.cluster.training_job_info", "bert-master", limits.values)
+        result = documented_values.documented_part(json.loads(text), "deeplearning.cluster.training_job_info", "bert-master", limits.values)
         assert not result.get("failed"), result["msg"]

@@ -36,7 +36,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, job_formatting, snapshot
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values, job_formatting, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
 from .jobs import COMPLETE
@@ -437,7 +437,9 @@ ANSWER = {
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_modules_result_with_other_values(seed):
     answer = mutated_value(ANSWER, random.Random(seed))
-    result = answers.documented_part(answer if isinstance(answer, dict) else {}, "deeplearning.cluster.training_job_info", "bert-worker2")
+    result = documented_values.documented_part(
+        answer if isinstance(answer, dict) else {}, "deeplearning.cluster.training_job_info", "bert-worker2"
+    )
     assert "ansible_facts" not in result
     jobs_on(result.get("jobs"), ["deeplearning-worker1"], {})
 

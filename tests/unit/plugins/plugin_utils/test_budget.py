@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, budget
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, budget, documented_values
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.budget import Budget, RunBudget
 
 
@@ -61,7 +61,7 @@ def test_the_results_of_a_host_in_a_run_have_a_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(answers, "RUN_SIZE", 1000)
     result = {"missing_packages": ["x" * 400], "hardware": {}}
     monkeypatch.setattr(answers.ActionBase, "_execute_module", lambda *_arguments, **_options: {"changed": False, **result})
-    monkeypatch.setattr(answers, "returned_values", lambda _module: {"missing_packages": {"type": "list", "elements": "str"}})
+    monkeypatch.setattr(documented_values, "returned_values", lambda _module: {"missing_packages": {"type": "list", "elements": "str"}})
 
     def run(host):
         action = Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5)

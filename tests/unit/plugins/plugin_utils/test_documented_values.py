@@ -1,0 +1,30 @@
+"""Tests of the values that are kept of the results of modules."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values
+
+
+@pytest.mark.parametrize(
+    ("module", "values", "problem"),
+    [
+        ("node_health", {"time": 1e308, "findings": [], "exclusions": []}, "time is 1e+308, which is not between 0 and 2.53402e+11"),
+        ("node_health", {"time": -1.0, "findings": [], "exclusions": []}, "time is -1, which is not between"),
+        ("sge_info", {"cpus": -1}, "cpus is -1, which is not between"),
+        (
+            "training_job_cleanup",
+            {"kept": [{"name": "FAILED: x", "reason": "x"}]},
+            "kept[0].name is 'FAILED: x', which is not a valid name",
+        ),
+        ("training_job_cleanup", {"kept": [{"name": "x" * 300, "reason": "x"}]}, "which is not a valid name"),
+    ],
+)
+def test_numbers_and_names_that_no_host_can_have_are_refused(module, values, problem):
+    found = documented_values.documented_part({"failed": True, **values}, f"deeplearning.cluster.{module}", "w1")
+    assert problem in found["msg"]
+
+
+def test_a_ratio_is_between_0_and_1():
+    with pytest.raises(documented_values.AnswerError, match=r"ratio is 1\.5, which is not between 0 and 1"):
+        documented_values._value(1.5, {"type": "float"}, "jobs[0].goodput.ratio")
