@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
 from local_cloud.testing import LocalCloud
 
 # The policies of playbooks whose policies have different names. Playbooks that only find the nodes and log in use the policy `status`
@@ -23,16 +22,11 @@ POLICY = {
 }
 
 
-def tool() -> ModuleType:
-    """Return the module that generates the policies."""
-    return iam_policies
-
-
 def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the policies of a playbook for a cluster, or for the clusters that match a pattern."""
-    account = tool().Account(cluster, adopted=tuple(adopted))
+    account = iam_account.Account(cluster, adopted=tuple(adopted))
     policy = POLICY.get(playbook, playbook)
-    found = [each for name, each in tool().policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
+    found = [each for name, each in iam_policies.policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
     assert found, playbook
     return found
 

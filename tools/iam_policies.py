@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import EXAMPLE, PARTITIONS, Account, policies, text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_account import EXAMPLE, PARTITIONS, Account
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import policies, text
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 

@@ -64,7 +64,8 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-from ..plugin_utils.iam_policies import Account, policies
+from ..plugin_utils.iam_account import Account
+from ..plugin_utils.iam_policies import policies
 
 
 class LookupModule(LookupBase):

@@ -7,34 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
-from ..module_utils._aws.emr import record
-from ..module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
-from ..module_utils._aws.iam_actions import IamActions
-from ..module_utils._aws.instance_role.definition import PATH
-from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ..module_utils._aws.pricing.iam_actions import PRICES
-from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO, PUBLIC_KEY
 from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
-from ..module_utils._aws.ssh_authority.key import alias
-from ..module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
 from ..module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
+from .iam_account import Account
+from .iam_scopes import COMPONENT_ACTIONS, FILE_SYSTEMS, GROUPS, RUN_JOB_FLOW, SESSIONS, UPLOADS, Scope, all_of, scopes
 
-EXAMPLE = "example-*"
-PARTITIONS = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
-# Actions of `aws ssm start-session`, which connects to hosts with connection_path: session_manager. Source: AWS Systems Manager User
-# Guide, "Allow and control permissions for SSH connections through Session Manager"
-SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
-# Actions of `aws s3 sync`, which copies files from the controller to S3
-UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 WITHOUT_REGION = ("iam:", "pricing:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 LONGEST = 6144  # the maximum number of characters in a managed policy, without white space
@@ -49,15 +35,11 @@ EMR_CHECKS = (
     "ec2:DescribeVpcAttribute",
     "ec2:DescribeVpcs",
 )
-COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), PRICES]
 
 # Actions that AWS also checks for the caller, each with the actions that cause the check. Sources: the "dependent
 # actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
-# Reference, the permissions that each operation requires; FSx for Lustre User Guide, "Linking your file system to an S3 bucket"; IAM
+# Reference, the permissions that each operation requires; Amazon FSx documentation, "Linking your file system to an S3 bucket"; IAM
 # User Guide, "Tagging IAM resources".
-_GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
-_FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
-_EMR = ("elasticmapreduce:RunJobFlow",)
 IMPLIED: dict[str, tuple[str, ...]] = {
     "ec2:CreateNetworkInterface": ("elasticfilesystem:CreateMountTarget", "fsx:CreateFileSystem"),
     "ec2:DeleteNetworkInterface": ("elasticfilesystem:DeleteMountTarget",),
@@ -69,480 +51,23 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "ec2:DescribeSubnets": ("elasticfilesystem:CreateMountTarget",),
     "ec2:GetSecurityGroupsForVpc": ("fsx:CreateFileSystem",),
     "ec2:ModifyNetworkInterfaceAttribute": ("elasticfilesystem:ModifyMountTargetSecurityGroups",),
-    "ec2:RunInstances": _GROUPS,
+    "ec2:RunInstances": GROUPS,
     "elasticfilesystem:TagResource": ("elasticfilesystem:CreateAccessPoint", "elasticfilesystem:CreateFileSystem"),
     "fsx:TagResource": ("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation"),
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
-    "iam:CreateServiceLinkedRole": (*_GROUPS, *_FILE_SYSTEMS, *_EMR),
-    "iam:PassRole": (*_GROUPS, *_EMR, "iam:AddRoleToInstanceProfile"),
+    "iam:CreateServiceLinkedRole": (*GROUPS, *FILE_SYSTEMS, *RUN_JOB_FLOW),
+    "iam:PassRole": (*GROUPS, *RUN_JOB_FLOW, "iam:AddRoleToInstanceProfile"),
     "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
     "iam:TagRole": ("iam:CreateRole",),
-    "kms:CreateGrant": _FILE_SYSTEMS,
+    "kms:CreateGrant": FILE_SYSTEMS,
     "kms:Decrypt": ("ssm:PutParameter", "s3:PutObject"),  # those who write the authority's private key also read it
-    "kms:DescribeKey": _FILE_SYSTEMS,
+    "kms:DescribeKey": FILE_SYSTEMS,
     "kms:GenerateDataKey": ("s3:PutObject",),
     "kms:Encrypt": ("ssm:PutParameter",),
     "route53:AssociateVPCWithHostedZone": ("ec2:CreateVpcEndpoint",),
     "s3:TagResource": ("s3:CreateBucket",),
     "ssm:AddTagsToResource": ("ssm:PutParameter",),
 }
-
-
-@dataclass(frozen=True)
-class Account:
-    """The clusters and the partition to which the policies apply."""
-
-    cluster: str = EXAMPLE
-    partition: str = "aws"
-    # ARN of the permissions boundary of the nodes' roles.
-    permissions_boundary: str = ""
-    # ARNs of the resources to which definitions refer, but which the clusters do not own.
-    adopted: tuple[str, ...] = ()
-    # The only allowed region. An empty string allows all regions.
-    region: str = ""
-
-    def own_or_adopted(self, service: str, *arns: str) -> tuple[str, ...]:
-        return (*arns, *(arn for arn in self.adopted if arn.split(":")[2] == service))
-
-    @property
-    def bounded(self) -> dict[str, Any]:
-        return {"ArnEquals": {"iam:PermissionsBoundary": self.permissions_boundary}} if self.permissions_boundary else {}
-
-    def arns(self, *names: str) -> tuple[str, ...]:
-        """Return the ARNs of an account's resources, each given as a string such as `service:resource`. IAM ARNs contain no region."""
-        parts = [name.split(":", 1) for name in names]
-        return tuple(f"arn:{self.partition}:{service}:{'' if service == 'iam' else '*'}:*:{resource}" for service, resource in parts)
-
-    def public(self, name: str) -> str:
-        """Return the ARN of resources that belong to AWS or to an account that shares them."""
-        service, resource = name.split(":", 1)
-        return f"arn:{self.partition}:{service}:*::{resource}"
-
-    @property
-    def new(self) -> dict[str, Any]:
-        return {"StringLike": {"aws:RequestTag/deeplearning:cluster": self.cluster}}
-
-    @property
-    def own(self) -> dict[str, Any]:
-        return {"StringLike": {"aws:ResourceTag/deeplearning:cluster": self.cluster}}
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The resources on which actions are allowed, and the condition under which they are allowed.
-
-    AWS checks each resource of an API call, so an action may need several scopes.
-    """
-
-    name: str
-    actions: tuple[str, ...]
-    resources: tuple[str, ...] = ("*",)
-    condition: dict[str, Any] = field(default_factory=dict)
-    # The scope applies only if one of these actions is allowed as well.
-    because: tuple[str, ...] = ()
-
-    def statement(self, actions: Iterable[str]) -> dict[str, Any]:
-        resources = self.resources[0] if len(self.resources) == 1 else list(self.resources)
-        statement = {"Sid": self.name, "Effect": "Allow", "Action": sorted(actions), "Resource": resources}
-        return {**statement, "Condition": self.condition} if self.condition else statement
-
-
-CREATES = (
-    "ec2:AllocateAddress",
-    "ec2:CreateInternetGateway",
-    "ec2:CreateLaunchTemplate",
-    "ec2:CreateNatGateway",
-    "ec2:CreatePlacementGroup",
-    "ec2:CreateRouteTable",
-    "ec2:CreateSecurityGroup",
-    "ec2:CreateSubnet",
-    "ec2:CreateVpc",
-    "ec2:CreateVpcEndpoint",
-)
-CHANGES = (
-    "autoscaling:DeleteAutoScalingGroup",
-    "autoscaling:DeleteTags",
-    "autoscaling:ResumeProcesses",
-    "autoscaling:SuspendProcesses",
-    "autoscaling:TerminateInstanceInAutoScalingGroup",
-    "ec2:AssociateRouteTable",
-    "ec2:AttachInternetGateway",
-    "ec2:AuthorizeSecurityGroupEgress",
-    "ec2:AuthorizeSecurityGroupIngress",
-    "ec2:CreateLaunchTemplateVersion",
-    "ec2:CreateRoute",
-    "ec2:DeleteInternetGateway",
-    "ec2:DeleteLaunchTemplate",
-    "ec2:DeleteNatGateway",
-    "ec2:DeletePlacementGroup",
-    "ec2:DeleteRoute",
-    "ec2:DeleteRouteTable",
-    "ec2:DeleteSecurityGroup",
-    "ec2:DeleteSubnet",
-    "ec2:DeleteVpc",
-    "ec2:DeleteVpcEndpoints",
-    "ec2:DetachInternetGateway",
-    "ec2:DisassociateRouteTable",
-    "ec2:GetConsoleOutput",
-    "ec2:ModifyLaunchTemplate",
-    "ec2:ModifyVpcAttribute",
-    "ec2:ModifyVpcEndpoint",
-    "ec2:ReleaseAddress",
-    "ec2:ReplaceRoute",
-    "ec2:ReplaceRouteTableAssociation",
-    "ec2:RevokeSecurityGroupEgress",
-    "ec2:RevokeSecurityGroupIngress",
-    "elasticfilesystem:DeleteAccessPoint",
-    "elasticfilesystem:DeleteFileSystem",
-    "elasticfilesystem:DeleteFileSystemPolicy",
-    "elasticfilesystem:PutFileSystemPolicy",
-    "elasticfilesystem:UpdateFileSystem",
-    "fsx:DeleteDataRepositoryAssociation",
-    "fsx:DeleteFileSystem",
-    "fsx:UpdateDataRepositoryAssociation",
-    "fsx:UpdateFileSystem",
-)
-MOUNT_TARGETS = (
-    "elasticfilesystem:CreateMountTarget",
-    "elasticfilesystem:DeleteMountTarget",
-    "elasticfilesystem:ModifyMountTargetSecurityGroups",
-)
-EMR_CHANGES = (
-    "elasticmapreduce:AddInstanceGroups",
-    "elasticmapreduce:AddJobFlowSteps",
-    "elasticmapreduce:ModifyInstanceGroups",
-    "elasticmapreduce:SetTerminationProtection",
-    "elasticmapreduce:TerminateJobFlows",
-)
-INTERFACES = ("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute")
-# The resources of a launch, except images and security groups
-LAUNCHED = (
-    "capacity-reservation",
-    "instance",
-    "key-pair",
-    "network-interface",
-    "placement-group",
-    "spot-instances-request",
-    "subnet",
-    "volume",
-)
-DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
-SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
-
-
-# Actions on the certificate authority's parameter, without ssm:DescribeParameters, which cannot be restricted to a single parameter
-AUTHORITY_ACTIONS = tuple(
-    action
-    for action in dict.fromkeys((*AUTHORITY_INFO.reads, *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent))
-    if action.startswith("ssm:") and action != "ssm:DescribeParameters"
-)
-
-
-def scopes(account: Account) -> tuple[Scope, ...]:
-    """Return the scopes that restrict actions to certain resources or conditions."""
-    run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
-    from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
-    names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
-    groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
-    created = [action.split(":")[1] for action in (*CREATES, run)]
-    own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
-    not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
-    via = [f"{service}.*.amazonaws.*" for service in ("elasticfilesystem", "fsx", "ssm")]
-    roles = {action for action in _all(COMPONENT_ACTIONS) if action.startswith("iam:")}
-    return (
-        Scope(
-            "Create",
-            (*CREATES, *_FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
-            condition=account.new,
-        ),
-        # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
-        # of a template changes, so groups must use a numbered version
-        Scope(
-            "CreateGroups",
-            ("autoscaling:CreateAutoScalingGroup",),
-            account.arns(*groups),
-            account.new | {"Bool": {"autoscaling:LaunchTemplateVersionSpecified": "true"}},
-        ),
-        Scope(
-            "ChangeGroups",
-            ("autoscaling:UpdateAutoScalingGroup",),
-            condition=account.own
-            | {
-                "BoolIfExists": {"autoscaling:LaunchTemplateVersionSpecified": "true"},
-                "Null": {"autoscaling:LaunchConfigurationName": "true"},
-            },
-        ),
-        Scope(
-            "TagWhatIsCreated",
-            ("ec2:CreateTags",),
-            condition={"StringEquals": {"ec2:CreateAction": created}} | account.new,
-            because=CREATES,
-        ),
-        Scope(
-            "TagFileSystemThatIsCreated",
-            ("elasticfilesystem:TagResource",),
-            condition={"StringEquals": {"elasticfilesystem:CreateAction": ["CreateFileSystem", "CreateAccessPoint"]}},
-        ),
-        Scope("TagLustre", ("fsx:TagResource",), condition=account.new),
-        Scope(
-            "CreateInVpc",
-            ("ec2:CreateNatGateway", "ec2:CreateRouteTable", "ec2:CreateSecurityGroup", "ec2:CreateSubnet", "ec2:CreateVpcEndpoint"),
-            account.arns("ec2:vpc/*"),
-        ),
-        Scope("CreateInSubnet", ("ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:ModifyVpcEndpoint"), account.arns("ec2:subnet/*")),
-        Scope(
-            "CreateWithOwn",
-            ("ec2:CreateNatGateway", "ec2:CreateVpcEndpoint"),
-            account.arns("ec2:elastic-ip/*", "ec2:route-table/*", "ec2:security-group/*"),
-            account.own,
-        ),
-        Scope("Change", CHANGES, condition=account.own),
-        # The endpoint and the security group of GuardDuty prevent the deletion of a VPC
-        Scope(
-            "DeleteOfGuardDuty",
-            ("ec2:DeleteSecurityGroup", "ec2:DeleteVpcEndpoints"),
-            account.arns("ec2:security-group/*", "ec2:vpc-endpoint/*"),
-            {"StringEquals": {"aws:ResourceTag/GuardDutyManaged": "true"}},
-            because=("ec2:DeleteVpc",),
-        ),
-        # A resource with another cluster's tag would be treated as a part of that cluster
-        Scope(
-            "ChangeTags",
-            ("autoscaling:CreateOrUpdateTags", "ec2:CreateTags", "elasticfilesystem:TagResource"),
-            condition=account.own | own_tag,
-            because=CREATES,
-        ),
-        Scope(
-            "AssociateAddress",
-            ("ec2:AssociateAddress",),
-            account.arns("ec2:elastic-ip/*", "ec2:instance/*", "ec2:network-interface/*"),
-            account.own,
-        ),
-        Scope("MountTargets", MOUNT_TARGETS, account.arns("elasticfilesystem:file-system/*"), account.own),
-        Scope("AdoptedFileSystems", MOUNT_TARGETS, account.own_or_adopted("elasticfilesystem")),
-        Scope("AccessPoints", ("elasticfilesystem:CreateAccessPoint",), account.own_or_adopted("elasticfilesystem"), account.new),
-        # EFS and FSx change network interfaces on behalf of the caller. Callers cannot change these interfaces directly
-        Scope(
-            "InterfacesOfFileSystems",
-            INTERFACES,
-            account.arns("ec2:network-interface/*", "ec2:subnet/*", "ec2:security-group/*"),
-            {"Bool": {"aws:ViaAWSService": "true"}},
-        ),
-        # FSx has no API call that changes a file system's security groups. FSx tags its interfaces, as AmazonFSxServiceRolePolicy requires
-        Scope(
-            "InterfacesOfLustre",
-            ("ec2:ModifyNetworkInterfaceAttribute",),
-            account.arns("ec2:network-interface/*"),
-            {"Null": {"aws:ResourceTag/AmazonFSx.FileSystemId": "false"}},
-        ),
-        Scope("GroupsOfLustre", ("ec2:ModifyNetworkInterfaceAttribute",), account.arns("ec2:security-group/*"), account.own),
-        Scope("LaunchOwnTemplate", (run,), own_template, account.own),
-        # AWS's own policies for services that create Auto Scaling groups, such as AWSElasticBeanstalkService, rely on this key alone.
-        # Whether ec2:IsLaunchTemplateResource is true for interfaces that Auto Scaling completes with a subnet is not documented
-        Scope(
-            "LaunchFromTemplate",
-            (run,),
-            (*account.arns(*(f"ec2:{kind}/*" for kind in LAUNCHED)), account.public("ec2:image/*")),
-            from_template,
-        ),
-        Scope("LaunchInGroups", (run,), account.arns("ec2:security-group/*"), account.own | from_template),
-        Scope("LaunchInAdoptedGroups", (run,), account.own_or_adopted("ec2"), from_template),
-        # IAM cannot determine the path of a role that does not exist. An existing instance profile may have any name
-        Scope(
-            "ReadNodesRole",
-            tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
-            account.arns(f"iam:role/{names}", f"iam:role{PATH}{names}"),
-            because=("iam:GetRolePolicy",),
-        ),
-        # An adopted role may have any name
-        Scope("SimulateRoles", ("iam:SimulatePrincipalPolicy",), account.arns("iam:role/*")),
-        Scope("CreateNodesRole", ("iam:CreateRole",), account.arns(f"iam:role{PATH}{names}"), account.new | account.bounded),
-        Scope(
-            "TagNodesRole",
-            ("iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:TagRole"),
-            account.arns(f"iam:role{PATH}{names}", f"iam:instance-profile{PATH}{names}"),
-            account.new | not_others,
-        ),
-        Scope("WriteNodesRole", ("iam:PutRolePolicy",), account.arns(f"iam:role{PATH}{names}"), account.own | account.bounded),
-        # If no permissions boundary is required, nobody may set a boundary. Callers who could set any boundary could also replace a
-        # restrictive boundary
-        Scope(
-            "BoundNodesRole",
-            ("iam:PutRolePermissionsBoundary",),
-            account.arns(f"iam:role{PATH}{names}") if account.permissions_boundary else (),
-            account.own | account.bounded,
-        ),
-        Scope(
-            "ChangeNodesRole",
-            (
-                "iam:AddRoleToInstanceProfile",
-                "iam:DeleteInstanceProfile",
-                "iam:DeleteRole",
-                "iam:DeleteRolePolicy",
-                "iam:DetachRolePolicy",
-                "iam:RemoveRoleFromInstanceProfile",
-            ),
-            account.arns(f"iam:role{PATH}{names}", f"iam:instance-profile{PATH}{names}"),
-            account.own,
-        ),
-        Scope(
-            "PassNodesRole",
-            ("iam:PassRole",),
-            account.own_or_adopted("iam", *account.arns(f"iam:role{PATH}{names}")),
-            {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
-            because=(*_GROUPS, "iam:AddRoleToInstanceProfile"),
-        ),
-        Scope(
-            "ServiceLinkedRoles",
-            ("iam:CreateServiceLinkedRole",),
-            account.arns("iam:role/aws-service-role/*"),
-            {"StringEquals": {"iam:AWSServiceName": [f"{name}.amazonaws.com" for name in SERVICE_ROLES]}},
-            because=(*_GROUPS, *_FILE_SYSTEMS),
-        ),
-        Scope("CreateEmrClusters", _EMR, condition=account.new),
-        # EMR has no condition key for the call that adds tags. Without the second condition, callers could take over tagged clusters
-        Scope(
-            "TagNewEmrClusters",
-            ("elasticmapreduce:AddTags",),
-            condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
-        ),
-        Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        Scope(
-            "TagEmrClusters",
-            ("elasticmapreduce:AddTags",),
-            condition=account.own | own_tag,
-        ),
-        Scope(
-            "UntagEmrClusters",
-            ("elasticmapreduce:RemoveTags",),
-            condition=account.own | {"ForAllValues:StringNotEquals": {"aws:TagKeys": ["deeplearning:cluster"]}},
-        ),
-        # Other tags of instances, such as those that specify the storage, belong to the nodes' definition
-        Scope(
-            "NumberEmrNodes",
-            ("ec2:CreateTags",),
-            account.arns("ec2:instance/*"),
-            account.own | {"ForAllValues:StringEquals": {"aws:TagKeys": [NUMBER_TAG]}},
-            because=_EMR,
-        ),
-        Scope("ReadEmrRoles", ("iam:GetRole", "iam:ListAttachedRolePolicies"), account.arns("iam:role/*"), because=_EMR),
-        Scope(
-            "PassEmrServiceRole",
-            ("iam:PassRole",),
-            account.own_or_adopted("iam", *account.arns(f"iam:role/{DEFAULT_SERVICE_ROLE}")),
-            {"StringLike": {"iam:PassedToService": "elasticmapreduce.amazonaws.com*"}},
-            because=_EMR,
-        ),
-        Scope(
-            "PassEmrNodesRole",
-            ("iam:PassRole",),
-            account.own_or_adopted("iam", *account.arns(f"iam:role/{DEFAULT_PROFILE}")),
-            {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
-            because=_EMR,
-        ),
-        Scope(
-            "EmrCleanupRole",
-            ("iam:CreateServiceLinkedRole",),
-            account.arns("iam:role/aws-service-role/elasticmapreduce.amazonaws.com*/*"),
-            {"StringLike": {"iam:AWSServiceName": "elasticmapreduce.amazonaws.com*"}},
-            because=_EMR,
-        ),
-        Scope(
-            "LustreRole",
-            ("iam:AttachRolePolicy", "iam:PutRolePolicy"),
-            account.arns("iam:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"),
-        ),
-        Scope(
-            "PublicParameters",
-            ("ssm:GetParameters", "ssm:GetParametersByPath"),
-            account.own_or_adopted("ssm", account.public("ssm:parameter/aws/service/*"), *account.arns("ssm:parameter/aws/service/*")),
-            because=("ssm:GetParametersByPath",),
-        ),
-        Scope(
-            "Authority",
-            tuple({"ssm:AddTagsToResource", *AUTHORITY_ACTIONS} - {"ssm:GetParameter"}),
-            account.arns(f"ssm:parameter{parameter_name(account.cluster)}"),
-        ),
-        # Only those who sign certificates read the private key, and after a rotation also its previous version
-        Scope(
-            "ReadAuthority",
-            ("ssm:GetParameter",),
-            account.arns(*(f"ssm:parameter{parameter_name(account.cluster)}{version}" for version in ("", ":*"))),
-            because=("ssm:PutParameter",),
-        ),
-        Scope(
-            "AuthorityPublicKey",
-            ("ssm:AddTagsToResource", "ssm:DeleteParameter", "ssm:GetParameter", "ssm:PutParameter"),
-            account.arns(f"ssm:parameter{public_parameter_name(account.cluster)}"),
-        ),
-        Scope(
-            "EmrRecord",
-            ("ssm:DeleteParameter", "ssm:PutParameter"),
-            account.arns(f"ssm:parameter{record.parameter_name(account.cluster)}"),
-            because=("elasticmapreduce:DescribeCluster",),
-        ),
-        Scope(
-            "ReadEmrRecord",
-            EMR_RECORD.reads,
-            account.arns(f"ssm:parameter{record.parameter_name(account.cluster)}"),
-            because=("elasticmapreduce:DescribeCluster", "ssm:DeleteParameter"),
-        ),
-        # S3 evaluates conditions on a bucket's tags only if attribute-based access control is enabled for that bucket
-        Scope(
-            "DataBuckets",
-            ("s3:TagResource", *UPLOADS, *BUCKET.reads, *BUCKET.present),
-            (f"arn:{account.partition}:s3:::{account.cluster}-*",),
-            {"StringEquals": {"s3:ResourceAccount": "${aws:PrincipalAccount}"}},
-        ),
-        Scope(
-            "AdoptedBuckets",
-            (*UPLOADS, *BUCKET.reads),
-            tuple(each for arn in account.own_or_adopted("s3") for each in (arn, f"{arn}/*")),
-        ),
-        Scope("PrivateNames", ("route53:AssociateVPCWithHostedZone",), (f"arn:{account.partition}:route53:::hostedzone/*",)),
-        # Without this condition, a caller who specifies no document gets a shell, even if the policy does not allow shells
-        Scope("ConnectToNodes", ("ssm:StartSession",), account.arns("ec2:instance/*"), account.own | DOCUMENT_CHECK),
-        Scope("ConnectBySsh", ("ssm:StartSession",), account.arns("ssm:document/AWS-StartSSHSession"), DOCUMENT_CHECK),
-        # The session IDs of roles do not begin with the caller's ID, but a tag of the session contains the caller's ID
-        Scope(
-            "EndOwnSessions",
-            ("ssm:TerminateSession",),
-            account.arns("ssm:session/*"),
-            {"StringLike": {"ssm:resourceTag/aws:ssmmessages:session-id": ["${aws:userid}"]}},
-        ),
-        Scope(
-            "UseOwnSessions",
-            ("ssmmessages:OpenDataChannel",),
-            account.arns("ssm:session/${aws:userid}-*", "ssm:session/${aws:username}-*"),
-        ),
-        # For create_kms_key. The key's policy allows its creator to create the alias, so that nobody needs permissions for other keys.
-        # Operators who destroy the cluster have permissions for the key with this alias
-        Scope(
-            "CreateAuthorityKey",
-            ("kms:CreateKey",),
-            condition={"StringEquals": {"kms:KeySpec": "SYMMETRIC_DEFAULT", "kms:KeyUsage": "ENCRYPT_DECRYPT"}},
-        ),
-        Scope("AuthorityAlias", ("kms:CreateAlias", "kms:DeleteAlias"), account.arns(f"kms:{authority_alias}")),
-        Scope(
-            "AuthorityKey",
-            ("kms:DeleteAlias", "kms:ScheduleKeyDeletion"),
-            account.arns("kms:key/*"),
-            {"ForAnyValue:StringLike": {"kms:ResourceAliases": authority_alias}},
-        ),
-        Scope(
-            "KeysOfServices",
-            ("kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"),
-            condition={"StringLike": {"kms:ViaService": via}},
-            because=(*_FILE_SYSTEMS, "ssm:PutParameter"),
-        ),
-        # For dataset_kms_key_id. To complete a multipart upload, S3 decrypts its parts
-        Scope(
-            "KeysOfBuckets",
-            ("kms:Decrypt", "kms:GenerateDataKey"),
-            condition={"StringLike": {"kms:ViaService": "s3.*.amazonaws.*"}},
-            because=UPLOADS,
-        ),
-    )
 
 
 def with_implied(actions: Iterable[str]) -> set[str]:
@@ -557,9 +82,9 @@ def playbooks() -> dict[str, set[str]]:
     validate = reads | {action for calls in (*COMPONENT_ACTIONS, VALIDATORS) for action in calls.definition}
     inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads + PUBLIC_KEY.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
-    trust = _all((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
-    configure = inventory | _all((FORMER_NODES,)) | trust
-    emr_nodes = _all((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
+    trust = all_of((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
+    configure = inventory | all_of((FORMER_NODES,)) | trust
+    emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
         "validate": inventory | validate,
@@ -567,19 +92,15 @@ def playbooks() -> dict[str, set[str]]:
         "configure": configure,
         "train": provision | configure,
         "session_manager": set(SESSIONS),
-        "dataset": inventory | _all((BUCKET,)) | set(UPLOADS),
+        "dataset": inventory | all_of((BUCKET,)) | set(UPLOADS),
         "status": inventory,
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
-        "emr": emr_nodes | trust | _all((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
+        "emr": emr_nodes | trust | all_of((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
         "emr_status": emr_nodes | set(PUBLIC_KEY.reads),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}
-
-
-def _all(declared: Iterable[IamActions]) -> set[str]:
-    return {action for calls in declared for action in (*calls.reads, *calls.definition, *calls.present, *calls.absent)}
 
 
 def statements(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:

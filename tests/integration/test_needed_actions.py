@@ -18,13 +18,13 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import boto3
-import permissions
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import trust_policy as emr_trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.resources import bootstrap_log
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import local_source, stager, staging_progress
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
 
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
 
@@ -109,7 +109,7 @@ class Witness:
         """
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
-        made = permissions.tool().policies(permissions.tool().Account(f"{CLUSTER}*", **account))
+        made = iam_policies.policies(iam_account.Account(f"{CLUSTER}*", **account))
         policies = [policy for name, policy in made.items() if name in (playbook, f"{playbook}-1", f"{playbook}-2", f"{playbook}-3")]
         name = playbook
         self.policies[name] = policies
@@ -403,8 +403,7 @@ def pairs(policies):
 
 
 def shipped(playbook, **account):
-    tool = permissions.tool()
-    return pairs([{"Statement": list(tool.statements(tool.playbooks()[playbook], tool.Account(**account)))}])
+    return pairs([{"Statement": list(iam_policies.statements(iam_policies.playbooks()[playbook], iam_account.Account(**account)))}])
 
 
 @pytest.mark.exhaustive
@@ -424,7 +423,7 @@ def test_train_needs_what_provision_and_configure_need():
 
 def test_the_rest_of_the_policies_is_named():
     assert shipped("session_manager") <= NOT_ASKED.keys()
-    assert NOT_ASKED.keys() <= set().union(*map(shipped, permissions.tool().playbooks()))
+    assert NOT_ASKED.keys() <= set().union(*map(shipped, iam_policies.playbooks()))
 
 
 @pytest.mark.exhaustive

@@ -18,8 +18,9 @@ import sys
 from pathlib import Path
 
 import botocore.session
-import permissions
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies, iam_scopes
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,11 +42,6 @@ RENAMED = {
     "s3:PutBucketEncryption": "s3:PutEncryptionConfiguration",
     "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
 }
-
-
-@pytest.fixture(scope="module")
-def tool():
-    return permissions.tool()
 
 
 @pytest.fixture(scope="module")
@@ -88,30 +84,30 @@ def sources(*folders):
     return [path for folder in folders for path in sorted((ROOT / "plugins" / folder).rglob("*.py"))]
 
 
-def declared(tool, path):
+def declared(path):
     """Return the actions that a file's component or module declares. Files that components share may use the actions of all components."""
     if path.name == "iam_actions.py":
-        calls = declarations(tool, path)
+        calls = declarations(path)
     elif path.stem == "validators" or path.parent.name == "validators":
-        calls = [tool.VALIDATORS, *tool.COMPONENT_ACTIONS]
+        calls = [iam_policies.VALIDATORS, *iam_scopes.COMPONENT_ACTIONS]
     elif path.parent.name == "_aws":
         calls = []
     else:
-        calls = [item for each in path.parent.rglob("iam_actions.py") for item in declarations(tool, each)]
+        calls = [item for each in path.parent.rglob("iam_actions.py") for item in declarations(each)]
     return {action for item in calls for action in (*item.reads, *item.definition, *item.present, *item.absent)}
 
 
-def declarations(tool, path):
+def declarations(path):
     package = ".".join(path.parent.relative_to(ROOT).parts)
     module = importlib.import_module(f"ansible_collections.deeplearning.cluster.{package}.iam_actions")
-    return [item for item in vars(module).values() if isinstance(item, tool.IamActions)]
+    return [item for item in vars(module).values() if isinstance(item, IamActions)]
 
 
-def test_every_call_in_the_code_is_declared(tool, actions):
+def test_every_call_in_the_code_is_declared(actions):
     undeclared = {
         str(path.relative_to(ROOT)): missing
         for path in sources("module_utils", "modules", "inventory", "action")
-        if (missing := called_in(path.read_text(), actions) - declared(tool, path) - OPTIONAL - tool.WITHOUT_PERMISSION)
+        if (missing := called_in(path.read_text(), actions) - declared(path) - OPTIONAL - iam_policies.WITHOUT_PERMISSION)
     }
     assert undeclared == {}
 
@@ -122,13 +118,13 @@ def users(path):
     return [*path.parent.glob("*.py"), *shared]
 
 
-def test_every_call_that_is_declared_is_in_the_code(tool, actions):
+def test_every_call_that_is_declared_is_in_the_code(actions):
     uncalled = {}
     for path in sources("module_utils", "modules", "inventory"):
         declares = path.name == "iam_actions.py" and path.parent.name != "_aws"
         beside = users(path) if declares else [path]
         called = set().union(*(called_in(each.read_text(), actions) for each in beside))
-        own = declared(tool, path) if declares or path.parent.name in ("modules", "inventory") else set()
+        own = declared(path) if declares or path.parent.name in ("modules", "inventory") else set()
         uncalled[str(path.relative_to(ROOT))] = own - called - COMPUTED
     assert {path: extra for path, extra in uncalled.items() if extra} == {}
 
@@ -139,49 +135,49 @@ def test_a_call_that_is_not_declared_is_noticed(actions):
     assert called_in(named, actions) == {"ec2:DeleteVolume", "iam:ListUsers", "ec2:DescribeHosts", "autoscaling:DescribeTags"}
 
 
-def test_the_files_are_those_that_the_declarations_give(tool):
-    wanted = {f"{name}.json": tool.text(policy) for name, policy in tool.policies(tool.Account()).items()}
+def test_the_files_are_those_that_the_declarations_give():
+    wanted = {f"{name}.json": iam_policies.text(policy) for name, policy in iam_policies.policies(iam_account.Account()).items()}
     written = {path.name: path.read_text() for path in (ROOT / "docs/policies").iterdir()}
     assert written.keys() == wanted.keys()
     assert written == wanted, "run python tools/iam_policies.py"
-    assert all(len(re.sub(r"\s", "", text)) <= tool.LONGEST for text in wanted.values())
+    assert all(len(re.sub(r"\s", "", text)) <= iam_policies.LONGEST for text in wanted.values())
 
 
-def test_only_reading_is_allowed_everywhere(tool):
-    for name, policy in tool.policies(tool.Account()).items():
+def test_only_reading_is_allowed_everywhere():
+    for name, policy in iam_policies.policies(iam_account.Account()).items():
         for statement in policy["Statement"]:
             if statement["Resource"] == "*" and "Condition" not in statement:
                 assert [each for each in statement["Action"] if not re.search(r":(Describe|Get|List)", each)] == [], name
 
 
 @pytest.mark.parametrize("partition", ["aws-cn", "aws-eusc"])
-def test_policies_are_for_the_clusters_that_are_named(tool, partition):
-    text = json.dumps(list(tool.policies(tool.Account("bert-*", partition)).values()))
+def test_policies_are_for_the_clusters_that_are_named(partition):
+    text = json.dumps(list(iam_policies.policies(iam_account.Account("bert-*", partition)).values()))
     assert '"aws:ResourceTag/deeplearning:cluster": "bert-*"' in text
     assert f"arn:{partition}:iam::*:role/deeplearning/bert-*-nodes-*" in text
     assert "arn:aws:" not in text
     assert "example" not in text
 
 
-def statements(tool, playbook, action, account=None):
+def statements(playbook, action, account=None):
     """Return the statements about an action in a playbook's policy, by statement ID."""
-    found = tool.statements(tool.playbooks()[playbook], account or tool.Account())
+    found = iam_policies.statements(iam_policies.playbooks()[playbook], account or iam_account.Account())
     return {each["Sid"]: each for each in found if action in each["Action"]}
 
 
-def test_reading_mount_targets_reads_their_interfaces(tool):
+def test_reading_mount_targets_reads_their_interfaces():
     """EFS requires this permission from the caller. Source: EFS API Reference, DescribeMountTargetSecurityGroups (aws.md, B2)."""
     for playbook in ("validate", "provision", "train", "destroy"):
-        assert statements(tool, playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
+        assert statements(playbook, "ec2:DescribeNetworkInterfaceAttribute").keys() == {"Read"}, playbook
 
 
-def test_session_manager_opens_ssh_and_no_shell(tool):
+def test_session_manager_opens_ssh_and_no_shell():
     """Without the condition, a request without a document opens a shell, even if shells are not allowed (Systems Manager User Guide)."""
-    opened = statements(tool, "session_manager", "ssm:StartSession")
+    opened = statements("session_manager", "ssm:StartSession")
     assert opened.keys() == {"ConnectToNodes", "ConnectBySsh"}
     for statement in opened.values():
         assert statement["Condition"]["BoolIfExists"] == {"ssm:SessionDocumentAccessCheck": "true"}
-    (used,) = statements(tool, "session_manager", "ssmmessages:OpenDataChannel").values()
+    (used,) = statements("session_manager", "ssmmessages:OpenDataChannel").values()
     assert "arn:aws:ssm:*:*:session/${aws:userid}-*" in used["Resource"]
 
 
@@ -189,9 +185,9 @@ IAM_CHANGES = re.compile(r"iam:(Add|Attach|Create|Delete|Detach|Pass|Put|Remove|
 
 
 @pytest.mark.parametrize("playbook", ["provision", "train", "destroy"])
-def test_roles_of_others_are_out_of_reach(tool, playbook):
+def test_roles_of_others_are_out_of_reach(playbook):
     """The path and the tag restrict access, so a matching name alone is not sufficient (security.md, H5)."""
-    for statement in tool.statements(tool.playbooks()[playbook], tool.Account()):
+    for statement in iam_policies.statements(iam_policies.playbooks()[playbook], iam_account.Account()):
         changes = [each for each in statement["Action"] if IAM_CHANGES.match(each)]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
         if not changes or all("aws-service-role" in each for each in resources):
@@ -199,72 +195,72 @@ def test_roles_of_others_are_out_of_reach(tool, playbook):
         assert all("/deeplearning/example-*-nodes-*" in each for each in resources), statement["Sid"]
         tags = json.dumps(statement["Condition"])
         assert "Tag/deeplearning:cluster" in tags or changes == ["iam:PassRole"], statement["Sid"]
-    actions = tool.playbooks()[playbook]
+    actions = iam_policies.playbooks()[playbook]
     assert not actions & {"iam:UpdateAssumeRolePolicy", "iam:CreatePolicyVersion", "iam:DeleteRolePermissionsBoundary"}
 
 
-def test_roles_can_be_bound(tool):
+def test_roles_can_be_bound():
     boundary = "arn:aws:iam::123456789012:policy/nodes-boundary"
-    account = tool.Account(permissions_boundary=boundary)
+    account = iam_account.Account(permissions_boundary=boundary)
     for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
-        (statement,) = (each for name, each in statements(tool, "provision", action, account).items() if name != "LustreRole")
+        (statement,) = (each for name, each in statements("provision", action, account).items() if name != "LustreRole")
         assert statement["Condition"]["ArnEquals"] == {"iam:PermissionsBoundary": boundary}
         assert "StringLike" in statement["Condition"]
-    assert not statements(tool, "provision", "iam:PutRolePermissionsBoundary")
+    assert not statements("provision", "iam:PutRolePermissionsBoundary")
 
 
-def test_interfaces_of_others_are_out_of_reach(tool):
+def test_interfaces_of_others_are_out_of_reach():
     """The caller may change only the network interfaces of Lustre file systems. EFS and FSx change their own interfaces on the caller's
     behalf (security.md, M7; aws.md, S2).
     """
-    for action in tool.INTERFACES:
-        conditions = {name: each["Condition"] for name, each in statements(tool, "train", action).items()}
+    for action in iam_scopes.INTERFACES:
+        conditions = {name: each["Condition"] for name, each in statements("train", action).items()}
         assert conditions.pop("InterfacesOfFileSystems") == {"Bool": {"aws:ViaAWSService": "true"}}
         if action == "ec2:ModifyNetworkInterfaceAttribute":
             assert conditions.pop("InterfacesOfLustre") == {"Null": {"aws:ResourceTag/AmazonFSx.FileSystemId": "false"}}
-            assert conditions.pop("GroupsOfLustre") == tool.Account().own
+            assert conditions.pop("GroupsOfLustre") == iam_account.Account().own
         assert conditions == {}
 
 
-def test_addresses_go_to_nodes_alone(tool):
-    (statement,) = statements(tool, "provision", "ec2:AssociateAddress").values()
-    assert statement["Condition"] == tool.Account().own
+def test_addresses_go_to_nodes_alone():
+    (statement,) = statements("provision", "ec2:AssociateAddress").values()
+    assert statement["Condition"] == iam_account.Account().own
 
 
-def test_nodes_are_launched_from_templates_of_the_cluster_and_in_its_security_groups(tool):
+def test_nodes_are_launched_from_templates_of_the_cluster_and_in_its_security_groups():
     ours = "arn:aws:ec2:us-east-1:123456789012:security-group/sg-0123"
     template = {"ArnLike": {"ec2:LaunchTemplate": "arn:aws:ec2:*:*:launch-template/*"}}
-    launched = statements(tool, "provision", "ec2:RunInstances", tool.Account(adopted=(ours,)))
-    assert launched["LaunchOwnTemplate"]["Condition"] == tool.Account().own
+    launched = statements("provision", "ec2:RunInstances", iam_account.Account(adopted=(ours,)))
+    assert launched["LaunchOwnTemplate"]["Condition"] == iam_account.Account().own
     assert launched["LaunchFromTemplate"]["Condition"] == template
-    assert launched["LaunchInGroups"]["Condition"] == tool.Account().own | template
+    assert launched["LaunchInGroups"]["Condition"] == iam_account.Account().own | template
     assert launched["LaunchInAdoptedGroups"]["Resource"] == ours
     kinds = {each.split(":")[-1].removesuffix("/*") for each in launched["LaunchFromTemplate"]["Resource"]}
     assert "security-group" not in kinds
     assert kinds >= {"capacity-reservation", "image", "key-pair", "placement-group", "subnet"}
 
 
-def test_buckets_of_other_accounts_are_out_of_reach(tool):
-    (statement,) = statements(tool, "dataset", "s3:PutBucketPolicy").values()
+def test_buckets_of_other_accounts_are_out_of_reach():
+    (statement,) = statements("dataset", "s3:PutBucketPolicy").values()
     assert statement["Resource"] == "arn:aws:s3:::example-*-*"
     assert statement["Condition"] == {"StringEquals": {"s3:ResourceAccount": "${aws:PrincipalAccount}"}}
 
 
-def test_what_is_adopted_is_named(tool):
+def test_what_is_adopted_is_named():
     file_system = "arn:aws:elasticfilesystem:us-east-1:123456789012:file-system/fs-0123"
     role, bucket = "arn:aws:iam::123456789012:role/theirs", "arn:aws:s3:::pictures"
     parameter = "arn:aws:ssm:us-east-1:123456789012:parameter/images/ours"
-    account = tool.Account(adopted=(file_system, role, bucket, parameter))
-    assert statements(tool, "provision", "elasticfilesystem:CreateMountTarget").keys() == {"MountTargets"}
-    assert statements(tool, "provision", "elasticfilesystem:CreateAccessPoint").keys() == set()
-    points = statements(tool, "provision", "elasticfilesystem:CreateAccessPoint", account)["AccessPoints"]
+    account = iam_account.Account(adopted=(file_system, role, bucket, parameter))
+    assert statements("provision", "elasticfilesystem:CreateMountTarget").keys() == {"MountTargets"}
+    assert statements("provision", "elasticfilesystem:CreateAccessPoint").keys() == set()
+    points = statements("provision", "elasticfilesystem:CreateAccessPoint", account)["AccessPoints"]
     assert (points["Resource"], points["Condition"]) == (file_system, account.new)
-    targets = statements(tool, "provision", "elasticfilesystem:CreateMountTarget", account)
+    targets = statements("provision", "elasticfilesystem:CreateMountTarget", account)
     assert targets["AdoptedFileSystems"]["Resource"] == file_system
-    assert role in statements(tool, "provision", "iam:PassRole", account)["PassNodesRole"]["Resource"]
-    assert parameter in statements(tool, "provision", "ssm:GetParameters", account)["PublicParameters"]["Resource"]
-    assert statements(tool, "dataset", "s3:PutObject", account)["AdoptedBuckets"]["Resource"] == [bucket, f"{bucket}/*"]
-    assert "AdoptedBuckets" not in statements(tool, "dataset", "s3:PutBucketPolicy", account)
+    assert role in statements("provision", "iam:PassRole", account)["PassNodesRole"]["Resource"]
+    assert parameter in statements("provision", "ssm:GetParameters", account)["PublicParameters"]["Resource"]
+    assert statements("dataset", "s3:PutObject", account)["AdoptedBuckets"]["Resource"] == [bucket, f"{bucket}/*"]
+    assert "AdoptedBuckets" not in statements("dataset", "s3:PutBucketPolicy", account)
 
 
 @pytest.mark.parametrize(
@@ -275,15 +271,15 @@ def test_policies_are_for_a_cluster_that_somebody_names(arguments):
     assert run.returncode == 2
 
 
-def test_spot_instances_may_be_launched(tool):
+def test_spot_instances_may_be_launched():
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts-spot-instances-request-tags.html"""
-    allowed = statements(tool, "provision", "ec2:RunInstances")["LaunchFromTemplate"]
+    allowed = statements("provision", "ec2:RunInstances")["LaunchFromTemplate"]
     assert "arn:aws:ec2:*:*:spot-instances-request/*" in allowed["Resource"]
 
 
-def test_policies_may_be_for_one_region(tool):
-    for name, policy in tool.policies(tool.Account(region="eu-west-1")).items():
-        assert len(json.dumps(policy, separators=(",", ":"))) <= tool.LONGEST, name
+def test_policies_may_be_for_one_region():
+    for name, policy in iam_policies.policies(iam_account.Account(region="eu-west-1")).items():
+        assert len(json.dumps(policy, separators=(",", ":"))) <= iam_policies.LONGEST, name
         sids = [statement["Sid"] for statement in policy["Statement"]]
         assert len(sids) == len(set(sids))
         for statement in policy["Statement"]:
@@ -292,7 +288,7 @@ def test_policies_may_be_for_one_region(tool):
             assert (regions, without) in (("eu-west-1", {False}), (None, {True})), statement["Sid"]
 
 
-def test_uploads_may_be_encrypted_with_a_key(tool):
+def test_uploads_may_be_encrypted_with_a_key():
     for action in ("kms:GenerateDataKey", "kms:Decrypt"):
-        statement = statements(tool, "dataset", action)["KeysOfBuckets"]
+        statement = statements("dataset", action)["KeysOfBuckets"]
         assert statement["Condition"] == {"StringLike": {"kms:ViaService": "s3.*.amazonaws.*"}}

@@ -11,8 +11,8 @@ import re
 from collections import defaultdict
 from importlib.resources import files
 
-import permissions
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
 
 # Resources and actions that the reference omits, with the AWS document that mentions them
 ELSEWHERE = {
@@ -80,11 +80,10 @@ def is_known(action):
 
 def statements():
     """Return the statements of all policies, merged by ID: each has the actions from all playbooks."""
-    tool = permissions.tool()
-    account = tool.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
+    account = iam_account.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
     found, actions = {}, defaultdict(set)
-    for playbook in tool.playbooks():
-        for statement in tool.statements(tool.playbooks()[playbook], account):
+    for playbook in iam_policies.playbooks():
+        for statement in iam_policies.statements(iam_policies.playbooks()[playbook], account):
             found[statement["Sid"]] = statement
             actions[statement["Sid"]] |= set(statement["Action"])
     return [{**statement, "Action": actions[name]} for name, statement in found.items()]

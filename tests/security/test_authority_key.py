@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
 from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
@@ -120,7 +120,7 @@ def operator(cloud, name):
     """Return a function that creates a user with only the policies of the given playbooks and returns the user's environment."""
 
     def session(*playbooks):
-        made = iam_policies.policies(iam_policies.Account(name))
+        made = iam_policies.policies(iam_account.Account(name))
         chosen = [policy for file, policy in made.items() if re.sub(r"-\d+$", "", file) in playbooks]
         return cloud.operator(f"{name}-{'-'.join(playbooks)}", *chosen)
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.deeplearning.cluster.plugins.lookup.iam_policies import DOCUMENTATION, LookupModule
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import PARTITIONS
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_account import PARTITIONS
 
 ROOT = Path(__file__).resolve().parents[4]
 
