@@ -12,7 +12,7 @@ import statistics
 import time
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from ..module_utils._job import goodput, recovery
+from ..module_utils._job import failure_causes, goodput, recovery
 from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import AttemptStatus, Export, Goodput, JobStatus, Log, ProcessRecord, Queued
 from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
@@ -28,7 +28,13 @@ from ..module_utils._text import clean_line, log_line
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
 
 # Causes after which the same command continues a job.
-CONTINUABLE = (recovery.HOST_SHUT_DOWN, recovery.DISK_FULL, recovery.HARDWARE, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
+CONTINUABLE = (
+    failure_causes.HOST_SHUT_DOWN,
+    failure_causes.DISK_FULL,
+    failure_causes.HARDWARE,
+    failure_causes.TIME_LIMIT,
+    *failure_causes.ANNOUNCED,
+)
 
 # The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
@@ -383,13 +389,13 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
         return f"To use less memory, {LESS_MEMORY}"
     if KILLED.search(how):
         return _kill_advice(how, host)
-    if failure.get("cause", {}).get("kind") == recovery.HANG and MADE_NO_PROGRESS not in how:
+    if failure.get("cause", {}).get("kind") == failure_causes.HANG and MADE_NO_PROGRESS not in how:
         return (
             "A rank did not take part in a collective operation in time, or its network failed. If PyTorch has written how "
             f"far each rank has come, the files are in {_stacks(found)} on the cluster."
         )
     found_signal = SIGNAL.search(how)
-    if found_signal and found_signal[1] in recovery.OWN_SIGNALS:
+    if found_signal and found_signal[1] in failure_causes.OWN_SIGNALS:
         return (
             f"{found_signal[1]} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script "
             'in the log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
@@ -408,7 +414,7 @@ def _stacks(found: JobStatus) -> str:
 
 def _kill_advice(how: str, host: str) -> str:
     """Return a sentence about who has sent SIGKILL to a process."""
-    if recovery.NOT_BY_OOM_KILLER in how:
+    if failure_causes.NOT_BY_OOM_KILLER in how:
         return (
             f"The script itself, a user, or a program such as earlyoom or systemd-oomd has sent SIGKILL on {host}. Search the script for "
             f"calls such as os.kill. To see what such programs have killed, run sudo journalctl --since '-1 hour' on {host}."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from . import error_messages, recovery
+from . import error_messages, failure_causes
 from .documents import CauseRecord, ProcessRecord
 from .naming import MAY_BE_LOST, SERVICE
 from .states import FAILED, LOST, STOPPED
@@ -29,7 +29,7 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
     first = [process for process in ended if not has_lost_connection(process)]
-    if any(process.get("cause", {}).get("kind") in recovery.EXCEPTIONS for process in first):
+    if any(process.get("cause", {}).get("kind") in failure_causes.EXCEPTIONS for process in first):
         first = [process for process in first if not is_aborted(process)]
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
@@ -43,7 +43,7 @@ def has_lost_connection(process: ProcessRecord) -> bool:
 def is_aborted(process: ProcessRecord) -> bool:
     """Return whether a process was aborted for no known reason, for example by Gloo or NCCL, or has waited for other ranks too long."""
     why = process.get("cause", {})
-    return why.get("kind") == recovery.HANG or (why.get("kind") == recovery.SIGNAL and why.get("name") == "SIGABRT")
+    return why.get("kind") == failure_causes.HANG or (why.get("kind") == failure_causes.SIGNAL and why.get("name") == "SIGABRT")
 
 
 def is_alone(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> bool:
@@ -88,13 +88,13 @@ def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> 
     if not has_lost_connection(failure) or len({process["host"] for process in found}) != 1:
         return None
     reason = "received no data (its connections to {} were open after all processes there had ended)".format(found[0]["still_connected"])
-    cause: CauseRecord = {"kind": recovery.NETWORK, "what": "a host that receives no data"}
+    cause: CauseRecord = {"kind": failure_causes.NETWORK, "what": "a host that receives no data"}
     return {**found[0], "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": cause}
 
 
 def has_waited(failure: ProcessRecord | None) -> bool:
     """Return whether a process has ended because it has waited for other ranks too long."""
-    return bool(failure and not failure.get("reason") and failure.get("cause", {}).get("kind") == recovery.HANG)
+    return bool(failure and not failure.get("reason") and failure.get("cause", {}).get("kind") == failure_causes.HANG)
 
 
 def without_end(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:

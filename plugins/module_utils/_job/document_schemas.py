@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import recovery, schema, storage_problems
+from . import failure_causes, recovery, schema, storage_problems
 from .naming import INSTANCE_ID, JOB_NAME, PROCESS_NAME, SERVICE, SPARE, STANDBY, WORKER
 from .schema import optional
 from .states import FAILED, FINAL, OF_PROCESSES, RUNNING, SUCCEEDED, WAITING
@@ -35,8 +35,8 @@ STORAGE_PROBLEM: schema.Schema = {
 
 # Why a process failed.
 CAUSE: schema.Schema = {
-    "kind": schema.one_of(*recovery.KINDS),
-    "what": schema.text(recovery.WHAT_LIMIT),
+    "kind": schema.one_of(*failure_causes.KINDS),
+    "what": schema.text(failure_causes.WHAT_LIMIT),
     "exit_code": optional(schema.integer(0, 255)),
     "name": optional(schema.text(300)),
     "message": optional(schema.text(1000)),
@@ -58,12 +58,12 @@ STUCK: schema.Schema = {
 }
 
 # The announcement that AWS will terminate a host.
-NOTICE: schema.Schema = {"kind": schema.one_of(*recovery.ANNOUNCED), "deadline": schema.seconds()}
+NOTICE: schema.Schema = {"kind": schema.one_of(*failure_causes.ANNOUNCED), "deadline": schema.seconds()}
 
 # Why a host must not run the next attempt.
 UNFIT: schema.Schema = {
-    "why": schema.one_of(recovery.REBOOT, recovery.REPLACE, recovery.EXCLUDED),
-    "what": schema.text(recovery.WHAT_LIMIT),
+    "why": schema.one_of(failure_causes.REBOOT, failure_causes.REPLACE, failure_causes.EXCLUDED),
+    "what": schema.text(failure_causes.WHAT_LIMIT),
     "reboots": optional(schema.flag()),
 }
 
@@ -159,7 +159,7 @@ FOLLOWING: schema.Schema = {
     "restarts": optional(schema.integer(0, 1 << 31)),
     "min_hosts": optional(schema.integer(0, 1 << 31)),
     "reboots": optional(schema.flag()),
-    "refusal": optional(schema.text(recovery.WHAT_LIMIT)),
+    "refusal": optional(schema.text(failure_causes.WHAT_LIMIT)),
 }
 
 # The state of a job's export to S3, `status/export`.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import recovery
+from . import failure_causes
 
 # Parts of the messages that the operating system, Gloo, NCCL (ncclRemoteError, and socket.cc), torch's TCPStore, gRPC (TensorFlow and JAX)
 # and JAX's coordination service produce if the other end of a connection has ended.
@@ -72,7 +72,7 @@ MESSAGES = (
     # The messages of the system about a full disk, a disk quota and a read-only disk, that of torch's data loader about /dev/shm, and those
     # of torch.save(), which do not contain the system's message (caffe2/serialize/inline_container.cc).
     (
-        recovery.DISK_FULL,
+        failure_causes.DISK_FULL,
         (
             "no space left on device",
             "disk quota exceeded",
@@ -83,10 +83,10 @@ MESSAGES = (
         ),
     ),
     # CUDA, torch, NCCL and XLA; TensorFlow. Messages about the memory of the host have other words.
-    (recovery.GPU_MEMORY, ("out of memory", "oom when allocating tensor")),
+    (failure_causes.GPU_MEMORY, ("out of memory", "oom when allocating tensor")),
     # The texts of CUDA's errors 46, 214, 220, 721, 802, 803 and 999 (cudaGetErrorString), and the words of NVIDIA's driver.
     (
-        recovery.HARDWARE,
+        failure_causes.HARDWARE,
         (
             "device(s) is/are busy or unavailable",
             "uncorrectable ecc error",

@@ -19,7 +19,7 @@ import re
 import time
 from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
-from . import recovery, schema
+from . import failure_causes, schema
 
 PATH = "/var/lib/deeplearning-node-health/exclusions.json"
 # The user ID of root, who must own the file.
@@ -28,7 +28,7 @@ OWNER = 0
 # Who made an exclusion, if not a health check: a person, or the job's supervisors. No health check has one of these names.
 PERSON, RECOVERY = "person", "recovery"
 
-# Number of failures after which a host is excluded. See `recovery.BROKEN_HOST`.
+# Number of failures after which a host is excluded. See `failure_causes.BROKEN_HOST`.
 FAILURES = 2
 
 # The directory next to the job directories that contains an empty file for each failure of a host. All jobs can write to this directory.
@@ -49,7 +49,7 @@ EXCLUSION: schema.Schema = {
     "reason": schema.text(REASON_LIMIT),
     "since": schema.seconds(),
     "gpus": schema.list_of(schema.text(64, r"[A-Za-z0-9-]+", "the UUID of a GPU"), GPUS_LIMIT),
-    "severity": schema.lenient(schema.one_of("", recovery.REBOOT, recovery.REPLACE)),
+    "severity": schema.lenient(schema.one_of("", failure_causes.REBOOT, failure_causes.REPLACE)),
     "boot": schema.lenient(schema.text(64, r"[0-9a-f:-]*", "the ID of a boot")),
 }
 MEMORY: schema.Schema = {
@@ -217,4 +217,4 @@ def describe_all(exclusions: Iterable[Exclusion], with_checks: bool = True) -> s
 
 def is_recorded(kind: str) -> bool:
     """Return whether a failure with a cause of this kind is recorded."""
-    return kind in recovery.BROKEN_HOST
+    return kind in failure_causes.BROKEN_HOST

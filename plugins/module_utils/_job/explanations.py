@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from . import error_messages, recovery, storage_problems
+from . import error_messages, failure_causes, recovery, storage_problems
 from .document_schemas import SENTENCE_LIMIT
 from .documents import CauseRecord, Following, Outcome, ProcessRecord
 from .job_states import CLOCK_LIMIT
@@ -48,21 +48,32 @@ def explain(found: Following, attempt: int) -> str:
         reboots=found.get("reboots", False),
     )
     damaged = [each["name"] for each in found.get("damaged", [])]
-    return recovery.explain(found["action"], found["rule"], situation) + recovery.about_damage(
-        damaged, found.get("without_checkpoint", False)
+    return recovery.explain(found["action"], found["rule"], situation) + about_damage(damaged, found.get("without_checkpoint", False))
+
+
+def about_damage(damaged: Sequence[str], without_checkpoint: bool) -> str:
+    """Return the sentence about checkpoints that were set aside because their contents are damaged, or an empty string."""
+    if not damaged:
+        return ""
+    names, are = ", ".join(damaged), "Checkpoint {} is" if len(damaged) == 1 else "Checkpoints {} are"
+    rest = (
+        "no complete checkpoint is left, and the script may start over." if without_checkpoint else "the job uses the checkpoint before it."
     )
+    return f" {are.format(names)} damaged, so {rest}"
 
 
-def recovery_cause(found: Mapping[str, Any], host: str) -> recovery.Cause:
+def recovery_cause(found: Mapping[str, Any], host: str) -> failure_causes.Cause:
     """Return a document's cause in the form that the decision about a restart uses.
 
     A connection that was closed for no known reason is evidence against neither the script nor the checkpoint, nor this host.
     """
-    kind = str(found.get("kind") or recovery.KILLED)
-    if kind in (recovery.SCRIPT_ERROR, recovery.SIGNAL) and error_messages.is_connection_closed(str(found.get("message") or "")):
-        kind, host = recovery.NETWORK, ""
+    kind = str(found.get("kind") or failure_causes.KILLED)
+    if kind in (failure_causes.SCRIPT_ERROR, failure_causes.SIGNAL) and error_messages.is_connection_closed(
+        str(found.get("message") or "")
+    ):
+        kind, host = failure_causes.NETWORK, ""
     name, storage = str(found.get("name") or ""), storage_of(found)
-    return recovery.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage, bool(found.get("alone")))
+    return failure_causes.Cause(kind, str(found.get("what") or ""), host, found.get("exit_code"), name, storage, bool(found.get("alone")))
 
 
 def storage_of(found: Mapping[str, Any]) -> tuple[storage_problems.StorageProblem, ...]:
@@ -106,11 +117,11 @@ def _describe_end_of_script(process: ProcessRecord, why: Mapping[str, Any]) -> s
     Launchers such as torchrun end with their own exit status. If it is known how the script ended, this information takes precedence.
     """
     end = describe_end(process)
-    if why.get("kind") not in (recovery.SIGNAL, recovery.EXIT_STATUS) or not why.get("what") or why["what"] in end:
+    if why.get("kind") not in (failure_causes.SIGNAL, failure_causes.EXIT_STATUS) or not why.get("what") or why["what"] in end:
         return end
     if process.get("tagged"):  # the process has several ranks
         return f"{end} ({why['what']} of a rank)"
-    return f"{'was killed by' if why['kind'] == recovery.SIGNAL else 'ended with'} {why['what']}"
+    return f"{'was killed by' if why['kind'] == failure_causes.SIGNAL else 'ended with'} {why['what']}"
 
 
 def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -> str:
@@ -119,14 +130,14 @@ def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -
     `found` is the cause. The default is the cause in the process's record.
     """
     why = found or process.get("cause") or {}
-    if why.get("kind") == recovery.HEALTH:
+    if why.get("kind") == failure_causes.HEALTH:
         return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))
-    if why.get("kind") in recovery.EXCEPTIONS or (why.get("kind") == recovery.HANG and why.get("message")):
+    if why.get("kind") in failure_causes.EXCEPTIONS or (why.get("kind") == failure_causes.HANG and why.get("message")):
         what = f"{why['what']}: {why['message']}" if why.get("message") else why["what"]
         text += "" if text.endswith(what) else f" ({what})"
-    elif why.get("message") == recovery.NOT_BY_OOM_KILLER:
-        text += f" ({recovery.NOT_BY_OOM_KILLER})"
+    elif why.get("message") == failure_causes.NOT_BY_OOM_KILLER:
+        text += f" ({failure_causes.NOT_BY_OOM_KILLER})"
     if why.get("storage"):
         text += f" while {storage_problems.describe(storage_of(why))}"
     return text[:SENTENCE_LIMIT]

@@ -13,7 +13,7 @@ import math
 import statistics
 from typing import Any, Hashable, Mapping, Sequence
 
-from . import recovery
+from . import failure_causes
 from .documents import CauseRecord, ProcessRecord, Stuck
 from .naming import SERVICE
 from .states import FAILED
@@ -180,7 +180,7 @@ def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> Pr
 
 
 def _cause(rank: Stuck | None, is_odd: bool) -> CauseRecord:
-    cause: CauseRecord = {"kind": recovery.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
+    cause: CauseRecord = {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
     if rank and is_odd:
         cause["name"] = f"rank {rank['rank']}"
     return cause

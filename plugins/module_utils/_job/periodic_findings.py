@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
-from . import recovery, schema
+from . import failure_causes, schema
 
 # The directory belongs to root. Everyone can read the file.
 PATH = "/run/deeplearning/health/findings.json"
@@ -26,7 +26,7 @@ FINDINGS_LIMIT, MESSAGE_LIMIT = 100, 500
 
 # The severities that end an attempt, least severe first.
 RESTART = "restart"
-SEVERITIES = (RESTART, recovery.REBOOT, recovery.REPLACE)
+SEVERITIES = (RESTART, failure_causes.REBOOT, failure_causes.REPLACE)
 
 # The highest process ID of Linux. Source: PID_MAX_LIMIT in include/linux/threads.h of Linux.
 PID_LIMIT = 1 << 22

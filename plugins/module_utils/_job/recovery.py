@@ -8,64 +8,33 @@ The functions are pure, and also run on hosts without Ansible.
 
 from __future__ import annotations
 
-import re
 from typing import Callable, NamedTuple, Sequence
 
 from . import storage_problems
-from .storage_problems import StorageProblem
-
-# Why an attempt ended.
-OPERATOR = "operator"
-TIME_LIMIT = "time_limit"
-HOST_LOST = "host_lost"
-HOST_SHUT_DOWN = "host_shut_down"
-SPOT_INTERRUPTION = "spot_interruption"
-CAPACITY_BLOCK_END = "capacity_block_end"
-NOT_STARTED = "not_started"
-OUT_OF_MEMORY = "out_of_memory"
-DISK_FULL = "disk_full"
-GPU_MEMORY = "gpu_memory"
-HARDWARE = "hardware"
-SCRIPT_ERROR = "script_error"
-EXIT_STATUS = "exit_status"
-SIGNAL = "signal"
-KILLED = "killed"
-HANG = "hang"
-NETWORK = "network"
-HEALTH = "health"
-KINDS = (
-    OPERATOR,
-    TIME_LIMIT,
-    HOST_LOST,
-    HOST_SHUT_DOWN,
-    SPOT_INTERRUPTION,
-    CAPACITY_BLOCK_END,
-    NOT_STARTED,
-    OUT_OF_MEMORY,
+from .failure_causes import (
+    ANNOUNCED,
+    DETAIL_LIMIT,
     DISK_FULL,
     GPU_MEMORY,
-    HARDWARE,
-    SCRIPT_ERROR,
-    EXIT_STATUS,
-    SIGNAL,
-    KILLED,
     HANG,
-    NETWORK,
     HEALTH,
+    NOT_STARTED,
+    OPERATOR,
+    REBOOT,
+    REPLACE,
+    SCRIPT_ERROR,
+    SIGNAL,
+    TIME_LIMIT,
+    USAGE,
+    Cause,
+    correction,
+    correction_of_certain,
+    full_directories,
+    is_certain,
+    is_own_fault,
+    is_same,
+    points_to_host,
 )
-
-# Causes that AWS announces before it terminates a host. They do not count toward the maximum number of restarts.
-ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END)
-
-# Why a host that responds must not run the next attempt: a health check requires a reboot or a replacement, or the host is excluded from
-# jobs. `REBOOT` and `REPLACE` are also severities of health checks, and the `name` of a cause of the kind `HEALTH`.
-REBOOT, REPLACE, EXCLUDED = "reboot", "replace", "excluded"
-
-# The causes that an exception of the script shows.
-EXCEPTIONS = (SCRIPT_ERROR, DISK_FULL, GPU_MEMORY, HARDWARE)
-
-# The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
-BROKEN_HOST = (HOST_LOST, HEALTH)
 
 # Seconds for which a job waits for a host that reboots, if it cannot continue without the host.
 REBOOT_PATIENCE = 600.0
@@ -82,47 +51,9 @@ TOO_FEW_HOSTS = "too_few_hosts"
 # The maximum number of attempts of a job.
 ATTEMPTS_LIMIT = 1 << 10
 
-# Maximum number of characters in `Cause.what`, and in a part of a sentence that comes from the job.
-WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
-
-# Signals that an error in the program itself causes. Other signals come from outside, and are no evidence of an error in the program.
-OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
-
-# The names of an error about the script's arguments, and of one whose message says that it would end each attempt.
-USAGE, CERTAIN = "usage", "certain"
-
-# The names of errors that would occur again, regardless of the data and of which checkpoint is used.
-MISSING_MODULE = "ModuleNotFoundError"
-EXCEPTIONS_OF_CODE = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
-CERTAIN_ERRORS = (*EXCEPTIONS_OF_CODE, USAGE, CERTAIN)
-
-# The end of a cause such as `SyntaxError at train.py, line 3`.
-PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
-
-# Appended to the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
-NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
-
 # Number of consecutive attempts that must hang at the same place to prove that the next one would hang too. Two such attempts prove little,
 # because ranks that wait for a lost message are at the same place each time.
 HANGS = 3
-
-
-class Cause(NamedTuple):
-    """Why an attempt ended. Two causes with the same `kind` and `what` describe the same error.
-
-    `what` is a noun phrase such as `ValueError at train.py, line 42`. `host` is the host on which the error occurred. `exit_code` is the
-    script's exit status, if it is known. `name` is the exception that the script raised, the signal, the rank that makes a job hang, or
-    what the host needs according to a health check. `storage` contains the problems of the storage to which the job writes. `alone` is true
-    if the processes on all other hosts have passed the place of the error.
-    """
-
-    kind: str
-    what: str
-    host: str = ""
-    exit_code: int | None = None
-    name: str = ""
-    storage: Sequence[StorageProblem] = ()
-    alone: bool = False
 
 
 class FailedAttempt(NamedTuple):
@@ -233,17 +164,6 @@ def explain(action: str, name: str, situation: Situation) -> str:
     return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
 
 
-def about_damage(damaged: Sequence[str], without_checkpoint: bool) -> str:
-    """Return the sentence about checkpoints that were set aside because their contents are damaged, or an empty string."""
-    if not damaged:
-        return ""
-    names, are = ", ".join(damaged), "Checkpoint {} is" if len(damaged) == 1 else "Checkpoints {} are"
-    rest = (
-        "no complete checkpoint is left, and the script may start over." if without_checkpoint else "the job uses the checkpoint before it."
-    )
-    return f" {are.format(names)} damaged, so {rest}"
-
-
 def waits_for_reboot(situation: Situation, rebooting: Sequence[str]) -> bool:
     """Return whether the job cannot continue without the hosts that reboot, but would continue with them."""
     if decide(situation).rule != TOO_FEW_HOSTS:
@@ -265,33 +185,11 @@ def idle_restarts(attempts: Sequence[FailedAttempt]) -> int:
     return max(0, failures - 1)
 
 
-def is_own_fault(cause: Cause) -> bool:
-    """Return whether a repetition of this cause is evidence against the script, its data or its checkpoint, and not against a host."""
-    if cause.kind == SIGNAL:
-        return cause.name in OWN_SIGNALS
-    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, OUT_OF_MEMORY, DISK_FULL, GPU_MEMORY)
-
-
-def blames_script(cause: Cause) -> bool:
-    """Return whether the script has caused the failure, so that the same script would fail again on other hosts."""
-    is_own_signal = cause.kind == SIGNAL and cause.name in OWN_SIGNALS
-    return cause.kind in (SCRIPT_ERROR, EXIT_STATUS, NOT_STARTED, GPU_MEMORY) or is_own_signal
-
-
-def is_certain(cause: Cause) -> bool:
-    """Return whether the script would raise the error again, regardless of the data and the checkpoint."""
-    return cause.kind == SCRIPT_ERROR and cause.name in CERTAIN_ERRORS
-
-
-def _same(one: Cause, other: Cause) -> bool:
-    return (one.kind, one.what) == (other.kind, other.what)
-
-
 def _repeats(situation: Situation) -> bool:
     """Return whether the last two attempts ended with the same error, with no checkpoint in between."""
     if len(situation.attempts) < 2 or situation.progress:
         return False
-    return is_own_fault(situation.cause) and _same(situation.attempts[-2].cause, situation.cause)
+    return is_own_fault(situation.cause) and is_same(situation.attempts[-2].cause, situation.cause)
 
 
 def _named(hosts: Sequence[str]) -> str:
@@ -327,8 +225,8 @@ def _is_suspect(situation: Situation) -> bool:
         return False
     cause, earlier = situation.cause, [attempt.cause for attempt in situation.attempts[:-1]]
     if is_certain(cause):
-        return cause.alone and cause.name != USAGE and not any(_same(each, cause) for each in earlier)
-    return bool(earlier) and earlier[-1].host == cause.host and _points_to_host(earlier[-1]) and _points_to_host(cause)
+        return cause.alone and cause.name != USAGE and not any(is_same(each, cause) for each in earlier)
+    return bool(earlier) and earlier[-1].host == cause.host and points_to_host(earlier[-1]) and points_to_host(cause)
 
 
 def _leaves_out_host(situation: Situation) -> bool:
@@ -336,26 +234,12 @@ def _leaves_out_host(situation: Situation) -> bool:
     return _is_suspect(situation) and len(_without_suspect(situation)) >= situation.policy.min_hosts
 
 
-def _points_to_host(cause: Cause) -> bool:
-    """Return whether the host may be responsible for the failure. If all ranks hang at the same place, the responsible host is unknown."""
-    if cause.kind == HANG:
-        return bool(cause.name)
-    if cause.kind == DISK_FULL:
-        return not any(each.shared for each in cause.storage)
-    return cause.alone or cause.kind in (SIGNAL, NOT_STARTED, OUT_OF_MEMORY, NETWORK, HARDWARE)
-
-
 def _is_full_again(situation: Situation) -> bool:
     """Return whether storage ended the last two attempts, with the same error or in the same directory, and no checkpoint in between."""
     if len(situation.attempts) < 2 or situation.progress or situation.cause.kind != DISK_FULL:
         return False
     before, cause = situation.attempts[-2].cause, situation.cause
-    return _same(before, cause) or not _full_directories(before).isdisjoint(_full_directories(cause))
-
-
-def _full_directories(cause: Cause) -> set[tuple[str, str]]:
-    """Return the directories to which the job could not write, each with its host or, on shared storage, without a host."""
-    return {(each.path, "" if each.shared else cause.host) for each in cause.storage}
+    return is_same(before, cause) or not full_directories(before).isdisjoint(full_directories(cause))
 
 
 def _hangs_again(situation: Situation) -> bool:
@@ -363,7 +247,7 @@ def _hangs_again(situation: Situation) -> bool:
     last = situation.attempts[-HANGS:]
     if len(last) < HANGS or any(attempt.progress for attempt in last[1:]):
         return False
-    return all(attempt.cause.kind == HANG and _same(attempt.cause, situation.cause) for attempt in last)
+    return all(attempt.cause.kind == HANG and is_same(attempt.cause, situation.cause) for attempt in last)
 
 
 def _blames_checkpoint(situation: Situation) -> bool:
@@ -388,7 +272,7 @@ def _returned(situation: Situation) -> bool:
     """
     if not is_own_fault(situation.cause) or situation.cause.kind == DISK_FULL:
         return False
-    earlier = [attempt for attempt in situation.attempts[:-1] if attempt.set_aside and _same(attempt.cause, situation.cause)]
+    earlier = [attempt for attempt in situation.attempts[:-1] if attempt.set_aside and is_same(attempt.cause, situation.cause)]
     if situation.cause.kind == SCRIPT_ERROR:
         return bool(earlier)
     return any(attempt.set_aside == situation.checkpoint for attempt in earlier)
@@ -427,19 +311,6 @@ def _repair(situation: Situation) -> str:
 def _what(situation: Situation) -> str:
     """Return the name of the error, capitalized for the beginning of a sentence."""
     return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
-
-
-def _place(cause: Cause) -> str:
-    """Return the place of an error in the script, such as `line 3 of train.py`, or an empty string if it is unknown."""
-    found = PLACE.search(cause.what[:DETAIL_LIMIT])
-    return f"line {found['line']} of {found['file']}" if found else ""
-
-
-def _correction(cause: Cause) -> str:
-    """Return what to do about an error that recurs, or an empty string if the description of the error already says so."""
-    if cause.kind == GPU_MEMORY:
-        return " Reduce the batch size, or use GPUs with more memory."
-    return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else f" Correct {_place(cause) or 'the script'} or its data."
 
 
 def _suspicion(situation: Situation) -> str:
@@ -523,7 +394,7 @@ TABLE: Sequence[DecisionRule] = (
         "certain_error",
         STOP,
         lambda situation: is_certain(situation.cause) and not _leaves_out_host(situation),
-        lambda situation: f"The same error would end each attempt.{_certain_correction(situation.cause)}",
+        lambda situation: f"The same error would end each attempt.{correction_of_certain(situation.cause)}",
     ),
     DecisionRule(
         "error_came_back",
@@ -577,7 +448,7 @@ TABLE: Sequence[DecisionRule] = (
         STOP,
         _repeats,
         lambda situation: (
-            f"The same error ended attempts {_numbers(situation)}, with no new checkpoint in between.{_correction(situation.cause)}"
+            f"The same error ended attempts {_numbers(situation)}, with no new checkpoint in between.{correction(situation.cause)}"
         ),
     ),
     DecisionRule(
@@ -620,15 +491,3 @@ def _used_up(restarts: int) -> str:
         f"training_job_restarts is {restarts}, and {last} ended without a new checkpoint. Correct the cause, save checkpoints more often, "
         "or increase training_job_restarts."
     )
-
-
-def _certain_correction(cause: Cause) -> str:
-    """Return what to do about an error that does not depend on the data or the checkpoint.
-
-    For a missing module, the result is an empty string, because the failure message explains the possible causes.
-    """
-    if cause.name == MISSING_MODULE:
-        return ""
-    if cause.name == CERTAIN:
-        return " Its message says what to change."
-    return " Correct training_job_arguments." if cause.name == USAGE else f" Correct {_place(cause) or 'the script'}."

@@ -12,7 +12,7 @@ import signal
 from typing import Iterator, NamedTuple, Sequence
 
 from .._text import clean_line
-from . import error_messages, recovery
+from . import error_messages, failure_causes
 
 HEAD = "Traceback (most recent call last)"
 # A stack frame of an exception, unlike one of faulthandler. A launcher may write a prefix before each line. loguru marks one frame.
@@ -152,7 +152,7 @@ class _Traceback:
         found, each = self, self
         while each.previous:
             is_direct, each = each.is_direct, each.previous
-            is_certain = is_direct and each.kind in recovery.EXCEPTIONS_OF_CODE
+            is_certain = is_direct and each.kind in failure_causes.EXCEPTIONS_OF_CODE
             is_same = (each.kind, each.message) == (found.kind, found.message)
             if is_same or is_certain or (each.says_cause() and not found.says_cause()):
                 found = each

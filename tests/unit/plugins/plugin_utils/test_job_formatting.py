@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failure_causes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.explanations import OUT_OF_MEMORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.naming import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
@@ -190,7 +190,7 @@ LOGS = "/efs/jobs/digits/logs"
         ("ended with exit status 247", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         ("ended with exit status 137", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
         (
-            f"was killed by signal SIGKILL ({recovery.NOT_BY_OOM_KILLER})",
+            f"was killed by signal SIGKILL ({failure_causes.NOT_BY_OOM_KILLER})",
             {},
             ("The script itself, a user, or a program such as earlyoom", *NEXT),
         ),

@@ -9,7 +9,7 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ...._job import causes, directories, hangs, job_states, records, recovery, states
+from ...._job import causes, directories, failure_causes, hangs, job_states, records, recovery, states
 from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ...._job.goodput import Attempt, Meter
 from ...._job.schema import Document
@@ -160,7 +160,7 @@ def failed_at(one: AttemptRecords) -> float | None:
 
 def is_hang(failure: ProcessRecord | None) -> bool:
     """Return whether an attempt ended because it hung."""
-    return failure is not None and failure.get("cause", {}).get("kind") == recovery.HANG
+    return failure is not None and failure.get("cause", {}).get("kind") == failure_causes.HANG
 
 
 def read_entries(paths: directories.Paths, start: float, end: float) -> Iterator[tuple[float, Document]]:

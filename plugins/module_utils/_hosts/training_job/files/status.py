@@ -11,7 +11,7 @@ import time
 from operator import itemgetter
 from typing import Sequence, cast
 
-from ...._job import causes, explanations, job_states, records, recovery, states
+from ...._job import causes, explanations, failure_causes, job_states, records, states
 from ...._job.directories import Paths
 from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
 from ...._launchers.base import Culprit, Launcher
@@ -180,8 +180,8 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
             how += f", because rank {found.rank} {cause}"
         else:
             how = f"{cause} {explanations.OUT_OF_MEMORY}" if explanations.OUT_OF_MEMORY in how else cause
-    if process.get("cause", {}).get("message") == recovery.NOT_BY_OOM_KILLER:
-        how += f" ({recovery.NOT_BY_OOM_KILLER})"
+    if process.get("cause", {}).get("message") == failure_causes.NOT_BY_OOM_KILLER:
+        how += f" ({failure_causes.NOT_BY_OOM_KILLER})"
     return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 

@@ -21,7 +21,7 @@ import signal
 import time
 from typing import Callable, NamedTuple, Sequence, cast
 
-from ...._job import checkpoint_layouts, error_messages, exclusions, recovery, tracebacks
+from ...._job import checkpoint_layouts, error_messages, exclusions, failure_causes, recovery, tracebacks
 from ...._job.causes import cause, has_lost_connection, is_alone
 from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import specs
@@ -50,7 +50,7 @@ PR_SET_CHILD_SUBREAPER = 36
 INVALID = "invalid"
 
 # Causes for which the script is responsible, unless only one host has them.
-ONLY_HERE = (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.GPU_MEMORY)
+ONLY_HERE = (failure_causes.SCRIPT_ERROR, failure_causes.EXIT_STATUS, failure_causes.GPU_MEMORY)
 
 # How torch describes a collective operation of NCCL, such as `WorkNCCL(SeqNum=57, OpType=ALLREDUCE, ...)`.
 OPERATION, SEQUENCE_NUMBER = re.compile(r"\bOpType=([A-Z_]{1,40})\b"), re.compile(r"\bSeqNum=(\d{1,18})\b")
@@ -60,7 +60,7 @@ EXIT_STATUS_LIMIT = 255
 
 # The signals in exit statuses of programs that end with the negative number of the signal that has ended another process, as subprocess
 # returns it: 256 - 9 = 247 is SIGKILL. Scripts themselves use negative numbers such as -1.
-NEGATIVE = {256 - signal.Signals[name]: name for name in (*recovery.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
+NEGATIVE = {256 - signal.Signals[name]: name for name in (*failure_causes.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
 
 
 def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
@@ -69,16 +69,16 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
     """
     if kind:
-        return {"kind": kind, "what": (record.get("reason") or kind)[: recovery.WHAT_LIMIT]}
+        return {"kind": kind, "what": (record.get("reason") or kind)[: failure_causes.WHAT_LIMIT]}
     if oom_kills:
-        return {"kind": recovery.OUT_OF_MEMORY, "what": "an out-of-memory error"}
+        return {"kind": failure_causes.OUT_OF_MEMORY, "what": "an out-of-memory error"}
     log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
     launcher = LAUNCHERS.get(spec["launcher"])
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
     result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
-    if result["kind"] == recovery.HANG:
+    if result["kind"] == failure_causes.HANG:
         result = raised(spec, record) or result
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
         result["exit_code"] = code
@@ -95,7 +95,7 @@ def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
     for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
         error = own_error(own, spec["cwd"])
         found = _error_cause(error) if error else None
-        if found and found["kind"] in recovery.EXCEPTIONS:
+        if found and found["kind"] in failure_causes.EXCEPTIONS:
             return found
     return None
 
@@ -114,13 +114,15 @@ def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[Stora
     processes, nor closed connections.
     """
     kind, name = found["kind"], found.get("name")
-    is_own_end = kind in (recovery.SCRIPT_ERROR, recovery.EXIT_STATUS, recovery.DISK_FULL) or name == error_messages.NCCL_ERROR
-    if name in recovery.CERTAIN_ERRORS or not (is_own_end or (kind == recovery.SIGNAL and name in recovery.OWN_SIGNALS)):
+    is_own_end = (
+        kind in (failure_causes.SCRIPT_ERROR, failure_causes.EXIT_STATUS, failure_causes.DISK_FULL) or name == error_messages.NCCL_ERROR
+    )
+    if name in failure_causes.CERTAIN_ERRORS or not (is_own_end or (kind == failure_causes.SIGNAL and name in failure_causes.OWN_SIGNALS)):
         return found
     if error_messages.is_connection_closed(found.get("message", "")):
         return found
     storage = read_problems()
-    return {**found, "kind": recovery.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
+    return {**found, "kind": failure_causes.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
 
 
 def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
@@ -136,18 +138,18 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: 
         return _signal_cause(name, own, folder, oom_kills)
     usage = tracebacks.usage_error(own, code)
     if usage:
-        return {"kind": recovery.SCRIPT_ERROR, "what": "wrong arguments", "name": recovery.USAGE, "message": usage}
+        return {"kind": failure_causes.SCRIPT_ERROR, "what": "wrong arguments", "name": failure_causes.USAGE, "message": usage}
     error = tracebacks.script_error(own, folder) or tracebacks.script_error(lines, folder)
-    return _error_cause(error) if error else {"kind": recovery.EXIT_STATUS, "what": f"exit status {code}"}
+    return _error_cause(error) if error else {"kind": failure_causes.EXIT_STATUS, "what": f"exit status {code}"}
 
 
 def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
     """Return the cause of a process that a signal has ended."""
-    where = tracebacks.crash_place(lines, folder) if name in recovery.OWN_SIGNALS else ""
+    where = tracebacks.crash_place(lines, folder) if name in failure_causes.OWN_SIGNALS else ""
     what = f"signal {name} at {where}" if where else f"signal {name}"
-    result: CauseRecord = {"kind": recovery.SIGNAL, "what": what[: recovery.WHAT_LIMIT], "name": name}
+    result: CauseRecord = {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}
     if name == "SIGKILL" and oom_kills == 0:
-        result["message"] = recovery.NOT_BY_OOM_KILLER
+        result["message"] = failure_causes.NOT_BY_OOM_KILLER
     return result
 
 
@@ -166,7 +168,7 @@ def _timeout_cause(message: str) -> CauseRecord:
     """Return the cause of a process that has waited for other ranks too long. The process has no part in that, so the cause has no name."""
     operation, number = OPERATION.search(message), SEQUENCE_NUMBER.search(message)
     what = f"a time-out of {operation[1] if operation else 'a collective operation'}{f' with SeqNum {number[1]}' if number else ''}"
-    return {"kind": recovery.HANG, "what": what, "message": message}
+    return {"kind": failure_causes.HANG, "what": what, "message": message}
 
 
 def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
@@ -175,9 +177,9 @@ def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
         return _timeout_cause(error.message)
     is_certain = error_messages.is_certain(error.message)
     is_of_nccl = error.kind == error_messages.NCCL_ERROR and not (is_certain or error_messages.is_connection_closed(error.message))
-    kind = error_messages.kind(error.message) or (recovery.HARDWARE if is_of_nccl else recovery.SCRIPT_ERROR)
-    what = f"{error.kind} at {error.place}"[: recovery.WHAT_LIMIT]
-    name = recovery.CERTAIN if is_certain else error.kind
+    kind = error_messages.kind(error.message) or (failure_causes.HARDWARE if is_of_nccl else failure_causes.SCRIPT_ERROR)
+    what = f"{error.kind} at {error.place}"[: failure_causes.WHAT_LIMIT]
+    name = failure_causes.CERTAIN if is_certain else error.kind
     return {"kind": kind, "what": what, "name": name, "message": error.message}
 
 
@@ -426,7 +428,7 @@ class Recovery:
         if why["kind"] in ONLY_HERE and is_alone(failure, participants(seen)):
             why = {**why, "alone": True}
         after = known(self._spec)
-        if why["kind"] == recovery.DISK_FULL:  # the newest checkpoint may be the file that could not be written
+        if why["kind"] == failure_causes.DISK_FULL:  # the newest checkpoint may be the file that could not be written
             after = after._replace(checkpoints=after.checkpoints[1:])
         return seen, failure, why, has_progressed(self._before, after, self._spec)
 
@@ -462,7 +464,7 @@ class Recovery:
         if decision.set_aside:
             found["set_aside"] = {"name": saved[0].name, "changed": saved[0].changed}
         # If a disk is full, the damaged checkpoint is the one that could not be written, and nothing is known about later ones.
-        damaged = checkpoints(spec, checkpoint_files.damaged) if why["kind"] != recovery.DISK_FULL else []
+        damaged = checkpoints(spec, checkpoint_files.damaged) if why["kind"] != failure_causes.DISK_FULL else []
         if damaged and decision.action == recovery.RESTART:
             found["damaged"] = [{"name": each.name, "changed": each.changed} for each in damaged[:DAMAGED_LIMIT]]
             found["without_checkpoint"] = not saved
@@ -483,7 +485,7 @@ class Recovery:
             saved[0].name if saved else "",
             len(saved) > 1,
             spares=parameters["spares"],
-            excluded=[host for host in hosts if unfit.get(host) == recovery.EXCLUDED],
+            excluded=[host for host in hosts if unfit.get(host) == failure_causes.EXCLUDED],
             reboots=any(each.get("unfit", {}).get("reboots") for each in seen if each["host"] == attempt.cause.host),
         )
 
@@ -500,7 +502,7 @@ class Recovery:
             why = recovery_cause((each and each.get("cause")) or {}, host)
             if each and each["rule"] == recovery.CONTINUED:
                 # The operator has started the job again, so earlier failures do not count.
-                found.append(recovery.FailedAttempt(recovery.Cause(recovery.OPERATOR, "an operator"), progress=True))
+                found.append(recovery.FailedAttempt(failure_causes.Cause(failure_causes.OPERATOR, "an operator"), progress=True))
                 continue
             found.append(recovery.FailedAttempt(why, bool(each and each.get("progress")), name))
         return found[::-1]
@@ -512,7 +514,7 @@ class Recovery:
         try:
             planned = plan(self._spec, decision.hosts)
         except LaunchError as error:
-            return str(error)[: recovery.WHAT_LIMIT]
+            return str(error)[: failure_causes.WHAT_LIMIT]
         units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
             return f"{self._spec['launcher']} would need additional processes on a host."
@@ -524,16 +526,16 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
 
     A health finding does not explain why an operator, the time limit or AWS ended the attempt, or why the script is not valid.
     """
-    kept = (recovery.OPERATOR, recovery.TIME_LIMIT, *recovery.ANNOUNCED)
-    if why["kind"] in kept or why.get("name") in recovery.CERTAIN_ERRORS:
+    kept = (failure_causes.OPERATOR, failure_causes.TIME_LIMIT, *failure_causes.ANNOUNCED)
+    if why["kind"] in kept or why.get("name") in failure_causes.CERTAIN_ERRORS:
         return failure, why
-    unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != recovery.EXCLUDED]
+    unhealthy = [each for each in processes if each.get("unfit") and each["unfit"]["why"] != failure_causes.EXCLUDED]
     if not unhealthy:
         return failure, why
     process = next((each for each in unhealthy if each["host"] == failure["host"]), unhealthy[0])
     finding = process["unfit"]
     found = failure if process["host"] == failure["host"] else process
-    return found, {"kind": recovery.HEALTH, "what": finding["what"], "name": finding["why"]}
+    return found, {"kind": failure_causes.HEALTH, "what": finding["what"], "name": finding["why"]}
 
 
 def record_failure(spec: ProcessSpec, decision: Following) -> None:
@@ -542,7 +544,9 @@ def record_failure(spec: ProcessSpec, decision: Following) -> None:
     A health finding that only requires a restart of the job is not recorded, because the script may be responsible.
     """
     failure, why = decision["failure"], decision["cause"]
-    if exclusions.is_recorded(why["kind"]) and (why["kind"] != recovery.HEALTH or why.get("name") in (recovery.REBOOT, recovery.REPLACE)):
+    if exclusions.is_recorded(why["kind"]) and (
+        why["kind"] != failure_causes.HEALTH or why.get("name") in (failure_causes.REBOOT, failure_causes.REPLACE)
+    ):
         node = failure.get("instance") or failure["host"]
         exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
 
@@ -570,10 +574,10 @@ def policy(spec: ProcessSpec) -> recovery.RestartPolicy:
 def cause_of(failure: ProcessRecord) -> CauseRecord:
     """Return why an attempt ended, from the record of the process that ended it."""
     if failure["state"] == LOST:
-        return {"kind": recovery.HOST_LOST, "what": f"the loss of {failure['host']}"}
+        return {"kind": failure_causes.HOST_LOST, "what": f"the loss of {failure['host']}"}
     if failure["state"] == STOPPED:
-        return {"kind": recovery.OPERATOR, "what": "an operator"}
-    return failure.get("cause") or {"kind": recovery.KILLED, "what": describe_outcome(failure)[: recovery.WHAT_LIMIT]}
+        return {"kind": failure_causes.OPERATOR, "what": "an operator"}
+    return failure.get("cause") or {"kind": failure_causes.KILLED, "what": describe_outcome(failure)[: failure_causes.WHAT_LIMIT]}
 
 
 def _per_host(planned: Sequence[ProcessSpec]) -> dict[str, int]:

@@ -14,7 +14,7 @@ import subprocess
 import time
 from typing import NamedTuple
 
-from ...._job import recovery
+from ...._job import failure_causes
 from ...._job.directories import Paths
 from ...._job.documents import CauseRecord, ProcessSpec, Verdict
 from ...._job.explanations import HOST_SHUT_DOWN, describe_end
@@ -47,7 +47,7 @@ class End(NamedTuple):
 
 FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
 # The shutdown of a host counts as a failure. An elastic job continues without the host. Any other job fails on the other hosts as a result.
-SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN, recovery.HOST_SHUT_DOWN)
+SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN, failure_causes.HOST_SHUT_DOWN)
 
 
 def name_listener(found: CauseRecord) -> CauseRecord:
@@ -80,7 +80,7 @@ def end_for(verdict: Verdict, process: str = "") -> End:
     if failure is None:
         return End(SUCCEEDED, "ended with the job")
     kind = failure.get("cause", {}).get("kind", "")
-    if failure["name"] == process and kind in (recovery.HANG, recovery.HEALTH, *recovery.ANNOUNCED):
+    if failure["name"] == process and kind in (failure_causes.HANG, failure_causes.HEALTH, *failure_causes.ANNOUNCED):
         return End(FAILED, describe_end(failure), kind)
     return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
 
@@ -102,7 +102,7 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
     now = time.time()
     reason = f"was killed by the system: {result} ({status})"
     record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": reason, "available": False}
-    record["cause"] = {"kind": recovery.KILLED, "what": reason}
+    record["cause"] = {"kind": failure_causes.KILLED, "what": reason}
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
         verdict = {"state": FAILED, "failure": record}

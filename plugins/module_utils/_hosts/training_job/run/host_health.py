@@ -9,7 +9,7 @@ import socket
 import time
 from typing import Callable
 
-from ...._job import exclusions, recovery, schema
+from ...._job import exclusions, failure_causes, schema
 from ...._job.documents import ProcessSpec, Unfit
 
 # The socket of the service that runs the health checks as root (see health_service.py).
@@ -26,7 +26,7 @@ INTERVAL = 0.5
 ANSWER_LIMIT, FINDING_LIMIT = 1 << 20, 500
 
 FINDING: schema.Schema = {
-    "severity": schema.one_of(recovery.REBOOT, recovery.REPLACE),
+    "severity": schema.one_of(failure_causes.REBOOT, failure_causes.REPLACE),
     "message": schema.text(),
     # The name of the job that the host starts again after a reboot.
     "reboots": schema.lenient(schema.text()),
@@ -38,14 +38,14 @@ def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None
     checks = bool(spec["parameters"].get("health_check"))
     if checks:
         findings = ask(is_ending)
-        worst = next((each for each in findings if each["severity"] == recovery.REPLACE), findings[0] if findings else None)
+        worst = next((each for each in findings if each["severity"] == failure_causes.REPLACE), findings[0] if findings else None)
         if worst:
             found: Unfit = {"why": worst["severity"], "what": worst["message"].rstrip(". ")[:FINDING_LIMIT]}
             if spec["parameters"].get("reboot") and worst.get("reboots") == spec["job"]:
                 found["reboots"] = True
             return found
     excluded = exclusions.describe_all(exclusions.read(spec["instance"]).exclusions, checks)
-    return {"why": recovery.EXCLUDED, "what": excluded[:FINDING_LIMIT]} if excluded else None
+    return {"why": failure_causes.EXCLUDED, "what": excluded[:FINDING_LIMIT]} if excluded else None
 
 
 def ask(is_ending: Callable[[], bool]) -> list[schema.Document]:

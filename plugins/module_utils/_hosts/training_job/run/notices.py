@@ -20,7 +20,7 @@ from http import HTTPStatus
 from typing import Callable
 
 from ...._job.documents import Notice
-from ...._job.recovery import CAPACITY_BLOCK_END, SPOT_INTERRUPTION
+from ...._job.failure_causes import CAPACITY_BLOCK_END, SPOT_INTERRUPTION
 
 # The instance metadata service. No option and no environment variable changes the address, so a job cannot invent notices for other jobs.
 ADDRESS, PORT = "169.254.169.254", 80

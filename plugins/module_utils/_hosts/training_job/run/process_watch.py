@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, cast
 
-from ...._job import hangs, periodic_findings, recovery
+from ...._job import failure_causes, hangs, periodic_findings
 from ...._job.causes import first_failure, has_waited
 from ...._job.definition.specs import plan_specs
 from ...._job.directories import Paths
@@ -207,7 +207,7 @@ class Watch:
         """End the attempt because a health check of this host has found a problem, and return the verdict."""
         reason = f"was stopped because of a health finding on its host: {finding.message}"
         failure: ProcessRecord = {**self.record, "state": FAILED, "finished": time.time(), "reason": reason}
-        failure["cause"] = {"kind": recovery.HEALTH, "what": finding.message, "name": finding.severity}
+        failure["cause"] = {"kind": failure_causes.HEALTH, "what": finding.message, "name": finding.severity}
         return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
 
     def _judge_missing(self, processes: list[ProcessRecord]) -> Verdict | None:
@@ -293,7 +293,7 @@ class Watch:
             write_json(self._paths.verdict, verdict)
             return verdict
         failure = verdict["failure"]
-        is_late = failure is not None and failure.get("cause", {}).get("kind") == recovery.TIME_LIMIT
+        is_late = failure is not None and failure.get("cause", {}).get("kind") == failure_causes.TIME_LIMIT
         if verdict["state"] != SUCCEEDED and not is_late and not any(process["state"] == STOPPED for process in processes):
             verdict["restartable"] = True
         write_new_json(self._paths.verdict, verdict)

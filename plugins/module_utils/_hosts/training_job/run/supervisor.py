@@ -26,7 +26,7 @@ import time
 from types import ModuleType
 from typing import Any, cast
 
-from ...._job import recovery, schema
+from ...._job import failure_causes, recovery, schema
 from ...._job.causes import first_failure
 from ...._job.definition import process_environment
 from ...._job.directories import Paths
@@ -139,7 +139,7 @@ class Supervisor:
                 )
             except OSError as error:
                 reason = f"{COULD_NOT_BE_STARTED}: {error.strerror}: {error.filename!r}"
-                status = self.finish(FAILED, recovery.NOT_STARTED, exit_code=127, reason=reason)
+                status = self.finish(FAILED, failure_causes.NOT_STARTED, exit_code=127, reason=reason)
                 if self.spec["restarts"]:
                     self.watch.start()
             else:
@@ -178,7 +178,7 @@ class Supervisor:
             following = recovery_of_job.following(verdict)
             if following is None:
                 if not self.leaving:
-                    self.decline(recovery.TIME_LIMIT)
+                    self.decline(failure_causes.TIME_LIMIT)
                 return None
             sys.stderr.write(attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
@@ -188,7 +188,7 @@ class Supervisor:
             return self.next_spec(following.get("hosts") or [])
         finally:
             if self.leaving and self.spec["restarts"]:
-                self.decline(recovery.OPERATOR if self.leaving == FROM_OUTSIDE else "")
+                self.decline(failure_causes.OPERATOR if self.leaving == FROM_OUTSIDE else "")
                 if verdict and verdict.get("restartable"):
                     attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
             self.watch.stop()
@@ -287,7 +287,7 @@ class Supervisor:
         while True:
             now = time.monotonic()
             if now >= end:
-                self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), recovery.TIME_LIMIT))
+                self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), failure_causes.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict, self.spec["name"]))

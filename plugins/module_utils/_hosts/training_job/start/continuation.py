@@ -15,7 +15,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ...._job import causes, directories, explanations, job_states, records, recovery
+from ...._job import causes, directories, explanations, failure_causes, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
 from ..run import attempts
@@ -47,7 +47,7 @@ def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], 
     if failure is None or (following and following["rule"] in RULES):
         return True
     cause = (following.get("cause") if following else None) or attempts.cause_of(failure)
-    return not recovery.blames_script(explanations.recovery_cause(cause, failure["host"]))
+    return not failure_causes.blames_script(explanations.recovery_cause(cause, failure["host"]))
 
 
 def check_unchanged(params: Mapping[str, Any], paths: directories.Paths, digest: str) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    causes,
-    explanations,
-    recovery,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import causes, explanations, failure_causes
 
 from .conftest import TIMED_OUT, killed_by, process
 
@@ -146,7 +142,7 @@ def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_caus
         "rank 2 on w3 received no data (its connections to w1 were open after all processes there had ended)"
     )
     assert (found["state"], found["finished"]) == ("failed", 12.0)
-    assert found["cause"] == {"kind": recovery.NETWORK, "what": "a host that receives no data"}
+    assert found["cause"] == {"kind": failure_causes.NETWORK, "what": "a host that receives no data"}
     two = [judged, deaf, process(3, "stopped", 14.0, still_connected="w1")]
     assert causes.cause(two, judged) == judged, "the network of the first host is the more likely cause"
     raised = process(1, "failed", 12.4, cause=RAISED)

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import error_messages, failure_causes
 
 
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
-        ("[Errno 28] No space left on device: '/fsx/7.pt'", recovery.DISK_FULL),
-        ("[Errno 122] Disk quota exceeded", recovery.DISK_FULL),
-        ("[Errno 30] Read-only file system", recovery.DISK_FULL),
-        ("basic_ios::clear: iostream error", recovery.DISK_FULL),
-        ("[enforce fail at inline_container.cc:672] . unexpected pos 8576 vs 8468", recovery.DISK_FULL),
+        ("[Errno 28] No space left on device: '/fsx/7.pt'", failure_causes.DISK_FULL),
+        ("[Errno 122] Disk quota exceeded", failure_causes.DISK_FULL),
+        ("[Errno 30] Read-only file system", failure_causes.DISK_FULL),
+        ("basic_ios::clear: iostream error", failure_causes.DISK_FULL),
+        ("[enforce fail at inline_container.cc:672] . unexpected pos 8576 vs 8468", failure_causes.DISK_FULL),
         (
             "DataLoader worker (pid 7579) is killed by signal: Bus error. It is possible that the workers are out of shared "
             "memory. Please try to raise your shared memory limit.",
-            recovery.DISK_FULL,
+            failure_causes.DISK_FULL,
         ),
-        ("CUDA out of memory. Tried to allocate 8.13 GiB (GPU 0; 10.76 GiB total capacity)", recovery.GPU_MEMORY),
-        ("CUDA error: out of memory", recovery.GPU_MEMORY),
-        ("Cuda failure 2 'out of memory'", recovery.GPU_MEMORY),
-        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.", recovery.GPU_MEMORY),
-        ("OOM when allocating tensor with shape[64,512] and type float on GPU:0", recovery.GPU_MEMORY),
-        ("cuda runtime error (39) : uncorrectable ECC error encountered at THCCachingHostAllocator.cpp:265", recovery.HARDWARE),
-        ("CUDA error: uncorrectable NVLink error detected during the execution", recovery.HARDWARE),
-        ("CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error", recovery.HARDWARE),
-        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", recovery.HARDWARE),
-        ("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized", recovery.HARDWARE),
-        ("Error 803: system has unsupported display driver / cuda driver combination", recovery.HARDWARE),
-        ("CUDA error: unknown error", recovery.HARDWARE),
-        ("GPU has fallen off the bus", recovery.HARDWARE),
-        ("Unable to determine the device handle for GPU 0000:64:00.0: GPU is lost.", recovery.HARDWARE),
+        ("CUDA out of memory. Tried to allocate 8.13 GiB (GPU 0; 10.76 GiB total capacity)", failure_causes.GPU_MEMORY),
+        ("CUDA error: out of memory", failure_causes.GPU_MEMORY),
+        ("Cuda failure 2 'out of memory'", failure_causes.GPU_MEMORY),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6291456 bytes.", failure_causes.GPU_MEMORY),
+        ("OOM when allocating tensor with shape[64,512] and type float on GPU:0", failure_causes.GPU_MEMORY),
+        ("cuda runtime error (39) : uncorrectable ECC error encountered at THCCachingHostAllocator.cpp:265", failure_causes.HARDWARE),
+        ("CUDA error: uncorrectable NVLink error detected during the execution", failure_causes.HARDWARE),
+        ("CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error", failure_causes.HARDWARE),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", failure_causes.HARDWARE),
+        ("Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized", failure_causes.HARDWARE),
+        ("Error 803: system has unsupported display driver / cuda driver combination", failure_causes.HARDWARE),
+        ("CUDA error: unknown error", failure_causes.HARDWARE),
+        ("GPU has fallen off the bus", failure_causes.HARDWARE),
+        ("Unable to determine the device handle for GPU 0000:64:00.0: GPU is lost.", failure_causes.HARDWARE),
         ("CUDA error: device-side assert triggered", ""),
         ("CUDA error: an illegal memory access was encountered", ""),
         ("CUDA error: unspecified launch failure", ""),

@@ -9,7 +9,7 @@ import json
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, recovery, schema
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, failure_causes, schema
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.exclusions import PERSON, RECOVERY, Exclusion, Memory
 
 INSTANCE, OTHER = "i-0123456789abcdef0", "i-0fedcba9876543210"
@@ -162,8 +162,8 @@ def test_failures_are_recorded_for_each_node_and_attempt(tmp_path):
 
 
 def test_only_failures_for_which_no_script_can_be_responsible_are_recorded():
-    recorded = {kind for kind in recovery.KINDS if exclusions.is_recorded(kind)}
-    assert recorded == {recovery.HOST_LOST, recovery.HEALTH}
+    recorded = {kind for kind in failure_causes.KINDS if exclusions.is_recorded(kind)}
+    assert recorded == {failure_causes.HOST_LOST, failure_causes.HEALTH}
 
 
 def test_descriptions_say_who_excluded_the_host_and_why():

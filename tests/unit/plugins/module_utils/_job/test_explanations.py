@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    explanations,
-    records,
-    recovery,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, failure_causes, records, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 from .conftest import CAUSE, DECISION, ENDED, TIMED_OUT, killed_by, write
@@ -156,8 +152,8 @@ def test_a_decision_says_what_the_file_says_about_the_situation(action, rule, fo
 
 def test_the_cause_of_a_failure_as_the_rules_see_it():
     cause = {"kind": "signal", "what": "SIGSEGV", "name": "SIGSEGV", "exit_code": 139}
-    assert explanations.recovery_cause(cause, "w1") == recovery.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
-    assert explanations.recovery_cause({}, "") == recovery.Cause(recovery.KILLED, "", "", None, "")
+    assert explanations.recovery_cause(cause, "w1") == failure_causes.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
+    assert explanations.recovery_cause({}, "") == failure_causes.Cause(failure_causes.KILLED, "", "", None, "")
     full = {"path": "/ckpt", "problem": "space", "free": 0, "size": 1 << 30, "shared": False}
     assert explanations.recovery_cause({"storage": [{**full, "more": 1}]}, "w1").storage == (StorageProblem("/ckpt", "space", 0, 1 << 30),)
 
@@ -171,7 +167,7 @@ def test_the_cause_of_a_failure_as_the_rules_see_it():
 )
 def test_a_connection_that_was_closed_twice_for_no_known_reason_costs_no_checkpoint_and_no_host(cause):
     found = explanations.recovery_cause(cause, "w1")
-    assert (found.kind, found.host, found.what) == (recovery.NETWORK, "", cause["what"])
+    assert (found.kind, found.host, found.what) == (failure_causes.NETWORK, "", cause["what"])
     attempts = [recovery.FailedAttempt(found, False)] * 2
     policy = recovery.RestartPolicy(restarts=3, min_hosts=1)
     decision = recovery.decide(recovery.Situation(attempts, ["w1", "w2"], ["w1", "w2"], policy, "epoch-2", has_older=True))
@@ -243,7 +239,7 @@ def test_the_sentence_about_a_health_finding_is_about_the_host_and_not_about_a_p
 
 
 def test_the_sentence_about_a_killed_process_says_that_the_kernel_has_not_killed_it_for_its_memory():
-    killed = {**ENDED, "signal": "SIGKILL", "cause": {**killed_by("SIGKILL"), "message": recovery.NOT_BY_OOM_KILLER}}
+    killed = {**ENDED, "signal": "SIGKILL", "cause": {**killed_by("SIGKILL"), "message": failure_causes.NOT_BY_OOM_KILLER}}
     assert explanations.describe_failure(killed) == "rank 0 on w1 was killed by signal SIGKILL (not by the kernel's OOM killer)"
 
 

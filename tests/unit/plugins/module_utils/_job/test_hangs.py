@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import hangs, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failure_causes, hangs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.hangs import Activity
 
 
@@ -264,7 +264,7 @@ def test_the_process_is_described(processes, name, details, cause):
     found = hangs.hung_process(processes, "for 9 s", 77.0)
     assert (found["name"], found["state"], found["finished"]) == (name, "failed", 77.0)
     assert found["reason"] == "made no progress for 9 s" + (f" ({details})" if details else "")
-    assert found["cause"] == {"kind": recovery.HANG, **cause}
+    assert found["cause"] == {"kind": failure_causes.HANG, **cause}
 
 
 def test_an_exception_at_the_end_of_the_log_is_named():

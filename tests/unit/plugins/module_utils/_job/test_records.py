@@ -7,12 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
-    directories,
-    document_schemas,
-    records,
-    recovery,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, records, recovery
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 from .conftest import CAUSE, DECISION, ENDED, ENTRY, record, write

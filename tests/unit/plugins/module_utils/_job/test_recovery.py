@@ -6,38 +6,39 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import Cause, FailedAttempt, RestartPolicy, Situation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failure_causes, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.failure_causes import Cause
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import FailedAttempt, RestartPolicy, Situation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
 
-ERROR = Cause(recovery.SCRIPT_ERROR, "ValueError at train.py, line 42", "w2", 1, "ValueError")
+ERROR = Cause(failure_causes.SCRIPT_ERROR, "ValueError at train.py, line 42", "w2", 1, "ValueError")
 OTHER_LINE = ERROR._replace(what="ValueError at train.py, line 50")
-ARGUMENTS = Cause(recovery.SCRIPT_ERROR, "wrong arguments", "w1", 2, recovery.USAGE)
-SYNTAX = Cause(recovery.SCRIPT_ERROR, "SyntaxError at train.py, line 3", "w1", 1, "SyntaxError")
-NO_MODULE = Cause(recovery.SCRIPT_ERROR, "ModuleNotFoundError at train.py, line 1", "w1", 1, "ModuleNotFoundError")
-EXIT = Cause(recovery.EXIT_STATUS, "exit status 3", "w2", 3)
-KILL = Cause(recovery.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
-CRASH = Cause(recovery.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
-FULL = Cause(recovery.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSError")
+ARGUMENTS = Cause(failure_causes.SCRIPT_ERROR, "wrong arguments", "w1", 2, failure_causes.USAGE)
+SYNTAX = Cause(failure_causes.SCRIPT_ERROR, "SyntaxError at train.py, line 3", "w1", 1, "SyntaxError")
+NO_MODULE = Cause(failure_causes.SCRIPT_ERROR, "ModuleNotFoundError at train.py, line 1", "w1", 1, "ModuleNotFoundError")
+EXIT = Cause(failure_causes.EXIT_STATUS, "exit status 3", "w2", 3)
+KILL = Cause(failure_causes.SIGNAL, "signal SIGKILL", "w2", None, "SIGKILL")
+CRASH = Cause(failure_causes.SIGNAL, "signal SIGSEGV", "w2", None, "SIGSEGV")
+FULL = Cause(failure_causes.DISK_FULL, "OSError at train.py, line 9", "w2", 1, "OSError")
 CHECKPOINTS = StorageProblem("/ckpt", "space", 0, 150 << 10)
-FULL_SAVE = Cause(recovery.DISK_FULL, "RuntimeError at fit.py, line 33", "w2", 1, "RuntimeError", [CHECKPOINTS])
+FULL_SAVE = Cause(failure_causes.DISK_FULL, "RuntimeError at fit.py, line 33", "w2", 1, "RuntimeError", [CHECKPOINTS])
 FULL_LOAD = FULL_SAVE._replace(what="RuntimeError at fit.py, line 12")
 SHARED = FULL_SAVE._replace(storage=[CHECKPOINTS._replace(path="/fsx/ckpt", shared=True)])
-MEMORY = Cause(recovery.OUT_OF_MEMORY, "an out-of-memory error", "w3")
-LOST = Cause(recovery.HOST_LOST, "the loss of w2", "w2")
-HANG = Cause(recovery.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
-NO_DATA = Cause(recovery.NETWORK, "a host that receives no data", "w2")
+MEMORY = Cause(failure_causes.OUT_OF_MEMORY, "an out-of-memory error", "w3")
+LOST = Cause(failure_causes.HOST_LOST, "the loss of w2", "w2")
+HANG = Cause(failure_causes.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
+NO_DATA = Cause(failure_causes.NETWORK, "a host that receives no data", "w2")
 ALL_HANG = HANG._replace(name="")
-XID = Cause(recovery.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, recovery.REPLACE)
-READ_ONLY = Cause(recovery.HEALTH, "/: is read-only", "w2", None, recovery.REBOOT)
-GPU_MEMORY = Cause(recovery.GPU_MEMORY, "OutOfMemoryError at train.py, line 42", "w2", 1, "OutOfMemoryError")
-HARDWARE = Cause(recovery.HARDWARE, "AcceleratorError at train.py, line 42", "w2", 1, "AcceleratorError")
+XID = Cause(failure_causes.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, failure_causes.REPLACE)
+READ_ONLY = Cause(failure_causes.HEALTH, "/: is read-only", "w2", None, failure_causes.REBOOT)
+GPU_MEMORY = Cause(failure_causes.GPU_MEMORY, "OutOfMemoryError at train.py, line 42", "w2", 1, "OutOfMemoryError")
+HARDWARE = Cause(failure_causes.HARDWARE, "AcceleratorError at train.py, line 42", "w2", 1, "AcceleratorError")
 ONLY_HERE = ERROR._replace(alone=True)
-IMPORT = Cause(recovery.SCRIPT_ERROR, "ImportError at train.py, line 1", "w2", 1, "ImportError", alone=True)
-LIMIT = Cause(recovery.TIME_LIMIT, "reached its time limit", "w1")
-OPERATOR = Cause(recovery.OPERATOR, "an operator", "w1")
+IMPORT = Cause(failure_causes.SCRIPT_ERROR, "ImportError at train.py, line 1", "w2", 1, "ImportError", alone=True)
+LIMIT = Cause(failure_causes.TIME_LIMIT, "reached its time limit", "w1")
+OPERATOR = Cause(failure_causes.OPERATOR, "an operator", "w1")
 HOSTS = ("w1", "w2", "w3")
 
 
@@ -98,7 +99,7 @@ def test_the_first_failure_is_followed_by_a_restart(cause):
         ([LIMIT], "time_limit"),
         ([SYNTAX], "certain_error"),
         ([ARGUMENTS], "certain_error"),
-        ([ERROR._replace(name=recovery.CERTAIN)], "certain_error"),
+        ([ERROR._replace(name=failure_causes.CERTAIN)], "certain_error"),
         ([ERROR, ERROR], "same_error"),
         ([EXIT, EXIT], "same_error"),
         ([CRASH, CRASH], "same_error"),
@@ -316,16 +317,16 @@ def test_a_job_that_would_stop_anyway_does_not_wait_for_a_reboot():
 @pytest.mark.parametrize(
     ("cause", "fails_again"),
     [
-        *((each, True) for each in (ERROR, EXIT, CRASH, GPU_MEMORY, Cause(recovery.NOT_STARTED, "no such file"))),
+        *((each, True) for each in (ERROR, EXIT, CRASH, GPU_MEMORY, Cause(failure_causes.NOT_STARTED, "no such file"))),
         *((each, False) for each in (KILL, HARDWARE, MEMORY, FULL, LOST, HANG, XID, LIMIT, OPERATOR, LIMIT._replace(name="SIGSEGV"))),
     ],
 )
 def test_the_script_is_to_blame_only_for_what_would_fail_on_other_hosts_too(cause, fails_again):
-    assert recovery.blames_script(cause) is fails_again
+    assert failure_causes.blames_script(cause) is fails_again
 
 
 def test_health_findings_are_no_evidence_against_the_script():
-    assert not recovery.is_own_fault(XID)
+    assert not failure_causes.is_own_fault(XID)
     assert (
         decide(XID, XID, available=["w1", "w3"], checkpoint="4", has_older=True, policy=RestartPolicy(3, 2)).rule == "ask_for_replacement"
     )
@@ -345,7 +346,7 @@ def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside():
     [
         (FULL, "full_storage"),
         (GPU_MEMORY, "same_error"),
-        (Cause(recovery.NOT_STARTED, "could not be started", "w2", 127), "same_error"),
+        (Cause(failure_causes.NOT_STARTED, "could not be started", "w2", 127), "same_error"),
     ],
 )
 def test_full_storage_or_a_missing_program_is_not_the_fault_of_a_checkpoint(cause, rule):
@@ -509,7 +510,7 @@ def test_the_documentation_has_the_rows_of_the_table():
     assert rows == [(rule.name, rule.action) for rule in recovery.TABLE]
 
 
-ABORT = Cause(recovery.SIGNAL, "signal SIGABRT at train.py, line 9", "w2", None, "SIGABRT")
+ABORT = Cause(failure_causes.SIGNAL, "signal SIGABRT at train.py, line 9", "w2", None, "SIGABRT")
 
 
 def test_a_signal_at_the_same_line_is_an_error_of_the_host_the_checkpoint_or_the_script():
@@ -546,8 +547,8 @@ def test_a_sentence_names_a_few_of_many_hosts():
     assert recovery._named([f"worker{number}" for number in range(6)]).endswith(", worker4 and 1 other")
 
 
-SPOT = Cause(recovery.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
-BLOCK = Cause(recovery.CAPACITY_BLOCK_END, "was stopped because of the end of the host's Capacity Block", "w2")
+SPOT = Cause(failure_causes.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
+BLOCK = Cause(failure_causes.CAPACITY_BLOCK_END, "was stopped because of the end of the host's Capacity Block", "w2")
 
 
 @pytest.mark.parametrize("notice", [SPOT, BLOCK])

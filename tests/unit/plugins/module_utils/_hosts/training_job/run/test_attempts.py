@@ -31,6 +31,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     causes,
     directories,
     exclusions,
+    failure_causes,
     hangs,
     periodic_findings,
     records,
@@ -937,7 +938,7 @@ def test_a_health_finding_does_not_hide_an_error_that_every_attempt_would_repeat
     failure, why = attempts.blame_unhealthy(processes[0], cause, processes)
     assert (failure["host"], why["kind"]) == (("w2", "health") if blamed == "health" else ("w1", blamed))
     failure, why = attempts.blame_unhealthy({"name": "rank3", "host": "w3"}, cause, processes)
-    assert (failure["name"], why.get("name") == recovery.REBOOT) == ("rank3", blamed == "health"), "its own host takes precedence"
+    assert (failure["name"], why.get("name") == failure_causes.REBOOT) == ("rank3", blamed == "health"), "its own host takes precedence"
 
 
 def kill(running, name):

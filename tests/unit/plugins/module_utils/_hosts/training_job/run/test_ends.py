@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     ends,
     process_watch,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, failure_causes, records
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 def test_the_process_that_listens_on_the_jobs_port_is_named(message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        found = ends.name_listener({"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
+        found = ends.name_listener({"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
         assert found["message"].endswith(f" (process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r} listens on port {port})")
-        other = {"kind": recovery.SCRIPT_ERROR, "message": f"bad value: {port}"}
+        other = {"kind": failure_causes.SCRIPT_ERROR, "message": f"bad value: {port}"}
         assert ends.name_listener(other) == other
-    gone = {"kind": recovery.SCRIPT_ERROR, "message": message.replace("{}", str(port))}
+    gone = {"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))}
     assert ends.name_listener(gone) == gone
 
 

@@ -9,7 +9,7 @@ import types
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import process_watch
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failure_causes
 
 from .conftest import others_record
 
@@ -106,7 +106,7 @@ def test_a_hang_is_noticed_in_three_median_steps_and_ten_seconds(make_watch, tmp
         others_record(tmp_path, "rank1", "running", heartbeat=now.now, **({"stuck": []} if is_done else {}))
 
     simulation.run(watch, happens)
-    assert watch.verdict["failure"]["cause"]["kind"] == recovery.HANG
+    assert watch.verdict["failure"]["cause"]["kind"] == failure_causes.HANG
     assert 3 * step + 6 < simulation.now - steps[-1] <= 3 * step + 10
 
 

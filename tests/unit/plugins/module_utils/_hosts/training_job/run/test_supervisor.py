@@ -25,7 +25,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     supervisor,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, records, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, failure_causes, records
 from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
@@ -196,7 +196,7 @@ def test_the_kills_since_an_earlier_count(monkeypatch, before, now, since):
     assert attempts.oom_kills_since(attempts.OomKills(*before)) == since
 
 
-@pytest.mark.parametrize(("since", "message"), [(0, recovery.NOT_BY_OOM_KILLER), (None, None)])
+@pytest.mark.parametrize(("since", "message"), [(0, failure_causes.NOT_BY_OOM_KILLER), (None, None)])
 def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, since, message):
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
