@@ -1,8 +1,7 @@
-"""Writes the documentation of a training job's options, and the part of the role that passes them, from their declarations.
+"""Writes the parts of the role `training_job` that depend on the options of a job from their declarations.
 
-`python tools/job_options.py` writes the doc fragment of the module `training_job`, and parts of the role of the same name: the argument
-specs, the default values, and the arguments of its tasks. The options are declared in the list in
-`plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
+`python tools/job_options.py` writes the argument specs, the default values, and the arguments of its tasks. The options are declared in the
+list in `plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -13,31 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS, Option
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_documentation import marked
 from generated_tables import with_tables, write
-from options import WIDTH_OF_TASKS, documented, marked, to_yaml
+from options import WIDTH_OF_TASKS, to_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-FRAGMENT = ROOT / "plugins" / "doc_fragments" / "training_job.py"
 ROLE = ROOT / "roles" / "training_job"
 PREFIX = "training_job_"
 NAMES = {option.name for option in OPTIONS}
-FRAGMENT_HEAD = '''\
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
-"""Documentation of a training job's options.
-
-Written by tools/job_options.py from the list in plugins/module_utils/_job/definition/options.py.
-"""
-
-from __future__ import annotations
-
-
-class ModuleDocFragment:
-    """The options that the module `training_job` has in common with the role."""
-
-    DOCUMENTATION = r"""
-'''
 
 
 def variable(option: Option) -> str:
@@ -47,14 +29,6 @@ def variable(option: Option) -> str:
 def default(option: Option) -> Any:
     """Return the default value of an option's variable. Options without a value are empty."""
     return option.default or option.spec.get("default", [] if option.spec["type"] == "list" else "")
-
-
-def fragment() -> str:
-    """Return the doc fragment."""
-    options = {
-        option.name: {"description": [*option.description, *option.of_module], **documented(dict(option.spec))} for option in OPTIONS
-    }
-    return f'{FRAGMENT_HEAD}{to_yaml({"options": options})}"""\n'
 
 
 def of_role(text: str) -> str:
@@ -104,7 +78,7 @@ def files() -> dict[Path, str]:
         ROLE / "defaults" / "main.yml": ("variables of the job", defaults()),
         ROLE / "tasks" / "main.yml": ("arguments of the module", arguments()),
     }
-    return {FRAGMENT: fragment(), **{path: with_tables(path, "job_options", {name: text}) for path, (name, text) in parts.items()}}
+    return {path: with_tables(path, "job_options", {name: text}) for path, (name, text) in parts.items()}
 
 
 def main() -> None:

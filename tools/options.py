@@ -1,8 +1,8 @@
-"""Writes the documentation of the provisioning options from their declarations.
+"""Writes what depends on the provisioning options from their declarations.
 
-`python tools/options.py` writes the documentation of the modules' options, the roles `provision` and `emr_cluster`, and the table of
-docs/changes.md. The options are declared in the list in `plugins/module_utils/_aws/options/registry.py`. The program prints the names of
-the files that it has changed.
+`python tools/options.py` writes the roles `provision` and `emr_cluster`, and the table of docs/changes.md. The documentation of the
+modules' options is computed when it is read (plugins/doc_fragments/provisioning.py). The options are declared in the list in
+`plugins/module_utils/_aws/options/registry.py`. The program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, PREFIX, Option
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_documentation import documentation
 from generated_tables import with_tables, write
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,29 +35,6 @@ REGION = {
 }
 VALIDATED = "V(validated) only reports problems with the definition and the account, and changes nothing."
 REQUIRED = "Required. The inventory sets this variable."
-
-FRAGMENT_HEAD = f'''\
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
-"""Documentation of the provisioning modules' options.
-
-{GENERATED}
-"""
-
-from __future__ import annotations
-
-
-class ModuleDocFragment:
-    """Documentation that all provisioning modules share, and the options of each module under its name."""
-'''
-ATTRIBUTES = {
-    "attributes": {
-        "check_mode": {"description": "Predicts exactly what a run would change, and changes nothing.", "support": "full"},
-        "diff_mode": {"description": "For every change, shows the properties that differ.", "support": "full"},
-        "idempotent": {"description": "A second run changes nothing and makes only read-only API calls.", "support": "full"},
-    },
-}
 
 
 class Flow(list[Any]):
@@ -78,60 +55,19 @@ Dumper.add_representer(Flow, lambda dumper, items: dumper.represent_sequence("ta
 
 
 def to_yaml(content: Any) -> str:
-    return yaml.dump(content, Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
+    """Return YAML with the choices of each option on one line."""
 
+    def flowing(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: Flow(each) if key == "choices" else flowing(each) for key, each in value.items()}
+        return [flowing(each) for each in value] if isinstance(value, list) else value
 
-def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
-    """Return Ansible's markup with the prefix added to its option names.
-
-    Options that are not in `known` are marked with `ignore:`. If `prefix` is set and `known` is empty, all options count as known.
-    """
-
-    def option(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        is_known = name in known or (prefix and not known)
-        return f"O({'' if is_known else 'ignore:'}{prefix}{name}{value})"
-
-    return re.sub(r"\bO\((\w+)([^)]*)\)", option, text)
+    return yaml.dump(flowing(content), Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
 
 
 def markdown(text: str) -> str:
     """Return Ansible's markup as Markdown."""
     return re.sub(r"\b[OVC]\(([^)]+)\)", r"`\1`", text)
-
-
-def documented(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of an argument spec that belongs in its documentation."""
-    return {key: Flow(value) if key == "choices" else value for key, value in spec.items() if key != "no_log"}
-
-
-def documentation(option: Option, *, prefix: str = "", known: Collection[str] = (), nested: str = "suboptions") -> dict[str, Any]:
-    """Return an option in the format of a module's documentation. `prefix` and `nested` adapt the format to a role's argument specs."""
-    paragraphs = [*option.description, *filter(None, [option.update.sentences])]
-    result = {"description": [marked(text, prefix, known) for text in paragraphs], **documented(dict(option.spec))}
-    if option.suboptions:
-        result[nested] = {
-            each.name: {"description": [marked(each.description, prefix, known)], **documented(dict(each.spec))}
-            for each in option.suboptions
-        }
-    return result
-
-
-def fragment() -> str:
-    """Return the doc fragment: the options that all modules share, and the additional options of each module."""
-    shared = [option for option in OPTIONS if option.components == COMPONENTS]
-    names = {option.name for option in shared}
-    result = FRAGMENT_HEAD + section("DOCUMENTATION", shared, names, ATTRIBUTES)
-    for component in ("", *COMPONENTS):
-        options = options_of(component)
-        further = [option for option in options if option not in shared]
-        result += section(component.upper() or "CLUSTER", further, {option.name for option in options}, {})
-    return result
-
-
-def section(name: str, options: Iterable[Option], known: Collection[str], further: dict[str, Any]) -> str:
-    content = {"options": {option.name: documentation(option, known=known) for option in options}, **further}
-    return f'\n    {name} = r"""\n{to_yaml(content)}"""\n'
 
 
 def argument_specs() -> str:
@@ -174,7 +110,7 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
     for option in listed:
         entry = documentation(option, prefix=PREFIX, known=known, nested="options")
         if option.name == "state" and validates:
-            entry["choices"] = Flow([*entry["choices"], "validated"])
+            entry["choices"] = [*entry["choices"], "validated"]
             entry["description"].append(VALIDATED)
         if entry.pop("required", False):  # the module reports a missing or empty value
             entry["description"].append(REQUIRED)
@@ -267,7 +203,6 @@ def table() -> str:
 def files() -> dict[Path, str]:
     """Return the contents of each generated file."""
     return {
-        ROOT / "plugins" / "doc_fragments" / "provisioning.py": fragment(),
         ROLE / "meta" / "argument_specs.yml": argument_specs(),
         ROLE / "tasks" / "main.yml": tasks(),
         EMR_ROLE / "meta" / "argument_specs.yml": emr_argument_specs(),

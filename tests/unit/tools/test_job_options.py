@@ -45,4 +45,3 @@ def test_the_documentation_of_the_role_names_variables(monkeypatch):
     option = Option("rate", {"type": "int", "default": 1}, ["See O(queue=slurm)."], ["M"], ["R"])
     monkeypatch.setattr(job_options, "OPTIONS", (option,))
     assert yaml.safe_load(job_options.argument_specs())["training_job_rate"]["description"] == ["See O(training_job_queue=slurm).", "R"]
-    assert "- See O(queue=slurm).\n      - M\n" in job_options.fragment()

@@ -17,8 +17,6 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
     EMR_CLUSTER,
     NODE_GROUP,
-    Option,
-    Suboption,
     Update,
     UpdatePolicy,
     forbidden,
@@ -30,14 +28,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [option.name for option in OPTIONS]
 tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "options.py")))
-DIRECTORY = Option(
-    "directory",
-    {"type": "str", "choices": ["a", "b"], "no_log": False},
-    ("file_system", NODE_GROUP),
-    Update(UpdatePolicy.REPLACES_NODES, advice="Keep O(efs)"),
-    ("Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",),
-    (Suboption("path", {"type": "str", "required": True}, "As in O(efs)."),),
-)
 
 
 @pytest.mark.parametrize("path", tool.files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -122,32 +112,6 @@ def test_a_module_takes_the_options_of_its_component():
 )
 def test_an_update_policy_in_words(update, summary, sentences):
     assert (update.summary, update.sentences) == (summary, sentences)
-
-
-def test_the_documentation_of_a_module():
-    assert tool.documentation(DIRECTORY, known={"efs"}) == {
-        "description": [
-            "Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",
-            "Changing this option replaces the nodes, which requires O(ignore:replace_nodes). Keep O(efs).",
-        ],
-        "type": "str",
-        "choices": ["a", "b"],
-        "suboptions": {"path": {"description": ["As in O(efs)."], "type": "str", "required": True}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("prefix", "known", "expected"),
-    [
-        ("", (), "O(ignore:efs=false)"),
-        ("", ("efs",), "O(efs=false)"),
-        ("deeplearning_", (), "O(deeplearning_efs=false)"),
-        ("deeplearning_", ("efs",), "O(deeplearning_efs=false)"),
-        ("deeplearning_", ("nat",), "O(ignore:deeplearning_efs=false)"),
-    ],
-)
-def test_options_of_other_modules_and_roles_are_marked(prefix, known, expected):
-    assert tool.marked("O(efs=false)", prefix, known) == expected
 
 
 def emr_role(option: str, variables: dict[str, Any]) -> Any:

@@ -3,9 +3,9 @@
 
 """The options of a training job, each declared once.
 
-The module `training_job` and the role of the same name have all of these options. `python tools/job_options.py` writes their documentation,
-the role's default values, and the arguments of the role's tasks from this list. The module also has options that only the role and the
-action plugin set. They are declared in specification.py.
+The module `training_job` and the role of the same name have all of these options. The module's documentation is computed from this list,
+and `python tools/job_options.py` writes the role's argument specs, default values and arguments of tasks. The module also has options that
+only the role and the action plugin set. They are declared in specification.py.
 """
 
 from __future__ import annotations
