@@ -13,285 +13,36 @@ survives the loss of any host.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import glob
 import os
-import re
-import signal
 import time
 from typing import Callable, NamedTuple, Sequence, cast
 
-from ...._job import checkpoint_layouts, error_messages, exclusions, failure_causes, recovery, tracebacks
+from ...._job import checkpoint_layouts, exclusions, failure_causes, recovery
 from ...._job.causes import cause, has_lost_connection, is_alone
 from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import specs
 from ...._job.directories import Paths, runtime_directory
 from ...._job.document_schemas import DAMAGED_LIMIT
-from ...._job.documents import CauseRecord, Following, Outcome, ProcessRecord, ProcessSpec, Verdict
-from ...._job.explanations import describe_failure, describe_outcome, explain, outcome, recovery_cause
+from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec, Verdict
+from ...._job.explanations import describe_failure, describe_outcome, explain, recovery_cause
 from ...._job.job_states import participants
 from ...._job.records import Budget, read_following, read_records, write_new_json
 from ...._job.states import FAILED, LOST, STOPPED, is_over
-from ...._job.storage_problems import StorageProblem
 from ...._launchers.base import LaunchError
-from ...._launchers.registry import LAUNCHERS
-from ..files import checkpoint_files, logs, progress, status
+from ..files import checkpoint_files, progress
 from . import connections
+from .descendant_processes import descendants
 
 # Seconds between two polls of the records while all supervisors wait for each other.
 INTERVAL = 0.5
 
 CHECKPOINTS = "DEEPLEARNING_CHECKPOINT_DIRECTORY"
 
-# linux/prctl.h
-PR_SET_CHILD_SUBREAPER = 36
-
 # The name of the rule in a decision that replaces an invalid decision.
 INVALID = "invalid"
 
 # Causes for which the script is responsible, unless only one host has them.
 ONLY_HERE = (failure_causes.SCRIPT_ERROR, failure_causes.EXIT_STATUS, failure_causes.GPU_MEMORY)
-
-# How torch describes a collective operation of NCCL, such as `WorkNCCL(SeqNum=57, OpType=ALLREDUCE, ...)`.
-OPERATION, SEQUENCE_NUMBER = re.compile(r"\bOpType=([A-Z_]{1,40})\b"), re.compile(r"\bSeqNum=(\d{1,18})\b")
-
-# The highest exit status of a process.
-EXIT_STATUS_LIMIT = 255
-
-# The signals in exit statuses of programs that end with the negative number of the signal that has ended another process, as subprocess
-# returns it: 256 - 9 = 247 is SIGKILL. Scripts themselves use negative numbers such as -1.
-NEGATIVE = {256 - signal.Signals[name]: name for name in (*failure_causes.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
-
-
-def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
-    """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
-
-    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
-    """
-    if kind:
-        return {"kind": kind, "what": (record.get("reason") or kind)[: failure_causes.WHAT_LIMIT]}
-    if oom_kills:
-        return {"kind": failure_causes.OUT_OF_MEMORY, "what": "an out-of-memory error"}
-    log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
-    launcher = LAUNCHERS.get(spec["launcher"])
-    culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
-    found = outcome(culprit.status) if culprit else record
-    code = found.get("exit_code")
-    result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
-    if result["kind"] == failure_causes.HANG:
-        result = raised(spec, record) or result
-    if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
-        result["exit_code"] = code
-    return result
-
-
-def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
-    """Return the cause of the exception with which the log of a rank ends, or None.
-
-    A rank that has raised an exception can wait for the other ranks before it ends, and is then the rank for which they wait.
-    """
-    lines = logs.tail(Paths(spec["directory"], spec["attempt"]).log(spec["name"]), status.TAIL_SIZE)
-    mark = status.tag(record, LAUNCHERS.get(spec["launcher"]))
-    for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
-        error = own_error(own, spec["cwd"])
-        found = _error_cause(error) if error else None
-        if found and found["kind"] in failure_causes.EXCEPTIONS:
-            return found
-    return None
-
-
-def own_error(lines: Sequence[str], folder: str) -> tracebacks.ScriptError | None:
-    """Return the exception with which the lines of a rank end, or None. An exception that is about another process does not count."""
-    error = tracebacks.script_error(lines, folder)
-    is_of_others = error and (error.kind in tracebacks.WRAPPERS or error_messages.is_about_another_process(error.message))
-    return None if is_of_others else error
-
-
-def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[StorageProblem]]) -> CauseRecord:
-    """Return the cause of a failure. If the job could not write to its storage, the storage is the cause, and not the script.
-
-    The storage is only examined if it may be the cause. It causes neither errors in the code or its arguments, nor the signals of other
-    processes, nor closed connections.
-    """
-    kind, name = found["kind"], found.get("name")
-    is_own_end = (
-        kind in (failure_causes.SCRIPT_ERROR, failure_causes.EXIT_STATUS, failure_causes.DISK_FULL) or name == error_messages.NCCL_ERROR
-    )
-    if name in failure_causes.CERTAIN_ERRORS or not (is_own_end or (kind == failure_causes.SIGNAL and name in failure_causes.OWN_SIGNALS)):
-        return found
-    if error_messages.is_connection_closed(found.get("message", "")):
-        return found
-    storage = read_problems()
-    return {**found, "kind": failure_causes.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
-
-
-def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
-    """Return the cause of a process that has ended as `found` says. If it only reports the end of another process, that process counts."""
-    child = tracebacks.failed_child(lines)
-    end, own = (outcome(child.code), lines[: child.line]) if child else (found, lines)
-    code = end.get("exit_code")
-    name = end.get("signal") or (_signal(code) if code else "")
-    if name == "SIGABRT":
-        error = tracebacks.error_before_abort(own, folder)
-        return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder, oom_kills), own)
-    if name:
-        return _signal_cause(name, own, folder, oom_kills)
-    usage = tracebacks.usage_error(own, code)
-    if usage:
-        return {"kind": failure_causes.SCRIPT_ERROR, "what": "wrong arguments", "name": failure_causes.USAGE, "message": usage}
-    error = tracebacks.script_error(own, folder) or tracebacks.script_error(lines, folder)
-    return _error_cause(error) if error else {"kind": failure_causes.EXIT_STATUS, "what": f"exit status {code}"}
-
-
-def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
-    """Return the cause of a process that a signal has ended."""
-    where = tracebacks.crash_place(lines, folder) if name in failure_causes.OWN_SIGNALS else ""
-    what = f"signal {name} at {where}" if where else f"signal {name}"
-    result: CauseRecord = {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}
-    if name == "SIGKILL" and oom_kills == 0:
-        result["message"] = failure_causes.NOT_BY_OOM_KILLER
-    return result
-
-
-def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:
-    """Return the cause of an abort: what the message of the C++ runtime names, if it names a cause."""
-    message = tracebacks.abort_message(lines)
-    if error_messages.is_timeout(message):
-        return _timeout_cause(message)
-    kind = error_messages.kind(message)
-    if error_messages.is_connection_closed(message):
-        return {**found, "message": message}
-    return {**found, "kind": kind, "message": message} if kind else found
-
-
-def _timeout_cause(message: str) -> CauseRecord:
-    """Return the cause of a process that has waited for other ranks too long. The process has no part in that, so the cause has no name."""
-    operation, number = OPERATION.search(message), SEQUENCE_NUMBER.search(message)
-    what = f"a time-out of {operation[1] if operation else 'a collective operation'}{f' with SeqNum {number[1]}' if number else ''}"
-    return {"kind": failure_causes.HANG, "what": what, "message": message}
-
-
-def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
-    """Return the cause of a process that an exception has ended."""
-    if error_messages.is_timeout(error.message):
-        return _timeout_cause(error.message)
-    is_certain = error_messages.is_certain(error.message)
-    is_of_nccl = error.kind == error_messages.NCCL_ERROR and not (is_certain or error_messages.is_connection_closed(error.message))
-    kind = error_messages.kind(error.message) or (failure_causes.HARDWARE if is_of_nccl else failure_causes.SCRIPT_ERROR)
-    what = f"{error.kind} at {error.place}"[: failure_causes.WHAT_LIMIT]
-    name = failure_causes.CERTAIN if is_certain else error.kind
-    return {"kind": kind, "what": what, "name": name, "message": error.message}
-
-
-def _signal(code: int) -> str:
-    """Return the signal that a shell or another program reports with an exit status, or an empty string."""
-    try:
-        return signal.Signals(code - 128).name if code > 128 else ""
-    except ValueError:
-        return NEGATIVE.get(code, "")
-
-
-def oom_kills(cgroups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
-    """Return how many processes in this unit the kernel's OOM killer has killed, or None if the kernel does not count them.
-
-    Sources: `memory.events` in the kernel's documentation of cgroup v2, and `memory.oom_control` in that of cgroup v1. With cgroup v1, the
-    count is for this unit only if the unit's group in the hierarchy of the memory controller is the same as in systemd's own hierarchy.
-    """
-    try:
-        with open(cgroups, encoding="utf-8") as file:
-            groups: dict[str, str] = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)
-        memory = next((groups[names] for names in groups if "memory" in names.split(",")), None)
-        if memory is not None and memory != groups["name=systemd"]:
-            return None
-        folder, name = ("", "memory.events") if memory is None else ("memory", "memory.oom_control")
-        with open(os.path.join(root, folder, (memory or groups[""]).lstrip("/"), name), encoding="ascii") as file:
-            return int(dict(line.split() for line in file)["oom_kill"])
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def machine_oom_kills(path: str = "/proc/vmstat") -> int | None:
-    """Return how many processes on this host the kernel's OOM killer has killed, or None if the kernel does not count them."""
-    try:
-        with open(path, encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
-
-
-class OomKills(NamedTuple):
-    """The numbers of processes that the kernel's OOM killer has killed, in this unit and on this host.
-
-    None means that a number is unknown.
-    """
-
-    unit: int | None
-    machine: int | None
-
-
-def count_oom_kills() -> OomKills:
-    """Return the kernel's current counts."""
-    return OomKills(oom_kills(), machine_oom_kills())
-
-
-def oom_kills_since(before: OomKills) -> int | None:
-    """Return how many processes in this unit the OOM killer has killed since an earlier count, or None if that is unknown.
-
-    If the kernel counts only for the whole host, the number is known only if it is 0.
-    """
-    now = count_oom_kills()
-    if now.unit is not None and before.unit is not None:
-        return now.unit - before.unit
-    return 0 if now.machine is not None and now.machine == before.machine else None
-
-
-def adopt_descendants() -> None:
-    """Make this process the parent of each descendant whose parent ends, so that end_descendants() finds all of them."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def reap(child: int) -> None:
-    """Collect the exit statuses of adopted processes, but not the exit status of `child`."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None or ended.si_pid == child:
-                return
-            os.waitpid(ended.si_pid, 0)
-
-
-def end_descendants(patience: float = 30) -> bool:
-    """Kill all descendants of this process, and wait at most `patience` seconds for them to end. Return whether all descendants have
-    ended.
-    """
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        left = descendants()
-        if not left:
-            return True
-        for process in left:
-            with contextlib.suppress(OSError):
-                os.kill(process, signal.SIGKILL)
-        time.sleep(0.05)
-    return False
-
-
-def descendants() -> list[int]:
-    """Return the IDs of all descendants of this process."""
-    parents: dict[int, int] = {}
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            # The name of the program, in brackets, may contain spaces and brackets.
-            parents[int(path.split("/")[2])] = int(file.read().rpartition(")")[2].split()[1])
-    found = {os.getpid()}
-    grown = True
-    while grown:
-        more = {process for process, parent in parents.items() if parent in found} - found
-        found, grown = found | more, bool(more)
-    return sorted(found - {os.getpid()})
 
 
 def still_connected(spec: ProcessSpec, verdict: Verdict) -> str:

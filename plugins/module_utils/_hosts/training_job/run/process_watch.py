@@ -25,7 +25,7 @@ from ...._job.naming import MAY_BE_LOST, STANDBY
 from ...._job.records import read_record, read_records, read_verdict, write_json, write_new_json
 from ...._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ..files import checkpoint_files, logs, progress
-from . import attempts, notices, stacks, stale_locks
+from . import attempts, descendant_processes, notices, process_failures, stacks, stale_locks
 from .leftovers import cache_environment
 
 # Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
@@ -106,7 +106,7 @@ class Watch:
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
                 return self._announce(self.notice)
             if self._heeds_health and self.record["state"] == RUNNING:
-                finding = self._health.worst(time.time(), attempts.descendants)
+                finding = self._health.worst(time.time(), descendant_processes.descendants)
                 if finding:
                     return self._end_unhealthy(finding)
             if self.record["name"] == self._lead:
@@ -167,7 +167,7 @@ class Watch:
             host = attempts.still_connected(self._spec, verdict)
             if host:
                 self.write(still_connected=host)
-            found = attempts.raised(self._spec, self.record) if has_waited(verdict["failure"]) else None
+            found = process_failures.raised(self._spec, self.record) if has_waited(verdict["failure"]) else None
             if found:
                 self.write(raised=found)
 

@@ -27,7 +27,7 @@ from ...._job.schema import open_regular
 from ...._launchers.registry import LAUNCHERS
 from ...._text import clean, clean_line
 from ..files import logs, status
-from . import attempts, connections
+from . import connections, descendant_processes, process_failures
 
 # Limits for one supervisor: processes, threads of a process, bytes of one file in /proc, characters in the description of a line of code,
 # and bytes of a stack.
@@ -79,7 +79,7 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
     paths = Paths(spec["directory"], spec["attempt"])
     lines = logs.tail(paths.log(spec["name"]), status.TAIL_SIZE)  # before faulthandler appends its stacks
     deadline = time.monotonic() + TIMEOUT
-    programs = [found for found in map(_read, attempts.descendants()[:PROCESSES]) if found]
+    programs = [found for found in map(_read, descendant_processes.descendants()[:PROCESSES]) if found]
     texts, python = [], {}
     asked = ask_flight_recorder(spec, ranks(spec["ranks"], programs))
     asked_at, recorded_by = time.time(), time.monotonic() + RECORDING_TIMEOUT
@@ -103,7 +103,7 @@ def _error(spec: ProcessSpec, rank: int, lines: Sequence[str]) -> str:
     """Return the exception at the end of a rank's lines in the log of the process, or an empty string."""
     launcher = LAUNCHERS.get(spec["launcher"])
     own = logs.lines_of(str(rank), launcher.tag, lines) if launcher and spec["tagged"] else lines
-    found = attempts.own_error(own, spec["cwd"])
+    found = process_failures.own_error(own, spec["cwd"])
     return clean_line(f"{found.kind} at {found.place}: {found.message}")[:PLACE_LIMIT].rstrip(".") if found else ""
 
 

@@ -36,7 +36,7 @@ from ...._job.records import read_following, read_record, read_records, read_ver
 from ...._job.states import FAILED, STOPPED, SUCCEEDED
 from ...._launchers.base import LaunchError
 from ..files import checkpoint_files
-from . import attempts, host_health, notices, process_watch, remote, storage_watch
+from . import attempts, descendant_processes, host_health, notices, oom_kills, process_failures, process_watch, remote, storage_watch
 from .ends import FROM_OUTSIDE, SHUT_DOWN, End, end_for, finish, is_shutting_down, name_listener
 from .leftovers import clean_up, clean_up_last
 from .process_watch import POLLS_OF_FAILURE, Watch, first_record
@@ -69,7 +69,7 @@ class Supervisor:
         self.spec = spec
         self.paths = Paths(spec["directory"], spec["attempt"])
         self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", self.path]
-        self.oom_kills = attempts.count_oom_kills()
+        self.oom_kills = oom_kills.count_oom_kills()
         self.watch = Watch(spec, {**first_record(spec), "pid": os.getpid()})
         self.watch.notice = self.notice
 
@@ -81,7 +81,7 @@ class Supervisor:
         """
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
-            attempts.adopt_descendants()
+            descendant_processes.adopt_descendants()
         notices.Notices(self.receive, self.spec["capacity_end"]).start()
         metrics = None
         status, spec = 0, self.rejoin() if rejoins else self.spec
@@ -165,7 +165,7 @@ class Supervisor:
         try:
             if not verdict or not verdict.get("restartable"):
                 return None
-            if not attempts.end_descendants():
+            if not descendant_processes.end_descendants():
                 sys.stderr.write("processes of the job did not end after SIGKILL, so this host cannot take part in a restart\n")
                 self.watch.write(available=False)
                 return None
@@ -294,7 +294,7 @@ class Supervisor:
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
             if self.spec["restarts"]:
-                attempts.reap(child.pid)
+                descendant_processes.reap(child.pid)
             try:
                 # Use a short timeout, so that a change to kill_at takes effect soon.
                 return child.wait(timeout=min(0.5, max(0.0, end - now) or 0.5))
@@ -324,11 +324,11 @@ class Supervisor:
         `kind` is the `Cause.kind` of a failure, or an empty string if it is unknown.
         """
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
-        kills = attempts.oom_kills_since(self.oom_kills)
+        kills = oom_kills.oom_kills_since(self.oom_kills)
         if state == FAILED:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
-            reason = attempts.find_cause(self.spec, found, kind, kills)
-            how["cause"] = attempts.blame_storage(name_listener(reason), self.storage.problems)
+            reason = process_failures.find_cause(self.spec, found, kind, kills)
+            how["cause"] = process_failures.blame_storage(name_listener(reason), self.storage.problems)
         if kills and not kind and state != STOPPED:  # a script that loses a data loader can end with status 0
             how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import attempts, stacks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import descendant_processes, stacks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run.stacks import RunningProgram
 from local_cloud.testing import wait_until
 
@@ -113,7 +113,7 @@ def running(tmp_path, monkeypatch):
         (tmp_path / "logs").mkdir(exist_ok=True)
         with open(tmp_path / "logs/rank0.log", "ab") as log:
             started.append(subprocess.Popen([sys.executable, str(tmp_path / "train.py")], stdout=log, stderr=log))
-        monkeypatch.setattr(attempts, "descendants", lambda: [started[-1].pid])
+        monkeypatch.setattr(descendant_processes, "descendants", lambda: [started[-1].pid])
         wait_until(lambda: "up" in (tmp_path / "logs/rank0.log").read_text())
         return started[-1]
 

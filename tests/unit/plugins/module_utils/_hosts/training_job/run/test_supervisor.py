@@ -21,6 +21,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
     attempts,
     ends,
+    oom_kills,
+    process_failures,
     process_watch,
     supervisor,
 )
@@ -121,87 +123,12 @@ def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
     assert "could not be started" in record(tmp_path)["reason"]
 
 
-@pytest.mark.parametrize(
-    ("groups", "events", "count"),
-    [
-        ("0::/deeplearning.slice/x.service\n", "low 0\noom 1\noom_kill 2\n", 2),
-        ("0::/deeplearning.slice/x.service\n", "low 0\noom_kill 0\n", 0),
-        ("0::/deeplearning.slice/x.service\n", "low 0\n", None),
-        ("0::/deeplearning.slice/x.service\n", "no numbers", None),
-        ("0::/other.service\n", "oom_kill 2\n", None),
-        ("12:memory:/deeplearning.slice/x.service\n", "oom_kill 2\n", None),
-        ("0:/deeplearning.slice/x.service\n", "oom_kill 2\n", None),
-    ],
-)
-def test_the_kernel_counts_the_processes_that_it_has_killed_for_lack_of_memory(tmp_path, groups, events, count):
-    (tmp_path / "cgroup").write_text(groups)
-    (tmp_path / "deeplearning.slice" / "x.service").mkdir(parents=True)
-    (tmp_path / "deeplearning.slice" / "x.service" / "memory.events").write_text(events)
-    assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
-    assert attempts.oom_kills(str(tmp_path / "nowhere"), str(tmp_path)) is None
-
-
-# The groups of a process with cgroup v1, and the contents of memory.oom_control after the kernel has killed a process, on Linux 6.18.
-GROUPS_V1 = """\
-9:name=systemd:/deeplearning.slice/x.service
-8:pids:/
-5:devices:/
-4:memory:/deeplearning.slice/x.service
-1:cpu:/
-0::/
-"""
-OOM_CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"
-
-
-@pytest.mark.parametrize(
-    ("groups", "control", "count"),
-    [
-        (GROUPS_V1, OOM_CONTROL, 1),
-        (GROUPS_V1.replace("4:memory:", "4:cpuset,memory:"), OOM_CONTROL, 1),
-        (GROUPS_V1, OOM_CONTROL.replace("oom_kill 1", "oom_kill 0"), 0),
-        (GROUPS_V1, "oom_kill_disable 0\nunder_oom 0\n", None),
-        (GROUPS_V1.replace("memory:/deeplearning.slice/x.service", "memory:/deeplearning.slice"), OOM_CONTROL, None),
-        (GROUPS_V1.replace("name=systemd", "name=other"), OOM_CONTROL, None),
-    ],
-    ids=["killed", "two controllers", "not killed", "before Linux 4.13", "memory of other units", "without systemd"],
-)
-def test_the_kernel_counts_with_the_first_version_of_cgroups_too(tmp_path, groups, control, count):
-    (tmp_path / "cgroup").write_text(groups)
-    for group in ("deeplearning.slice", "deeplearning.slice/x.service"):
-        (tmp_path / "memory" / group).mkdir(parents=True)
-        (tmp_path / "memory" / group / "memory.oom_control").write_text(control)
-    assert attempts.oom_kills(str(tmp_path / "cgroup"), str(tmp_path)) == count
-
-
-@pytest.mark.parametrize(("text", "count"), [("nr_free 7\noom_kill 3\n", 3), ("oom_kill\n", None), ("nr_free 7\n", None)])
-def test_the_kernel_counts_the_kills_on_the_whole_host(tmp_path, text, count):
-    (tmp_path / "vmstat").write_text(text)
-    assert attempts.machine_oom_kills(str(tmp_path / "vmstat")) == count
-    assert attempts.machine_oom_kills(str(tmp_path / "nowhere")) is None
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "since"),
-    [
-        ((1, 5), (1, 6), 0),
-        ((0, 5), (2, 7), 2),
-        ((None, 5), (None, 5), 0),
-        ((1, 5), (None, 5), 0),
-        ((None, 5), (None, 6), None),
-        ((None, None), (None, None), None),
-    ],
-)
-def test_the_kills_since_an_earlier_count(monkeypatch, before, now, since):
-    monkeypatch.setattr(attempts, "count_oom_kills", lambda: attempts.OomKills(*now))
-    assert attempts.oom_kills_since(attempts.OomKills(*before)) == since
-
-
 @pytest.mark.parametrize(("since", "message"), [(0, failure_causes.NOT_BY_OOM_KILLER), (None, None)])
 def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, since, message):
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
     watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: since)
+    monkeypatch.setattr(oom_kills, "oom_kills_since", lambda _before: since)
     watched.finished(-9)
     assert record(tmp_path)["cause"].get("message") == message
     told = explanations.describe_failure(record(tmp_path))
@@ -223,7 +150,7 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
     watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    monkeypatch.setattr(attempts, "oom_kills_since", lambda _before: kills)
+    monkeypatch.setattr(oom_kills, "oom_kills_since", lambda _before: kills)
     watched.finished(code)
     assert record(tmp_path).get("reason") == reason
     ended = f"ended with the job {explanations.OUT_OF_MEMORY}" if kills else "ended with the job"
@@ -237,7 +164,9 @@ def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, t
     spec, times = make_spec(""), []
     (tmp_path / "status").mkdir(exist_ok=True)
     watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    monkeypatch.setattr(attempts, "find_cause", lambda *_: times.append(time.time()) or {"kind": "exit_status", "what": "exit status 1"})
+    monkeypatch.setattr(
+        process_failures, "find_cause", lambda *_: times.append(time.time()) or {"kind": "exit_status", "what": "exit status 1"}
+    )
     watched.finished(1)
     assert record(tmp_path)["finished"] <= times[0]
 
@@ -480,7 +409,7 @@ def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypat
 @pytest.mark.parametrize("kind", ["hang", "script_error"])
 def test_before_a_process_is_stopped_the_exception_for_which_others_have_waited_is_recorded(monkeypatch, supervised, tmp_path, kind):
     found = {"kind": "script_error", "what": "OSError at train.py, line 9"}
-    monkeypatch.setattr(attempts, "raised", lambda _spec, _record: found)
+    monkeypatch.setattr(process_failures, "raised", lambda _spec, _record: found)
     supervised.watch.poll()["failure"]["cause"] = {"kind": kind, "what": "a time-out of ALLREDUCE"}
     supervised.watch.start()
     supervised.wait(supervised.child)
