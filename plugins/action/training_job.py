@@ -18,7 +18,8 @@ from ..module_utils._job.definition import specification
 from ..plugin_utils import cost_limit, job_scripts
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
-from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, without_credentials, write_archive
+from ..plugin_utils.git_repositories import without_credentials
+from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, write_archive
 from ..plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.option_names import of_host_role
 from ..plugin_utils.output import show

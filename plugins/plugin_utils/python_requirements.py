@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from ansible.errors import AnsibleActionFail
 
-from .job_code import ESCAPES, find, link_problem, searched_places
+from .git_repositories import ESCAPES
+from .source_paths import find, link_problem, searched_places
 from .text_files import decode
 
 # The options of a whole file, and those of one requirement. uv ignores some options with a warning, and does not know others.

@@ -10,7 +10,13 @@ import threading
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health, job_code, python_requirements, setup_steps
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import (
+    git_repositories,
+    health,
+    job_code,
+    python_requirements,
+    setup_steps,
+)
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_git_reads_a_source_without_the_credentials_of_the_controller(git, monke
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     seen = []
     run = vars(subprocess)["run"]
-    monkeypatch.setattr(job_code.subprocess, "run", lambda *arguments, **options: seen.append(options["env"]) or run(*arguments, **options))
+    monkeypatch.setattr(git_repositories.subprocess, "run", lambda *arguments, **options: seen.append(options["env"]) or run(*arguments, **options))
     origin(git)
     assert seen
     assert not any("AWS_SECRET_ACCESS_KEY" in environment for environment in seen)
@@ -150,7 +156,7 @@ def test_no_transport_runs_a_program(git, tmp_path, monkeypatch, repository):
     ],
 )
 def test_what_is_shown_of_an_address_has_no_credentials(repository, shown):
-    assert job_code.without_credentials(repository) == shown
+    assert git_repositories.without_credentials(repository) == shown
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -172,7 +178,7 @@ def test_a_password_reaches_the_server_and_no_command_line(git, monkeypatch):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     commands = []
     run = vars(subprocess)["run"]
-    monkeypatch.setattr(job_code.subprocess, "run", lambda command, **options: commands.append(command) or run(command, **options))
+    monkeypatch.setattr(git_repositories.subprocess, "run", lambda command, **options: commands.append(command) or run(command, **options))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -252,7 +258,7 @@ def test_submodules_get_no_credentials(git, repositories, url):
 @pytest.mark.parametrize("name", ["tool", "tool.git", "a b/to%20ol*.git"])
 def test_the_password_belongs_to_exactly_one_repository(name, tmp_path):
     """The helper itself compares the path, because git also uses it for repositories below that path."""
-    address, environment = job_code.address_and_credentials(f"https://me:token@host.example/{name}")
+    address, environment = git_repositories.address_and_credentials(f"https://me:token@host.example/{name}")
     assert address == f"https://host.example/{name}"
 
     def password(url):
@@ -306,7 +312,7 @@ def test_no_hook_of_the_repository_runs(git, tmp_path):
 )
 def test_credentials_that_git_would_show_are_refused(git, monkeypatch, repository, advice):
     commands = []
-    monkeypatch.setattr(job_code.subprocess, "run", lambda command, **options: commands.append(command))
+    monkeypatch.setattr(git_repositories.subprocess, "run", lambda command, **options: commands.append(command))
     with pytest.raises(AnsibleActionFail) as failure, job_code.job_code({"repository": repository}, ["/"]):
         pass
     assert advice in str(failure.value)
@@ -319,7 +325,7 @@ def test_credentials_that_git_would_show_are_refused(git, monkeypatch, repositor
     ["https://[::1]:8443/x.git", "https://host:/x", "git@host:x.git?y", "ssh://git@host:22/x.git", "/srv/a?b", "file:///srv/x@y.git"],
 )
 def test_other_addresses_are_taken(repository):
-    assert job_code.address_and_credentials(repository) == (repository, {})
+    assert git_repositories.address_and_credentials(repository) == (repository, {})
 
 
 def test_a_submodule_names_no_file_of_the_controller(git, tmp_path):
