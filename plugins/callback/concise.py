@@ -30,15 +30,13 @@ author:
 """
 
 import functools
-import json
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible import constants, context
-from ansible.playbook.block import Block
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 
@@ -48,6 +46,18 @@ from ..plugin_utils._output.folding import short
 from ..plugin_utils._output.hosts import Folded, host_names
 from ..plugin_utils._output.prices import Price, is_known, per_hour
 from ..plugin_utils._output.screen import Screen
+from ..plugin_utils._output.task_results import (
+    USE_V,
+    are,
+    as_text,
+    count_hosts,
+    enclosing_blocks,
+    first_line,
+    fitting,
+    items,
+    line_count,
+    title_of,
+)
 from ..plugin_utils.budget import Budget
 
 # Host variables whose values may appear in messages in place of the host's inventory name.
@@ -65,7 +75,7 @@ DIFF_LINES = 40
 FAILURES = DIFFS = 4
 # Maximum number of lines for the failures, unreachable hosts and warnings of a task, in this order, because hosts determine their number.
 TASK_LINES = 20
-USE_V = ", use -v to show them"
+
 # These modules change a job's files, but not the configuration of a host. The summary says whether the job was started or stopped.
 JOB = "deeplearning.cluster.training_job"
 JOB_WAIT = f"{JOB}_wait"
@@ -399,11 +409,11 @@ class CallbackModule(DefaultCallback):
             if other in unreachable:
                 behind.setdefault(other, []).extend(hosts)
                 continue
-            lines.append((short(f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable: {text}"), hosts))
+            lines.append((short(f"{host_names(hosts, self._hosts)} {are(hosts)} unreachable: {text}"), hosts))
         for other, hosts in behind.items():
             them = "it" if len(hosts) == 1 else "them"
             why = f"because SSH reaches {them} through {other}"
-            lines.append((f"{host_names(hosts, self._hosts)} {_are(hosts)} unreachable, {why}.", hosts))
+            lines.append((f"{host_names(hosts, self._hosts)} {are(hosts)} unreachable, {why}.", hosts))
         return fitting(lines, room, "unreachable hosts")
 
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
@@ -448,18 +458,6 @@ class CallbackModule(DefaultCallback):
             yield f"Done in {seconds}: {done}.", None
 
 
-def fitting(entries: Sequence[tuple[str, list[str]]], room: int, what: str) -> list[str]:
-    """Return the lines of at most `room` entries. If entries are left out, the last line says how many, and names their hosts."""
-    shown = list(entries) if len(entries) <= room else entries[: room - 1]
-    rest = list(dict.fromkeys(host for _text, hosts in entries[len(shown) :] for host in hosts))
-    more = [f"{len(entries) - len(shown)} more {what} ({host_names(rest, ())}){USE_V}"] if rest else []
-    return [*(text for text, _hosts in shown), *more]
-
-
-def line_count(texts: Sequence[str]) -> int:
-    return sum(text.count("\n") + 1 for text in texts)
-
-
 def _plan(totals: Totals) -> list[str]:
     """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
@@ -471,49 +469,3 @@ def _plan(totals: Totals) -> list[str]:
 def is_end_of_job(action: str, result: Mapping[str, Any]) -> bool:
     """Return whether a task has waited until the end of a job. After Ctrl-C, a user can leave the job running."""
     return action == JOB_WAIT and not result.get("interrupted")
-
-
-def _are(hosts: list[str]) -> str:
-    return "is" if len(hosts) == 1 else "are"
-
-
-def count_hosts(hosts: set[str]) -> str:
-    """Return the number of hosts as text, such as `3 hosts`."""
-    return f"{len(hosts)} host" if len(hosts) == 1 else f"{len(hosts)} hosts"
-
-
-def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:
-    """Yield each block around a task, innermost first, with the section that contains the task: `block`, `rescue` or `always`."""
-    child, parent = task, task._parent
-    while parent is not None:
-        if isinstance(parent, Block):
-            for section in ("block", "rescue", "always"):
-                if any(each._uuid == child._uuid for each in getattr(parent, section)):
-                    yield parent, section
-        child, parent = parent, parent._parent
-
-
-def title_of(result: Any) -> str:
-    """Return the name of a task without the role's name, which ansible-core 2.21 writes before it."""
-    role = result.task._role
-    return str(result.task_name).removeprefix(f"{role.get_name()} : " if role else "")
-
-
-def items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the results of a loop's items, or only the task's own result if the task has no loop."""
-    results = result.get("results")
-    return [each for each in results if isinstance(each, Mapping)] if isinstance(results, list) else [result]
-
-
-def as_text(value: Any) -> str:
-    """Return a value as readable text: strings unchanged, lists of strings as lines, everything else as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return "\n".join(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def first_line(text: str) -> str:
-    """Return the first line of a text."""
-    return text.partition("\n")[0]

@@ -120,7 +120,9 @@ def test_git_reads_a_source_without_the_credentials_of_the_controller(git, monke
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     seen = []
     run = vars(subprocess)["run"]
-    monkeypatch.setattr(git_repositories.subprocess, "run", lambda *arguments, **options: seen.append(options["env"]) or run(*arguments, **options))
+    monkeypatch.setattr(
+        git_repositories.subprocess, "run", lambda *arguments, **options: seen.append(options["env"]) or run(*arguments, **options)
+    )
     origin(git)
     assert seen
     assert not any("AWS_SECRET_ACCESS_KEY" in environment for environment in seen)
