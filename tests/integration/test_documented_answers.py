@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import tag_dict
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources as emr
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import cluster_properties
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import (
     adopted,
     route_tables,
@@ -92,7 +92,7 @@ def read_activity(activity):
         ("ec2", "describe-route-tables", "RouteTables", read_table, 1),
         ("ec2", "describe-images", "Images", lambda each: (images.unsupported_system(each), images.root_volume_size(each)), 1),
         ("autoscaling", "describe-scaling-activities", "Activities", read_activity, 3),
-        ("emr", "describe-cluster", "Cluster", lambda each: emr.cluster_properties(REQUEST, each, [], []), 1),
+        ("emr", "describe-cluster", "Cluster", lambda each: cluster_properties.cluster_properties(REQUEST, each, [], []), 1),
     ],
 )
 def test_documented_answers_are_read(service, operation, key, read, least):

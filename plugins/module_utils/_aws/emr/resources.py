@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Mapping
 
@@ -21,7 +20,6 @@ from ..client import (
     ClusterError,
     WaitTimeout,
     error_code,
-    is_missing,
     outcome_is_unknown,
     read_concurrently,
     tag_list,
@@ -30,14 +28,14 @@ from ..component import Request
 from ..instances import NODE_TYPES, NUMBER_TAG
 from ..node_group.definition import assign_numbers
 from ..node_group.membership import number_of
-from ..node_service import Instance
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import definition, record
+from .cluster_properties import RESIZABLE, ClusterDescription, cluster_properties, managed_groups, node_properties, read_steps, state
 from .definition import CLUSTER, GROUPS, READY
 from .nodes import LIVE, STARTED, describe, group_of, own_cluster, role_of, running_instances, surplus, unnumbered, unrecorded_clusters
+from .roles import add_role, attach_policy, create_profile, create_role, read_roles
 
-RESIZABLE = ("CORE", "TASK")
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
 # The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images.
 START_TIMEOUT = 1800
@@ -59,7 +57,6 @@ STILL_SHRINKING = (
 )
 # Part of EMR's error message about an instance profile that is not visible to EMR yet.
 NEW_ROLE = "InstanceProfile"
-ClusterDescription = Mapping[str, Any]
 
 
 class ClusterEnded(ClusterError):
@@ -75,7 +72,7 @@ def read(request: Request) -> list[Found]:
 
     The attribute `groups` of the cluster contains the roles of its instance groups, such as `TASK`.
     """
-    return read_concurrently([partial(_read_cluster, request), partial(_read_roles, request)])
+    return read_concurrently([partial(_read_cluster, request), partial(read_roles, request)])
 
 
 def _read_cluster(request: Request) -> Iterator[Found]:
@@ -93,11 +90,11 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     recorded = record.read(cloud)
     properties = {
         **cluster_properties(request, described, groups, actions),
-        **_node_properties(request, instances),
+        **node_properties(request, instances),
         "is_recorded": recorded is not None and recorded.cluster_id == described["Id"],
     }
     yield Found(CLUSTER, described["Id"], properties, roles)
-    yield from _read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
+    yield from read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
 
 
 def _refuse_unrecorded(cloud: AwsClient) -> None:
@@ -110,113 +107,6 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
             f"{parameter}. If somebody else created this cluster, terminate it, or remove its tags. If this cluster is yours, run "
             f"aws ssm put-parameter --type String --overwrite --name {parameter} --value {others[0]}."
         )
-
-
-def _node_properties(request: Request, instances: Sequence[Instance]) -> dict[str, Any]:
-    """Return the IDs of the nodes that have no number yet, and of the nodes beyond the desired counts."""
-    counts = {role: request.options[f"emr_{GROUPS[role]}_count"] for role in RESIZABLE} if request.present else {}
-    return {"nodes_without_number": unnumbered(instances), "surplus_nodes": surplus(instances, counts)}
-
-
-def cluster_properties(
-    request: Request, described: ClusterDescription, groups: Sequence[ClusterDescription], actions: Sequence[ClusterDescription]
-) -> dict[str, Any]:
-    """Return the properties that the plan compares, in the form that the definition uses."""
-    options, instances = request.options, described["Ec2InstanceAttributes"]
-    by_role = {group["InstanceGroupType"]: group for group in groups}
-    applications = [item["Name"] for item in described.get("Applications", [])]
-    return {
-        "release_label": described.get("ReleaseLabel"),
-        "image_id": described.get("CustomAmiId"),
-        **{f"{name}_instance_type": by_role[role]["InstanceType"] for role, name in GROUPS.items() if role in by_role},
-        **{f"{GROUPS[role]}_count": by_role.get(role, {}).get("RequestedInstanceCount", 0) for role in ("CORE", "TASK")},
-        "service_role": definition.comparable_name(options.get("emr_service_role"), described.get("ServiceRole", "")),
-        "instance_profile": definition.comparable_name(options.get("emr_instance_profile"), instances.get("IamInstanceProfile", "")),
-        "key_name": instances.get("Ec2KeyName"),
-        "subnet": instances.get("Ec2SubnetId"),
-        **{f"{purpose}_security_group": instances.get(member) for purpose, member in definition.SECURITY_GROUPS.items()},
-        **{
-            f"additional_{nodes}_security_groups": frozenset(instances.get(member, ()))
-            for nodes, member in definition.ADDITIONAL_GROUPS.items()
-        },
-        "bootstrap_actions": [{"name": item["Name"], "path": item["ScriptPath"], "args": item.get("Args", [])} for item in actions],
-        "root_volume_size": described.get("EbsRootVolumeSize"),
-        "log_uri": definition.comparable_log_uri(options.get("emr_log_uri"), described.get("LogUri")),
-        "applications": definition.comparable_applications(options.get("emr_applications") or [], applications),
-        "termination_protection": described["TerminationProtected"],
-        "tags": request.cloud.comparable_tags(described.get("Tags", [])),
-        "state": state(described, groups),
-    }
-
-
-def state(described: ClusterDescription, groups: Iterable[ClusterDescription]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes.
-
-    Otherwise, return the state of the cluster or of a group.
-    """
-    if described["Status"]["State"] not in STARTED:
-        return str(described["Status"]["State"]).lower()
-    unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]
-    states = sorted({group["Status"]["State"].lower() for group in unready})
-    return states[0] if states else READY
-
-
-def _read_steps(listed: Iterable[ClusterDescription]) -> Iterator[Found]:
-    """Yield the steps. If other tools have added steps with the same name, yield only the newest of them."""
-    seen = set[str]()
-    for item in listed:  # the newest step comes first
-        if item["Name"] not in seen:
-            seen.add(item["Name"])
-            config = item["Config"]
-            properties = {"jar": config["Jar"], "args": config.get("Args", []), "on_failure": _on_failure(item)}
-            yield Found(definition.step(item["Name"]), item["Id"], properties, {"status": item["Status"]})
-
-
-def _on_failure(step: ClusterDescription) -> str:
-    return str(step.get("ActionOnFailure", "")).lower().replace("job_flow", "cluster")
-
-
-def _read_roles(request: Request) -> Iterator[Found]:
-    """Yield the existing default roles and the existing default instance profile, if the run is allowed to create them.
-
-    Roles and profiles count as adopted. The exceptions are a role without a policy and a profile without a role, because an interrupted
-    run may have left them.
-    """
-    cloud, options = request.cloud, request.options
-    if not request.present or not options["emr_create_default_roles"]:
-        return
-    for wanted in definition.wanted_roles(options, cloud.region):
-        name = wanted.properties["name"]
-        if wanted.address == definition.INSTANCE_PROFILE:
-            for profile in described_profile(cloud, name):
-                role = next((each["RoleName"] for each in profile["Roles"]), None)
-                yield Found(wanted.address, name, {"name": name, "role": role}, adopted=role is not None)
-        elif described_role(cloud, name):
-            attached = [
-                each["PolicyArn"] for each in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=name)
-            ]
-            policy = wanted.properties["policy"] if wanted.properties["policy"] in attached else None
-            yield Found(wanted.address, name, {"name": name, "policy": policy}, adopted=bool(attached))
-
-
-def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
-    """Return the description of the role with this name or ARN, or None if it does not exist."""
-    try:
-        return dict(cloud.iam.get_role(RoleName=name.rpartition("/")[2])["Role"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
-
-
-def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
-    """Return a list that contains the instance profile with this name or ARN, or an empty list if it does not exist."""
-    try:
-        return [cloud.iam.get_instance_profile(InstanceProfileName=name.rpartition("/")[2])["InstanceProfile"]]
-    except ClientError as error:
-        if is_missing(error):
-            return []
-        raise
 
 
 # Clusters
@@ -416,21 +306,6 @@ def _listed_groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
     return cloud.retrieve("emr", "list_instance_groups", "InstanceGroups", ClusterId=cluster_id)
 
 
-def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the groups that the definition describes: one for each role. EMR never deletes groups, so empty task groups do not count.
-
-    Raises ClusterError if several task groups have nodes.
-    """
-    tasks = [group for group in groups if group["InstanceGroupType"] == "TASK"]
-    used = [group for group in tasks if group["RequestedInstanceCount"] or group["RunningInstanceCount"]]
-    if len(used) > 1:
-        raise ClusterError(
-            f"emr_task_count: EMR cluster {cluster_id} has several task groups with nodes: {', '.join(group['Id'] for group in used)}. "
-            "Set the number of nodes to 0 in all but one: aws emr modify-instance-groups"
-        )
-    return [*(group for group in groups if group["InstanceGroupType"] != "TASK"), *(used or tasks[:1])]
-
-
 def ended(described: ClusterDescription, log: str = "") -> str:
     """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
 
@@ -518,55 +393,20 @@ def _never_delete(_cloud: AwsClient, found: Found) -> None:
     raise TypeError(f"{found.address} is kept: EMR does not delete it")
 
 
-# Roles
-
-
-def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    cloud.create("iam", "create_role", RoleName=properties["name"], AssumeRolePolicyDocument=json.dumps(properties["trust"]))
-    found = Found(address, properties["name"], {"name": properties["name"], "policy": properties["policy"]})
-    cloud.created.add(found.id)
-    cloud.once_allowed(partial(_attach_policy, cloud, found, properties, frozenset()))
-    return found
-
-
-def _attach_policy(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    try:
-        cloud.once_visible(cloud.iam.attach_role_policy, RoleName=found.id, PolicyArn=properties["policy"])
-    except ClientError as error:
-        if error_code(error) != "PolicyNotAttachable":
-            raise
-        raise ClusterError(
-            f"emr_create_default_roles: IAM does not allow attaching {properties['policy']} to {found.id}. Create your own roles, and "
-            "specify them with emr_service_role and emr_instance_profile."
-        ) from error
-
-
-def _create_profile(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    cloud.create("iam", "create_instance_profile", InstanceProfileName=properties["name"])
-    cloud.created.add(properties["name"])
-    found = Found(address, properties["name"], properties)
-    cloud.once_allowed(partial(_add_role, cloud, found, properties, frozenset()))
-    return found
-
-
-def _add_role(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    cloud.once_visible(cloud.iam.add_role_to_instance_profile, InstanceProfileName=found.id, RoleName=properties["role"])
-
-
 KINDS = (
     Kind(
         "emr_role",
-        _create_role,
+        create_role,
         _never_delete,
-        update=_attach_policy,
+        update=attach_policy,
         updatable=frozenset({"policy"}),
         advice="All EMR clusters of the account share this role. Change it yourself.",
     ),
     Kind(
         "emr_instance_profile",
-        _create_profile,
+        create_profile,
         _never_delete,
-        update=_add_role,
+        update=add_role,
         updatable=frozenset({"role"}),
         advice="All EMR clusters of the account share this instance profile. Change it yourself.",
     ),

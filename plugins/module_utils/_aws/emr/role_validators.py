@@ -14,7 +14,7 @@ from ..network import adopted
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT
 from ..validator import Validator
-from . import definition, resources
+from . import definition, roles
 from .network_validators import described_groups, described_subnet, named_groups
 
 # Source: Amazon EMR Management Guide, "Amazon EMR managed policies".
@@ -34,13 +34,13 @@ class EmrRoles(Validator):
         cloud, options = request.cloud, request.options
         creates = options["emr_create_default_roles"]
         name = options["emr_service_role"]
-        role = resources.described_role(cloud, name)
+        role = roles.described_role(cloud, name)
         if role:
             yield from _check_trust("emr_service_role", name, role, "elasticmapreduce")
         elif not (creates and name == definition.DEFAULT_SERVICE_ROLE):
             yield f"emr_service_role: there is no role '{name}'. {_advice('role', name == definition.DEFAULT_SERVICE_ROLE)}"
         name = options["emr_instance_profile"]
-        profile = next(iter(resources.described_profile(cloud, name)), None)
+        profile = next(iter(roles.described_profile(cloud, name)), None)
         if profile and profile["Roles"]:
             yield from _check_trust("emr_instance_profile", profile["Roles"][0]["RoleName"], profile["Roles"][0], "ec2")
         elif creates and name == definition.DEFAULT_PROFILE:

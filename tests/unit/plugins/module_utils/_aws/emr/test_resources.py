@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import resources
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import cluster_properties, resources
 
 
 def described(state, **more):
@@ -26,7 +26,7 @@ def group(running, requested, state):
     ],
 )
 def test_the_state_of_a_cluster(state, groups, expected):
-    assert resources.state(described(state), groups) == expected
+    assert cluster_properties.state(described(state), groups) == expected
 
 
 @pytest.mark.parametrize(
