@@ -10,13 +10,9 @@ from typing import Any
 
 from ..client import DENIED, AwsClient, ClientError, error_code
 from ..component import Request
-from ..instances import MASTER, WORKERS
-from ..network import addresses, adopted, endpoint_services
-from ..network.component import own_subnets, subnet_cidrs
+from ..network import adopted, endpoint_services
 from ..network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC
 from ..network.zones import available, zones
-from ..node_group import instance_types
-from ..node_group.definition import desired_workers
 from ..plan.resources import Address, Found
 from ..storage.registry import STORAGE_NAMES
 from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
@@ -359,7 +355,7 @@ class NetworkKept(Validator):
                 f"security_group_ids: the cluster has its own group for {name}, which cannot be replaced with {named[name]}. "
                 f"Remove {name} from this option, or {ADVICE}."
             )
-        if before and NODES_GROUP.key not in {*own, *named} and _groups_of_nodes(found):
+        if before and NODES_GROUP.key not in {*own, *named} and groups_of_nodes(found):
             yield (
                 "security_group_ids: the nodes are in a security group that is not the cluster's own. "
                 f"Specify that group in security_group_ids.nodes, or {ADVICE}."
@@ -369,11 +365,11 @@ class NetworkKept(Validator):
     def _lies_in(request: Request, found: Sequence[Found]) -> str | None:
         """Return the VPC of the cluster's own security groups or, without such groups, the VPC of its Auto Scaling groups."""
         own = [item.properties["vpc"] for item in found if item.address.kind == "security_group" and not item.adopted]
-        subnets = [subnet for item in _groups_of_nodes(found) for subnet in item.properties["subnets"]]
+        subnets = [subnet for item in groups_of_nodes(found) for subnet in item.properties["subnets"]]
         return next(iter([*own, *(item["VpcId"] for item in adopted.subnets(request.cloud, subnets))]), None)
 
 
-def _groups_of_nodes(found: Sequence[Found]) -> list[Found]:
+def groups_of_nodes(found: Sequence[Found]) -> list[Found]:
     return [item for item in found if item.address.kind == "auto_scaling_group"]
 
 
@@ -415,113 +411,3 @@ class InterfaceEndpoints(Validator):
             foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
             if foreign and name in request.options["interface_endpoints"]:
                 yield f"interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."
-
-
-class SubnetRanges(Validator):
-    """Checks the address ranges that the definition specifies for subnets of the cluster's own VPC."""
-
-    name = "subnet_cidrs"
-    components = frozenset({NETWORK_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        options = request.options
-        if options["vpc_id"] or not any(options[option] for option in addresses.RANGE_OPTIONS.values()):
-            return iter(())
-        return addresses.range_errors(options, zones(request, found), subnet_cidrs(found))
-
-
-class EnoughAddresses(Validator):
-    """Checks that the subnets have enough addresses for nodes, mount targets, endpoints and NAT gateways."""
-
-    name = "enough_addresses"
-    components = frozenset({NETWORK_COMPONENT})
-
-    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        if request.options["vpc_id"]:
-            return self._adopted(request, found)
-        return self._own(request, found)
-
-    @staticmethod
-    def _own(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        cidr = request.options["network_cidr"]
-        try:
-            prefix = addresses.network(cidr).prefixlen
-            chosen = addresses.chosen_ranges(request.options)
-        except addresses.AddressPlanError:
-            return
-        try:
-            planned = own_subnets(request, found)
-        except addresses.AddressPlanError as error:
-            yield str(error)
-            return
-        if chosen:
-            yield from _chosen_ranges_suffice(planned, _demand(request, len(zones(request, found))))
-            return
-        zone_count = len(zones(request, found))
-        need, room = max(_demand(request, zone_count).values()), addresses.room(prefix, zone_count)
-        if need <= room:
-            return
-        fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
-        advice = f"Specify a prefix length of /{max(fitting)} or shorter" if fitting else "Specify more zones or fewer workers"
-        yield (
-            f"network_cidr: the public and the private subnets of {cidr} have room for {room} addresses each, "
-            f"but {need} are needed. {advice}."
-        )
-
-    @staticmethod
-    def _adopted(request: Request, found: Sequence[Found]) -> Iterator[str]:
-        zone_count = len(zones(request, found))
-        demand, taken = _demand(request, zone_count), _taken(request, found, zone_count)
-        for side in adopted.SIDES:
-            subnets = adopted.found_subnets(request, found, side)
-            free, need = sum(item.attributes["free"] for item in subnets), demand[side] - taken[side]
-            if subnets and need > free:
-                names = ", ".join(sorted(item.id for item in subnets))
-                yield (
-                    f"{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
-                    "Specify larger subnets, or reduce worker_count or spares."
-                )
-
-
-def _chosen_ranges_suffice(planned: Mapping[str, str], demand: Mapping[str, int]) -> Iterator[str]:
-    """Check that subnets whose ranges the definition specifies have enough addresses. `planned` maps subnet keys to CIDR blocks."""
-    for side, need in demand.items():
-        cidrs = [cidr for key, cidr in planned.items() if key.startswith(f"{side}-")]
-        room = sum(addresses.hosts(cidr) for cidr in cidrs)
-        if need > room:
-            yield (
-                f"{addresses.RANGE_OPTIONS[side]}: {', '.join(cidrs)} have room for {room} addresses, but {need} are needed. "
-                "Specify larger ranges, more zones or fewer workers."
-            )
-
-
-def _demand(request: Request, zones_in_use: int) -> dict[str, int]:
-    """Return the number of addresses that nodes, mount targets, endpoints and NAT gateways need in the public and the private subnets."""
-    options, node = request.options, _addresses_of_a_node(request)
-    gateways = {"single": 1, "per_zone": zones_in_use, "none": 0}[options["nat"]]
-    master, workers = (node if "worker_count" in options else 0), node * desired_workers(options)
-    side_of_master = "public" if options["master_public_address"] else "private"
-    in_each_zone = int(options.get("efs", True)) + len(set(options["interface_endpoints"]))
-    demand = {"private": workers + zones_in_use * in_each_zone, "public": 0}
-    demand[side_of_master] += master
-    return demand if options["vpc_id"] else {**demand, "public": demand["public"] + gateways}
-
-
-def _taken(request: Request, found: Sequence[Found], zones_in_use: int) -> dict[str, int]:
-    """Return how many of the addresses counted by `_demand` are already in use by the cluster."""
-    node = _addresses_of_a_node(request)
-    nodes = {item.address.key: node * len(item.attributes["instances"]) for item in _groups_of_nodes(found)}
-    kinds = [item.address.kind for item in found]
-    taken = {"private": kinds.count("mount_target") + zones_in_use * kinds.count("vpc_endpoint") + nodes.get(WORKERS, 0), "public": 0}
-    taken["public" if request.options["master_public_address"] else "private"] += nodes.get(MASTER, 0)
-    return taken
-
-
-def _addresses_of_a_node(request: Request) -> int:
-    """Return the number of addresses that one node needs: one for each network interface that is not of the type efa-only."""
-    name = request.options.get("instance_type")
-    instance_type = instance_types.find(request.cloud, name) if name else None
-    if not instance_type:
-        return 1
-    interfaces = instance_types.interfaces(instance_type, efa=bool(request.options.get("efa")))
-    return sum(interface_type != instance_types.EFA_ONLY for _card, _device, interface_type in interfaces)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ..validator import Validator
-from . import account, capacity, definition, exports, iam, images, network, nodes, storage
+from . import account, addresses, capacity, definition, exports, iam, images, network, nodes, storage
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),
@@ -28,8 +28,8 @@ VALIDATORS: tuple[Validator, ...] = (
     network.PrivateRoutes(),
     network.InterfaceEndpoints(),
     network.SessionManagerReach(),
-    network.SubnetRanges(),
-    network.EnoughAddresses(),
+    addresses.SubnetRanges(),
+    addresses.EnoughAddresses(),
     iam.InstanceProfile(),
     iam.IgnoredRights(),
     iam.PolicyStatements(),
