@@ -24,16 +24,15 @@ PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 class ActionModule(NodeAction, module="dataset"):
     """Runs the module repeatedly until the data set is complete."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = {**self._task.args, "attempt": uuid.uuid4().hex}
         if str(arguments.get("source", "")).startswith("/"):
             try:
                 arguments["upload"] = upload_facts(arguments["source"])
             except DataError as error:
                 raise AnsibleActionFail(str(error)) from error
-        answer = until_finished(self, arguments, task_vars, text)
-        return {**result, **checked_place(answer, (task_vars or {}).get("inventory_hostname", ""))}
+        answer = until_finished(self, arguments, variables, text)
+        return checked_place(answer, variables.get("inventory_hostname", ""))
 
 
 def checked_place(answer: dict[str, Any], host: str) -> dict[str, Any]:

@@ -16,16 +16,11 @@ from ..module_utils._hosts.node_health.system import decide_clock
 from ..plugin_utils import health
 from ..plugin_utils.answers import NodeAction
 
-MODULE = "deeplearning.cluster.node_health"
-
 
 class ActionModule(NodeAction, module="node_health"):
     """Adds custom checks to the task's arguments, and limits what a node can return."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         is_on_demand = arguments.get("context", ON_DEMAND) == ON_DEMAND
         try:
@@ -34,13 +29,13 @@ class ActionModule(NodeAction, module="node_health"):
         except (OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         before = time.time()
-        answer = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)
+        answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
         if answer.get("failed"):
-            return {**result, **answer}
-        with self.reading(task_vars):
+            return answer
+        with self.reading(variables):
             findings = health.findings_of(answer)
             if is_on_demand:
                 findings += [
                     HealthFinding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), CheckedNode(""))
                 ]
-        return {**result, **answer, "findings": [finding._asdict() for finding in findings]}
+        return {**answer, "findings": [finding._asdict() for finding in findings]}

@@ -5,16 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..plugin_utils.answers import NodeAction
 
 
 class ActionModule(NodeAction, module="node_logs_export"):
     """Runs the module on a node and filters the module result."""
-
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        return {**result, **self._execute_module("deeplearning.cluster.node_logs_export", task_vars=task_vars)}

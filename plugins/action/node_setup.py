@@ -19,7 +19,6 @@ from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.output import ProgressLine, show
 from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
 
-MODULE = "deeplearning.cluster.node_setup"
 SHOW_SECONDS = 10.0
 # Seconds between two polls, in addition to the module's own wait, which a faulty host may skip.
 PAUSE = 1.0
@@ -29,28 +28,23 @@ NOTHING = {"changed": False, "finished": True, "ran": []}
 class ActionModule(NodeAction, module="node_setup"):
     """Skips hosts on which all steps have succeeded, and runs the module repeatedly on the other hosts until their steps end."""
 
-    _supports_check_mode = True
-    _supports_diff = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         steps, errors = read_steps(self._task.args.get("steps"), [os.getcwd(), self._loader.get_basedir()])
         if errors:
             raise AnsibleActionFail("\n".join(errors))
         own, state, attempt = steps_of_node(steps, variables), self._task.args.get("state"), self._task.args.get("attempt")
         if not own or state == "checked" or (not attempt and self._have_succeeded(own)):
-            return {**result, **NOTHING}
+            return {**NOTHING}
         arguments = {**self._task.args, "steps": [without_none(step) for step in own], "attempt": attempt or uuid.uuid4().hex}
         if state == "started":
-            answer = self._execute_module(MODULE, module_args={**arguments, "wait": 0}, task_vars=variables)
+            answer = self._execute_module(self._module, module_args={**arguments, "wait": 0}, task_vars=variables)
             if not answer.get("failed") and not answer["finished"]:
                 answer["attempt"] = arguments["attempt"]
         else:
             answer = self._follow(own, arguments, variables)
         if answer.get("failed"):
             answer["msg"] = f"{self._host}: {answer['msg']}"
-        return {**result, **answer}
+        return answer
 
     def _have_succeeded(self, steps: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether all steps have succeeded, according to the records on the host. Records that root does not own are ignored."""
@@ -65,7 +59,7 @@ class ActionModule(NodeAction, module="node_setup"):
         # If this run first waits for steps that an earlier run has started, those steps can take as long as the steps of this run.
         end = shown_at + 2 * sum(step["timeout"] for step in steps) + self._limit
         while True:
-            answer = self._execute_module(MODULE, module_args=arguments, task_vars=variables)
+            answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
             if answer.get("failed") or answer["finished"]:
                 return answer
             now, progress = time.monotonic(), answer.get("progress") or {"number": 0, "seconds": 0}

@@ -16,12 +16,11 @@ from ..plugin_utils.yaml_text import refuse_changed_text
 class ActionModule(NodeAction, module="python_environment"):
     """Adds the contents of the requirements file to the task's arguments."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         refuse_changed_text(self._task, {"build_variables": {"type": "dict"}, "python": {"type": "str"}})
         if arguments.get("requirements"):
             bases = [os.getcwd(), self._loader.get_basedir()]
             found = read_requirements(arguments["requirements"], bases, arguments.get("installer", "pip"))
             arguments.update(contents=found.contents, credentials=found.credentials)
-        return self._execute_module("deeplearning.cluster.python_environment", module_args=arguments, task_vars=task_vars)
+        return self._execute_module(self._module, module_args=arguments, task_vars=variables)

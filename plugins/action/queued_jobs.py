@@ -14,18 +14,14 @@ from ..plugin_utils.nodes import instance_arguments
 class ActionModule(NodeAction, module="queued_jobs"):
     """Runs the module on a node and filters the module result."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         state = arguments.get("state", "present")
         if state == "examined" and arguments.get("efa") is None:
             arguments["efa"] = variables.get("deeplearning_has_efa", False)
         if state == "present":
             arguments = {**instance_arguments(variables), **arguments}
-        answer = self._execute_module("deeplearning.cluster.queued_jobs", module_args=arguments, task_vars=variables)
+        answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
         if state == "examined" and not answer.get("failed"):
             return checked_identity(answer, variables, "queued_jobs")
-        return {**result, **answer}
+        return answer

@@ -12,22 +12,17 @@ from ..module_utils._hosts.shared_storage import converge
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 
-MODULE = "deeplearning.cluster.shared_storage"
-
 
 class ActionModule(NodeAction, module="shared_storage"):
     """Skips correctly configured hosts, and runs the module once on every other host."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         try:
             arguments = self._arguments()
         except ValueError as error:
-            return {**result, "failed": True, "msg": str(error)}
+            return {"failed": True, "msg": str(error)}
         found = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
-        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars))}
+        return found or self._execute_module(self._module, module_args=arguments, task_vars=variables)
 
     def _arguments(self) -> dict[str, Any]:
         """Return the task's arguments and botocore's DNS suffix for the region. Raises ValueError if the suffix is unknown."""

@@ -14,9 +14,6 @@ from ..plugin_utils.yaml_text import refuse_changed_text
 class ActionModule(NodeAction, module="slurm"):
     """Runs the module on a node and filters the module result."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         refuse_changed_text(self._task, {"parameters": {"type": "dict"}})
-        return {**result, **self._execute_module("deeplearning.cluster.slurm", task_vars=task_vars)}
+        return super().run_module(variables)

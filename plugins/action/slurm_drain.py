@@ -14,9 +14,5 @@ from ..plugin_utils.queue_nodes import only_requested
 class ActionModule(NodeAction, module="slurm_drain"):
     """Runs the module on a node and filters the module result."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        answer = self._execute_module("deeplearning.cluster.slurm_drain", task_vars=task_vars)
-        return {**result, **only_requested(answer, self._task.args, str((task_vars or {}).get("inventory_hostname", "")), "slurm_drain")}
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        return only_requested(super().run_module(variables), self._task.args, self._host, "slurm_drain")

@@ -36,7 +36,6 @@ else:
 VERSION = "signing certificates requires the Python package cryptography 41.0.2 or later on the controller"
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
-MODULE = "deeplearning.cluster.ssh_trust"
 # Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
 CLOCK_SKEW = 3600
 
@@ -44,29 +43,24 @@ CLOCK_SKEW = 3600
 class ActionModule(NodeAction, module="ssh_trust"):
     """Skips correctly configured hosts, and runs the module twice on hosts that need a certificate."""
 
-    _supports_check_mode = True
-    _supports_diff = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module, sign the certificates that the host needs, and run the module again with these certificates."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
         right = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
         if right:
-            return {**result, **right}
-        found = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+            return right
+        found = self._execute_module(self._module, module_args=arguments, task_vars=variables)
         if found.get("unsigned") and not found.get("failed") and not self._task.check_mode:
             arguments.update(certificates(found["unsigned"], arguments, private_key))
-            installed = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+            installed = self._execute_module(self._module, module_args=arguments, task_vars=variables)
             refused = installed.get("unsigned", {})
             if refused:
-                with self.reading(task_vars):
+                with self.reading(variables):
                     reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
                 raise AnsibleActionFail(f"the host rejects its new certificates ({reasons}). Check the host's clock.")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
-        result.update(found)
-        return result
+        return found
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the task's result if the host is configured correctly, and None otherwise."""

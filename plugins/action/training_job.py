@@ -34,9 +34,7 @@ VARIABLES = ("environment", "environment_by_task", "secrets")
 class ActionModule(NodeAction, module="training_job"):
     """Adds the job's code and inventory values, which are available only on the controller, to the task's arguments."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
         refuse_strings(arguments)
@@ -45,9 +43,9 @@ class ActionModule(NodeAction, module="training_job"):
             arguments.pop("max_cost", None)
         if state == "checked":
             check_names(variables)
-            return {**result, **self._check(arguments)}
+            return self._check(arguments)
         if state == "printed":
-            return {**result, **self._print(arguments)}
+            return self._print(arguments)
         arguments = self._with_inventory(state, with_cost_limit(state, arguments, variables), variables)
         try:
             if state == "prepared" and is_first(variables):
@@ -58,7 +56,7 @@ class ActionModule(NodeAction, module="training_job"):
                 arguments.update(self._code(arguments))
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
-            answer = self._execute_module("deeplearning.cluster.training_job", module_args=arguments, task_vars=variables)
+            answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
             return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables, "training_job")
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)

@@ -14,23 +14,18 @@ from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
 from ..plugin_utils.documented_values import refusal
 
-MODULE = "deeplearning.cluster.training_job_cleanup"
-
 display = Display()
 
 
 class ActionModule(NodeAction, module="training_job_cleanup"):
     """Checks the job names in the module result, because users see these names when they confirm the deletion."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        answer = self._execute_module(MODULE, task_vars=task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        answer = super().run_module(variables)
         for problem in Budget().messages(answer.get("problems") or [], "problems"):
             display.warning(problem)
         jobs = [*(answer.get("jobs") or []), *(answer.get("kept") or [])]
         for name in [*(job["name"] for job in jobs), *(answer.get("running") or [])]:
             if not JOB_NAME.fullmatch(name):
-                return refusal(str((task_vars or {}).get("inventory_hostname", "")), MODULE, f"{name[:70]!r} is not a valid job name")
-        return {**result, **answer}
+                return refusal(self._host, self._module, f"{name[:70]!r} is not a valid job name")
+        return answer

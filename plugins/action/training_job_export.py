@@ -21,11 +21,8 @@ display = Display()
 class ActionModule(NodeAction, module="training_job_export"):
     """Runs the module repeatedly until the files are uploaded."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        answer = until_finished(self, dict(self._task.args), task_vars, text)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        answer = until_finished(self, dict(self._task.args), variables, text)
         if not answer.get("failed") and "files" in answer:
             line = f"{self._task.args['name']}: {summary(answer, check_mode=self._task.check_mode)}"
             show(line)
@@ -33,7 +30,7 @@ class ActionModule(NodeAction, module="training_job_export"):
                 show(f"{self._task.args['name']}: {omitted(answer)}")
             if answer.get("changing"):
                 display.warning(f"{self._task.args['name']}: {changing(answer['changing'])}")
-        return {**result, **answer}
+        return answer
 
 
 def text(progress: Mapping[str, Any]) -> str:

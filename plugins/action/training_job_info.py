@@ -14,8 +14,5 @@ from ..plugin_utils.job_watch import job_info
 class ActionModule(NodeAction, module="training_job_info"):
     """Runs the module on a node and filters the module result."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        return {**result, **job_info(self, self._task.args, task_vars)}
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        return job_info(self, self._task.args, variables)

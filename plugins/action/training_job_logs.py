@@ -37,9 +37,7 @@ ARGUMENTS = {
 class ActionModule(NodeAction, module="training_job_info"):
     """Shows the logs once, or polls the logs until the job is over."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        result["changed"] = False
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -50,14 +48,14 @@ class ActionModule(NodeAction, module="training_job_info"):
             "log_process": given["process"],
             "attempt": given["attempt"],
         }
-        poll = polls_through(self, task_vars)
-        with self.reading(task_vars):
+        poll = polls_through(self, variables)
+        with self.reading(variables):
             is_followed = given["follow"] and not self._task.check_mode
             found = follow(poll, arguments) if is_followed else JobWatch(poll, arguments, "").poll()
             show(job_line(found))
         if is_followed and is_over(found["state"]):
             show(f"To write a report about the job, run: {playbook_command('report')} -e training_job_name={given['name']}")
-        return {**result, "job": found}
+        return {"changed": False, "job": found}
 
 
 def follow(poll: Poll, arguments: Mapping[str, Any]) -> JobStatus:

@@ -26,10 +26,8 @@ PAGE = "report.html"
 class ActionModule(NodeAction, module="training_job_report"):
     """Runs the module, writes the page on the controller and copies it to the job's directory."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
-        result.update(self._execute_module("deeplearning.cluster.training_job_report", task_vars=variables))
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        result = super().run_module(variables)
         if result.get("failed"):
             return result
         directory = os.path.join(self._task.args["directory"], self._task.args["name"])
@@ -63,7 +61,7 @@ class ActionModule(NodeAction, module="training_job_report"):
         remote = self._connection._shell.join_path(self._connection._shell.tmpdir, PAGE)
         self._transfer_file(source, remote)
         arguments = {**self._task.args, "page": remote}
-        put: dict[str, Any] = self._execute_module("deeplearning.cluster.training_job_report", module_args=arguments, task_vars=variables)
+        put: dict[str, Any] = self._execute_module(self._module, module_args=arguments, task_vars=variables)
         return put
 
 

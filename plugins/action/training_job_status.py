@@ -33,22 +33,21 @@ TABLE_LIMIT = 32
 class ActionModule(NodeAction, module="training_job_info"):
     """Passes the task's arguments to the module and shows the module result."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         directory = arguments.pop("metrics_directory", None)
         if arguments.get("name"):
             arguments["goodput"] = ALWAYS
         elif directory:
             raise AnsibleActionFail("metrics_directory: the option 'name' is also required. Specify the name of a job.")
-        result.update(job_info(self, arguments, task_vars))
+        result = job_info(self, arguments, variables)
         if not result.get("failed"):
-            with self.reading(task_vars):
-                gone = gone_hosts(result["jobs"][0], node_table(task_vars or {})) if result["jobs"] else {}
+            with self.reading(variables):
+                gone = gone_hosts(result["jobs"][0], node_table(variables)) if result["jobs"] else {}
                 result["jobs"][:1] = [with_gone_hosts(job, gone) for job in result["jobs"][:1]]
                 lines = shown(result["jobs"], arguments, gone)
                 if directory and not self._task.check_mode:
-                    write_metrics(directory, result["jobs"][0], task_vars or {})
+                    write_metrics(directory, result["jobs"][0], variables)
             for problem in Budget().messages(result.get("problems") or [], "problems"):
                 display.warning(problem)
             show(Budget().lines(lines))

@@ -46,11 +46,9 @@ ANSWER_SECONDS = 60
 class ActionModule(NodeAction, module="training_job_info"):
     """Polls the job until it is over."""
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        result["changed"] = False
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
-            return result
+            return {"changed": False}
         validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
         if validation.error_messages:
             raise AnsibleActionFail("; ".join(validation.error_messages))
@@ -58,7 +56,7 @@ class ActionModule(NodeAction, module="training_job_info"):
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
         directory = arguments.pop("metrics_directory")
-        file = JobMetrics(directory, arguments["name"], place_of(task_vars or {})) if directory else None
+        file = JobMetrics(directory, arguments["name"], place_of(variables)) if directory else None
         question = Question(arguments["name"])
         with interrupts(question.ask) as asking:
             hint = (
@@ -66,18 +64,18 @@ class ActionModule(NodeAction, module="training_job_info"):
                 if asking
                 else "the job continues if Ansible is interrupted"
             )
-            watch = JobWatch(polls_through(self, task_vars), {**arguments, "goodput": ENDED}, hint, file, is_on_host=True)
+            watch = JobWatch(polls_through(self, variables), {**arguments, "goodput": ENDED}, hint, file, is_on_host=True)
             try:
-                with self.reading(task_vars):
+                with self.reading(variables):
                     found = watch.follow(lambda: bool(question.answer))
             except AnsibleActionFail as error:
                 # The role's failed_when needs a result instead of an exception. Otherwise, the role could not stop the job's remaining
                 # processes. In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
-                return {**result, **error.result, "failed": True, "msg": error.message}
-        result.update(job=found, metrics=watch.metrics)
+                return {"changed": False, **error.result, "failed": True, "msg": error.message}
+        result = {"changed": False, "job": found, "metrics": watch.metrics}
         if not states.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer)}
-        with self.reading(task_vars):
+        with self.reading(variables):
             lines = job_formatting.summary(found, watch.metrics)
             if found["state"] != states.SUCCEEDED:
                 message = job_formatting.failure_message(found, playbook_command, continuing_command(found["name"]))

@@ -12,18 +12,13 @@ from ..module_utils._hosts.worker_metadata import files
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 
-MODULE = "deeplearning.cluster.worker_metadata"
-
 
 class ActionModule(NodeAction, module="worker_metadata"):
     """Skips correctly configured hosts, and runs the module once on every other host."""
 
-    _supports_check_mode = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         found = snapshot.inspect(self._task.args, files.SPECIFICATION, self._find)
-        return {**result, **(found or self._execute_module(module_name=MODULE, module_args=self._task.args, task_vars=task_vars))}
+        return found or super().run_module(variables)
 
     def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
         """Return the task's result if the host is configured correctly, and None otherwise."""

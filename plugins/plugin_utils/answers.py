@@ -66,6 +66,7 @@ class NodeAction(ActionBase):
     """An action whose module runs on a node. Filters all results of the module."""
 
     _requires_connection = True
+    _module = ""
     # Seconds within which the node must respond, without and with the module's own timeout.
     _host, _patience, _limit = "", ANSWER_TIMEOUT, ANSWER_TIMEOUT
     # Seconds for which the module itself may wait.
@@ -80,6 +81,7 @@ class NodeAction(ActionBase):
     def __init_subclass__(cls, module: str, **options: Any) -> None:
         """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
         super().__init_subclass__(**options)
+        cls._module = f"deeplearning.cluster.{module}"
         returned_values(module)
         cls._limits = LARGE.get(module, USUAL)
 
@@ -92,8 +94,12 @@ class NodeAction(ActionBase):
         self._host = str(variables.get("inventory_hostname", ""))
         self._patience = int(variables.get("deeplearning_answer_timeout", ANSWER_TIMEOUT))
         self._own_seconds, self._limit = own, self._patience + own
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        return result
+        super().run(tmp, task_vars)
+        return self.run_module(variables)
+
+    def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """Run the module and return its result. Actions that do more replace this method."""
+        return self._execute_module(self._module, task_vars=variables)
 
     def _low_level_execute_command(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         """Run a command on the node with a time limit. Remove control characters from the output, and reject output that is too long."""

@@ -66,8 +66,7 @@ def test_the_results_of_a_host_in_a_run_have_a_limit(monkeypatch, tmp_path):
     def run(host):
         action = Action(MagicMock(args={}, check_mode=False, async_val=0), *[MagicMock()] * 5)
         action._discovered_interpreter_key = None
-        action.run(task_vars={"inventory_hostname": host})
-        found = action._execute_module("deeplearning.cluster.sge_info", task_vars={"inventory_hostname": host})
+        found = action.run(task_vars={"inventory_hostname": host})
         action.cleanup()
         return found.get("msg", "")
 
@@ -117,10 +116,13 @@ def test_a_host_that_answers_late_in_each_task_becomes_unreachable(monkeypatch, 
     monkeypatch.setattr(Action, "_documented_answer", lambda *_arguments: {"changed": False})
     variables = {"inventory_hostname": "w2", "deeplearning_answer_timeout": 60}
 
+    arguments = {"wait": wait} if wait else {}
+    monkeypatch.setattr(Action, "run_module", lambda self, variables: self._execute_module(module_args=arguments, task_vars=variables))
+
     def run():
-        action = Action(MagicMock(args={"timeout": timeout} if timeout else {}, check_mode=False, async_val=0), *[MagicMock()] * 5)
-        action.run(task_vars=variables)
-        action._execute_module("deeplearning.cluster.sge_info", {"wait": wait} if wait else {}, task_vars=variables)
+        Action(MagicMock(args={"timeout": timeout} if timeout else {}, check_mode=False, async_val=0), *[MagicMock()] * 5).run(
+            task_vars=variables
+        )
 
     for _task in range(tasks):
         run()
