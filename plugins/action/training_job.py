@@ -16,6 +16,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ..module_utils._hosts.worker_metadata.metadata import generation
 from ..module_utils._job.definition import specification
 from ..plugin_utils import cost_limit, job_scripts
+from ..plugin_utils._output import prices
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ..plugin_utils.git_repositories import without_credentials
@@ -150,7 +151,7 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
         max_cost = float(given)
         if not max_cost:
             return arguments
-        price = variables["hostvars"].get("localhost", {}).get("provision_result", {}).get("price")
+        price: Any = prices.of_run(variables)
         seconds = cost_limit.limited_seconds(max_cost, int(arguments.get("time_limit") or 0), price, hosts)
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error

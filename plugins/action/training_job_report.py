@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
 
 from ..plugin_utils._report import charts, page
+from ..plugin_utils._report.cost import cost_of
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ..plugin_utils.node_prices import price_of_nodes
 from ..plugin_utils.nodes import node_table
 from ..plugin_utils.output import show
 
@@ -37,9 +40,11 @@ class ActionModule(NodeAction, module="training_job_report"):
         # Strings in JSON can contain lone surrogates, which UTF-8 cannot encode.
         with self.reading(variables):
             report = result.pop("report")
-            gone = gone_hosts(report["job"], node_table(variables), self._task.args.get("former_nodes") or ())
+            nodes, former = node_table(variables), self._task.args.get("former_nodes") or ()
+            gone = gone_hosts(report["job"], nodes, former)
             report["job"] = with_gone_hosts(report["job"], gone)
-            content = page.render(report, copy_command(variables, directory)).encode("utf-8", "replace")
+            cost = cost_of(report, nodes.values(), former, price_of_nodes(variables), time.time())
+            content = page.render(report, copy_command(variables, directory), cost).encode("utf-8", "replace")
         try:
             changed = write(dest, content, self._task.check_mode)
         except OSError as error:

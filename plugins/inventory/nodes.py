@@ -454,6 +454,8 @@ def _facts(node: Node) -> dict[str, Any]:
         "deeplearning_instance_id": node.instance_id,
         "deeplearning_instance_type": node.instance_type,
         "deeplearning_zone": node.zone,
+        "deeplearning_launched_at": node.launched_at,
+        "deeplearning_market": node.market,
         "deeplearning_has_efa": node.efa,
         "deeplearning_efa_devices": node.efa_devices,
         "deeplearning_mounts": node.mounts,

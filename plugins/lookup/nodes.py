@@ -36,9 +36,9 @@ RETURN = r"""
 _raw:
   description:
     - A list that contains one dictionary, which maps inventory names to nodes.
-    - Each node has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(private_ip), C(user), C(address) and C(jump). SSH
-      connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public address also have C(public_ip). Nodes
-      that SSH reaches through Session Manager also have C(proxy_command).
+    - Each node has C(number), C(hostname), C(group), C(instance_id), C(instance_type), C(market), C(zone), C(launched_at), C(private_ip),
+      C(user), C(address) and C(jump). SSH connects to C(address). C(jump) is true if SSH connects through the master. Nodes with a public
+      address also have C(public_ip). Nodes that SSH reaches through Session Manager also have C(proxy_command).
   type: list
   elements: dict
 """

@@ -104,6 +104,10 @@ nodes:
       description: When EC2 launched the instance, in seconds since 1970.
       type: float
       sample: 1795910400
+    market:
+      description: How the instance is paid for, V(on-demand), V(spot) or V(capacity-block).
+      type: str
+      sample: on-demand
     private_ip:
       description: Private address in the VPC.
       type: str

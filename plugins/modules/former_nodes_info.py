@@ -76,6 +76,14 @@ nodes:
       description: ID of a running instance that the Auto Scaling group launched later as a replacement. The value is empty if there is no
         replacement yet.
       type: str
+    launched_at:
+      description: When the instance was launched, in seconds since 1970, or null if AWS no longer tells this time.
+      type: float
+      sample: 1795910400
+    left_at:
+      description: When the instance left the cluster, in seconds since 1970, or null if AWS has not recorded this yet.
+      type: float
+      sample: 1795914000
 """
 
 from datetime import datetime, timedelta, timezone

@@ -49,6 +49,8 @@ INVENTORY = (
     "instance_type",
     "inventory_error",
     "inventory_file",
+    "launched_at",
+    "market",
     "mounts",
     "node_service",
     "number",

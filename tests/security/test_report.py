@@ -11,6 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import RECORDS_LIMIT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import HOSTS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
 
 from .jobs import DESCRIPTION, RECORD, Jobs
@@ -35,6 +36,7 @@ def report(entries) -> dict:
             "process_count": 1,
         },
         "description": {"command": ["true"]},
+        "instances": [],
         "start": START,
         "end": START + 90,
         "over": True,
@@ -84,6 +86,7 @@ def more_curves(found):
         change("progress.throughput.rates", ["a"]),
         change("progress.restarts", [{"time": 0, "from": 1, "to": 0}] * 21),
         change("progress.left_out", ["x"] * 101),
+        change("instances", ["i-0123456789abcdef0"] * (HOSTS_LIMIT + 1)),
         change("job.processes", [{"host": "a"}] * (RECORDS_LIMIT + 1)),
         change("logs.files", [{"name": "x", "size": 0, "changed": START}] * 101),
     ],

@@ -140,6 +140,11 @@ def sdk_problem() -> str | None:
     )
 
 
+def environment_endpoint(service: str) -> str:
+    """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
+    return os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
 class AnsibleAWSModule(modules.AnsibleAWSModule):
     """The module class of `amazon.aws`, extended to fail if the SDK is too old for this collection."""
 
@@ -193,8 +198,7 @@ class AwsClient:
 
     def endpoint(self, service: str) -> str:
         """Return the endpoint that the options or the environment set instead of that of AWS, or an empty string."""
-        of_service = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}")
-        return str(self._endpoint or of_service or os.environ.get("AWS_ENDPOINT_URL") or "")
+        return str(self._endpoint or environment_endpoint(service))
 
     def client(self, service: str) -> Any:
         return self._client(service, self._config)

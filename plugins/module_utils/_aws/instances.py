@@ -14,6 +14,8 @@ NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
 MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
 NUMBER_TAG = "deeplearning:number"
 ALIVE = ("pending", "running")
+# How instances are paid for.
+ON_DEMAND, SPOT, RESERVATION, BLOCK = "on-demand", "spot", "capacity-reservation", "capacity-block"
 # Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`.
 GROUP_TAG = "aws:autoscaling:groupName"
 
@@ -31,6 +33,11 @@ def node_name(cluster: str, group: str, number: int) -> str:
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of an instance as a dictionary."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+
+
+def market_of(instance: Mapping[str, Any]) -> str:
+    """Return how an instance is paid for: `on-demand`, `spot` or `capacity-block`."""
+    return str(instance.get("InstanceLifecycle") or ON_DEMAND)
 
 
 def group_of(cluster: str, instance: Mapping[str, Any]) -> str | None:

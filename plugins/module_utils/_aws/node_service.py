@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Mapping, Protocol
 
 from .iam_actions import IamActions
+from .pricing.charges import Product
 
 # An instance as EC2 describes it.
 Instance = Mapping[str, Any]
@@ -35,8 +36,11 @@ class NodeService:
     `instances(reader)` returns the running instances that are nodes of the cluster.
     `group_of(cluster, instance)` returns the group of an instance, `master` or `workers`, or None if the instance is not a node.
     `launcher(cluster, group)` returns the name that messages use for the Auto Scaling group or EMR cluster of a group's nodes.
-    `former(reader, since, current)` returns `instance_id`, `cause` and `replacement` for each instance that left the cluster at or
-    after the time `since`, in the order in which the instances left. `current` contains the IDs of instances that are in the cluster now.
+    `former(reader, since, current)` returns `instance_id`, `cause`, `replacement`, `launched_at` and `left_at` for each instance that left
+    the cluster at or after the time `since`, in the order in which the instances left. `current` contains the IDs of instances that are in
+    the cluster now. Times are in seconds since 1970, or None if they are unknown.
+    `products(instance_type, market, zones)` returns the products that AWS charges for while an instance is running. `zones` are those in
+    which a Spot Instance can be.
     """
 
     instances: Callable[[Reader], list[Instance]]
@@ -44,7 +48,8 @@ class NodeService:
     launcher: Callable[[str, str], str]
     # Advice for the case in which several masters are running.
     second_master: str
-    former: Callable[[Reader, datetime, Collection[str]], list[dict[str, str]]]
+    former: Callable[[Reader, datetime, Collection[str]], list[dict[str, Any]]]
+    products: Callable[[str, str, Collection[str]], tuple[Product, ...]]
     # The default login user of the nodes.
     login_user: str
     # The IAM actions that `instances` needs.

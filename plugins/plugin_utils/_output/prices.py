@@ -37,6 +37,12 @@ NAMES = {
 }
 
 
+def of_run(variables: Mapping[str, Any]) -> Price | None:
+    """Return the price of the cluster that this run has provisioned, or None if it has not read a price."""
+    found: Price | None = variables["hostvars"].get("localhost", {}).get("provision_result", {}).get("price")
+    return found
+
+
 def amount(value: float, currency: str) -> str:
     """Return an amount of money, such as `1,234.50 USD`. Amounts below 1 have three decimals, because many prices per hour are small."""
     return f"{value:,.2f} {currency}" if abs(value) >= 1 else f"{value:.3f} {currency}"
@@ -65,9 +71,9 @@ def sentence(price: Price) -> str:
     missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
     without = f", and without {', '.join(missing)}, whose price is not known" if missing else ""
     if not is_known(price):
-        return f"The price of the cluster is not known. {_source(price)}"
+        return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
-    return f"The cluster costs {per_hour(price)}, {monthly} per month, {LEFT_OUT}{without}.{_data(price)} {_source(price)}"
+    return f"The cluster costs {per_hour(price)}, {monthly} per month, {LEFT_OUT}{without}.{_data(price)} {source(price)}"
 
 
 def lines(price: Price) -> list[str]:
@@ -118,7 +124,7 @@ def _data(price: Price) -> str:
     return f" Each GB of data in {kind_name(known[0]['kind'])} {known[0]['key']} costs {monthly} per month."
 
 
-def _source(price: Price) -> str:
+def source(price: Price) -> str:
     """Return sentences about the source and the age of the prices."""
     read_at = price["read_at"] and datetime.fromtimestamp(price["read_at"], timezone.utc)
     where = f"the endpoint {price['endpoint']}" if price["endpoint"] else "AWS Price List"

@@ -257,8 +257,10 @@ def _template() -> Template:
     return environment.from_string(TEMPLATE)
 
 
-def render(report: Mapping[str, Any], copy_command: str | None) -> str:
+def render(report: Mapping[str, Any], copy_command: str | None, cost: str = "") -> str:
     """Return the page for the result of the `training_job_report` module. All text in the page is escaped.
+
+    `cost` says what the job has cost, if that is known.
 
     Raises ValueError if the result exceeds the module's own limits.
     """
@@ -271,7 +273,7 @@ def render(report: Mapping[str, Any], copy_command: str | None) -> str:
         over=report["over"],
         end=report["end"],
         progress=report["progress"],
-        overview=overview(report),
+        overview=[*overview(report), *([("cost", cost)] if cost else [])],
         setup=setup(description, job, report["code"]),
         events=events(report),
         charts=drawn(report["progress"]),
@@ -296,6 +298,7 @@ def check(report: Mapping[str, Any]) -> None:
         ("attempts", report["job"].get("attempts", []), recovery.ATTEMPTS_LIMIT),
         ("goodput.hosts", report["job"].get("goodput", {"hosts": []})["hosts"], goodput.HOSTS_LIMIT),
         ("step_times", report["job"].get("step_times", []), step_times.RANKS_LIMIT),
+        ("instances", report["instances"], goodput.HOSTS_LIMIT),
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),

@@ -22,6 +22,11 @@ def charges(resources: Resources, _zones: Collection[str]) -> Iterator[Charge]:
         count = 1 if role == "master" else properties.get(f"{role}_count") or 0
         instance_type = properties.get(f"{role}_instance_type") or usual
         if count:
-            attributes = (("instanceType", instance_type), ("softwareType", "EMR"))
-            yield Charge(CLUSTER, instance(instance_type), count)
-            yield Charge(CLUSTER, Product("emr", instance_type, "ElasticMapReduce", f"BoxUsage:{instance_type}", "Hrs", attributes), count)
+            for product in products(instance_type):
+                yield Charge(CLUSTER, product, count)
+
+
+def products(instance_type: str) -> tuple[Product, Product]:
+    """Return the products for a node: the instance, and EMR on it."""
+    attributes = (("instanceType", instance_type), ("softwareType", "EMR"))
+    return instance(instance_type), Product("emr", instance_type, "ElasticMapReduce", f"BoxUsage:{instance_type}", "Hrs", attributes)

@@ -18,6 +18,7 @@ from ..node_group.membership import number_of, with_storage_tags
 from ..node_service import Instance, NodeService, Reader
 from ..tags import EMR_COMPONENT
 from . import record
+from .charges import products
 from .iam_actions import NODES
 
 # EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`.
@@ -164,7 +165,7 @@ def _launcher(cluster: str, _group: str) -> str:
     return f"EMR cluster {cluster}"
 
 
-def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
+def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, Any]]:
     """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
     EMR lists terminated instances for 30 days, and terminated clusters for two months.
@@ -172,10 +173,11 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
     found = []
     for described in _own_clusters(reader, (*LIVE, *ENDED)):
         for each in listed(reader, described["Id"], "TERMINATED"):
-            ended = each["Status"].get("Timeline", {}).get("EndDateTime")
+            began, ended = (each["Status"].get("Timeline", {}).get(f"{name}DateTime") for name in ("Creation", "End"))
             if each["Ec2InstanceId"] not in current and (ended is None or ended >= since):
                 cause = each["Status"].get("StateChangeReason", {}).get("Message", "")
-                node = {"instance_id": each["Ec2InstanceId"], "cause": cause, "replacement": ""}
+                times = {"launched_at": began and began.timestamp(), "left_at": ended and ended.timestamp()}
+                node = {"instance_id": each["Ec2InstanceId"], "cause": cause, "replacement": "", **times}
                 found.append((ended or since, each["Ec2InstanceId"], node))
     return [node for _ended, _id, node in sorted(found, key=lambda item: item[:2])]
 
@@ -186,6 +188,7 @@ EMR_NODES = NodeService(
     _launcher,
     "The collection supports only EMR clusters with one master. For this cluster, write an inventory that specifies the master.",
     _former,
+    lambda instance_type, _market, _zones: products(instance_type),
     "hadoop",
     NODES,
     NODES,

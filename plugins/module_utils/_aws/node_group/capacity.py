@@ -14,15 +14,13 @@ from typing import Any, Mapping
 
 from ..client import AwsClient
 from ..component import Alternative, Request
-from ..instances import MASTER, NODE_TYPES, WORKERS
+from ..instances import BLOCK, MASTER, NODE_TYPES, RESERVATION, SPOT, WORKERS
 from ..network.zones import described_reservation, zones
 from ..plan.planning import Change, Policy
 from ..plan.resources import Found
 from . import groups
 from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes, numbers
 from .members import activities
-
-SPOT, RESERVATION, BLOCK = "spot", "capacity-reservation", "capacity-block"
 
 
 def without_zeros(price: str) -> str:

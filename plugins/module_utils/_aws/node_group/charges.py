@@ -12,8 +12,7 @@ from ..instances import NODE_TYPES
 from ..network.charges import PUBLIC_IPV4
 from ..plan.resources import Address
 from ..pricing.charges import Charge, Product, Resources
-from ..pricing.instances import instance, prepaid_instance, spot_instance
-from .capacity import BLOCK, SPOT
+from ..pricing.instances import of_market
 from .definition import MASTER_ADDRESS, auto_scaling_group, launch_template
 
 # The IOPS and the throughput in MiB/s that the price of a gp3 volume includes.
@@ -32,20 +31,12 @@ def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
         if address in resources and launch_template(group) in resources:
             count = int(resources[address].properties["size"])
             template = resources[launch_template(group)].properties
-            yield Charge(address, _instance(template, zones), count)
+            yield Charge(address, of_market(template["instance_type"], template["market"], zones), count)
             yield from _root_volumes(address, template, count)
             if template["public_address"]:
                 yield Charge(address, PUBLIC_IPV4, count)
     if MASTER_ADDRESS in resources:
         yield Charge(MASTER_ADDRESS, PUBLIC_IPV4, 1)
-
-
-def _instance(template: Mapping[str, Any], zones: Collection[str]) -> Product:
-    """Return the product for an instance. A reservation of On-Demand Instances does not change their price."""
-    instance_type, market = template["instance_type"], template["market"]
-    if market == SPOT:
-        return spot_instance(instance_type, zones)
-    return prepaid_instance(instance_type) if market == BLOCK else instance(instance_type)
 
 
 def _root_volumes(address: Address, template: Mapping[str, Any], count: int) -> Iterator[Charge]:

@@ -74,12 +74,12 @@ def _activities(found: Iterable[Mapping[str, Any]]) -> tuple[dict[str, datetime]
     return launches, leaves
 
 
-def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, str]]:
-    """Return `instance_id`, `cause` and `replacement` for each former instance of one group, sorted by departure time.
+def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], running: Collection[str]) -> list[dict[str, Any]]:
+    """Return `instance_id`, `cause`, `replacement`, `launched_at` and `left_at` for each former instance of one group, by departure.
 
     `cause` is the cause that AWS reports, or an empty string if no scaling activity records the termination. `replacement` is a running
     instance that the group launched after the departure, or an empty string if there is none yet. No two former instances have the same
-    replacement. Instances come last if the group has not recorded their departure yet.
+    replacement. Instances come last if the group has not recorded their departure yet. A time is None if no scaling activity tells it.
     """
     launches, leaves = _activities(found)
     later = sorted((moment, each) for each, moment in launches.items() if each in running and each not in former)
@@ -89,7 +89,12 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
         replacement = next((launch for launch in later if launch[0] >= moment), None)
         if replacement:
             later.remove(replacement)
-        result.append({"instance_id": instance, "cause": cause, "replacement": replacement[1] if replacement else ""})
+        result.append(_departure(instance, cause, replacement[1] if replacement else "", launches.get(instance), moment))
     # Until a group records that an instance has left, the group does not launch a replacement.
     unnoticed = sorted((moment, each) for each, moment in launches.items() if each in former and each not in leaves)
-    return result + [{"instance_id": each, "cause": "", "replacement": ""} for _moment, each in unnoticed]
+    return result + [_departure(each, "", "", moment, None) for moment, each in unnoticed]
+
+
+def _departure(instance: str, cause: str, replacement: str, launched: datetime | None, left: datetime | None) -> dict[str, Any]:
+    times = {"launched_at": launched and launched.timestamp(), "left_at": left and left.timestamp()}
+    return {"instance_id": instance, "cause": cause, "replacement": replacement, **times}

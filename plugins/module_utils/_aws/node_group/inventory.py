@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..instances import MASTER, NODE_TYPES, WORKERS, node_name, tags_of
+from ..instances import MASTER, NODE_TYPES, ON_DEMAND, WORKERS, market_of, node_name, tags_of
 from ..node_service import Instance, NodeService
 from ..storage.kinds import TAGS, told
 from .definition import EFA, EFA_ONLY, assign_numbers
@@ -40,6 +40,8 @@ class Node:
     capacity_end: float = 0.0
     # The time at which EC2 launched the instance, in seconds since 1970.
     launched_at: float = 0.0
+    # How the instance is paid for: `on-demand`, `spot` or `capacity-block`.
+    market: str = ON_DEMAND
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
@@ -102,4 +104,5 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         efa_devices=adapters,
         capacity_block=instance.get("CapacityReservationId", "") if instance.get("InstanceLifecycle") == "capacity-block" else "",
         launched_at=_seconds(instance["LaunchTime"]),
+        market=market_of(instance),
     )

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from ..client import IMAGE_TAG, AwsClient, tag_dict, tag_list
+from ..instances import BLOCK, RESERVATION, SPOT
 from ..own_resources import read_own, readable, with_keys
 from ..plan.planning import Change, Kind
 from ..plan.resources import UNKNOWN, Address, Found, Properties
 from ..tags import NODES_COMPONENT
-from .capacity import BLOCK, RESERVATION, SPOT, without_zeros
+from .capacity import without_zeros
 from .definition import PLAIN, Interface
 
 ON_DEMAND = "on-demand"

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from typing import Any
 
 from ..client import tag_dict
 from ..instances import GROUP_TAG, MASTER, WORKERS, group_name, group_of, tags_of
 from ..node_service import Instance, NodeService, Reader
+from ..pricing.instances import of_market
 from . import membership
 from .former_nodes import activities, departures, former_instances, running_instances
 from .iam_actions import FORMER_NODES, NODES
@@ -36,7 +38,7 @@ def _launcher(cluster: str, group: str) -> str:
     return f"Auto Scaling group {group_name(cluster, group)}"
 
 
-def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, str]]:
+def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, Any]]:
     reader.client("autoscaling")  # the client is created once, before the threads use it
     groups = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -54,6 +56,7 @@ AUTO_SCALING = NodeService(
     "Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance with "
     "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ...",
     _former,
+    lambda instance_type, market, zones: (of_market(instance_type, market, zones),),
     "ubuntu",
     NODES,
     FORMER_NODES,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..client import AwsClient
+from ..client import AwsClient, environment_endpoint
 from ..plan.resources import Address
 from ..regions import partition_of
 from . import cache, price_list
@@ -21,10 +22,21 @@ from .instances import PREPAID
 DATA = "data"
 
 
+@dataclass(frozen=True)
+class Place:
+    """The region of a cluster, for an estimate that sends no request to AWS."""
+
+    region: str
+
+    def endpoint(self, service: str) -> str:
+        """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
+        return environment_endpoint(service)
+
+
 class Estimate:
     """The prices of the charges before and after a plan."""
 
-    def __init__(self, cloud: AwsClient, before: Iterable[Charge], after: Iterable[Charge]) -> None:
+    def __init__(self, cloud: AwsClient | Place, before: Iterable[Charge], after: Iterable[Charge]) -> None:
         self._before, self._after = list(before), list(after)
         products = {charge.product for charge in (*self._before, *self._after) if charge.product.name != PREPAID}
         self._endpoint = cloud.endpoint("pricing")
@@ -97,13 +109,13 @@ class Estimate:
         return product.name != PREPAID and not (known and known.price) and self._price(product) is not None
 
 
-def _known_prices(cloud: AwsClient, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:
+def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:
     """Return the prices from the cache and from AWS, and why AWS did not tell any, or an empty string."""
     file = cache.path(cloud.region, cloud.endpoint("pricing"))
     known = cache.read(file, products)
     missing = [product for product in products if product not in known]
     problem = ""
-    if missing:
+    if missing and not isinstance(cloud, Place):
         found, problem = price_list.fetch(cloud, missing)
         new = {product: cache.Known(found.get(product), time.time()) for product in missing}
         cache.write(file, new)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from .. import instances as markets
 from .charges import Product
 from .instance_prices import TABLE
 
@@ -36,6 +37,13 @@ def spot_instance(instance_type: str, zones: Iterable[str]) -> Product:
 
 def prepaid_instance(instance_type: str) -> Product:
     return Product(PREPAID, instance_type, "", "", published=0.0)
+
+
+def of_market(instance_type: str, market: str, zones: Iterable[str]) -> Product:
+    """Return the product for an instance of a market. A reservation of On-Demand Instances does not change their price."""
+    if market == markets.SPOT:
+        return spot_instance(instance_type, zones)
+    return prepaid_instance(instance_type) if market == markets.BLOCK else instance(instance_type)
 
 
 @lru_cache(maxsize=None)

@@ -34,6 +34,7 @@ def collect(paths: directories.Paths, heartbeat_timeout: int, complete: Callable
     return {
         "job": {**job, "goodput": measured.goodput, "step_times": measured.step_times},
         "description": records.read_description(paths),
+        "instances": measured.instances,
         "start": start,
         "end": end if over else time.time(),
         "over": over,

@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from ...._job import causes, directories, failure_causes, hangs, job_states, records, recovery, states
 from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
-from ...._job.goodput import Attempt, Meter
+from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
 from ...._job.schema import Document
 from ...._job.step_times import StepTimes, hosts_of_ranks
 from . import progress_file
@@ -22,10 +22,14 @@ OLDER_RECORDS_LIMIT = 1 << 21
 
 
 class Measured(NamedTuple):
-    """What the hosts of a job spent their time on, and how long they need for a step in the newest attempt."""
+    """What the hosts of a job spent their time on, and how long they need for a step in the newest attempt.
+
+    `instances` contains the IDs of the hosts' EC2 instances in all attempts, at most `HOSTS_LIMIT`.
+    """
 
     goodput: Goodput
     step_times: list[StepTime]
+    instances: list[str]
 
 
 class AttemptRecords(NamedTuple):
@@ -58,7 +62,13 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
         meter.add(moment, entry)
         if moment >= began:
             times.add(entry)
-    return Measured(meter.result(), times.result(hosts_of_ranks(processes)))
+    return Measured(meter.result(), times.result(hosts_of_ranks(processes)), instances(known))
+
+
+def instances(known: Sequence[AttemptRecords]) -> list[str]:
+    """Return the IDs of the EC2 instances that ran the attempts."""
+    found = {process.get("instance", "") for one in known for process in one.processes}
+    return sorted(found - {""})[:HOSTS_LIMIT]
 
 
 def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:

@@ -54,7 +54,7 @@ def watch(paths: directories.Paths, params: dict[str, Any], complete: Callable[[
         is_new = bool(result["progress"] or result.get("logs")) and (time.monotonic() >= held_until or result["attempt"] != first)
         if is_new or over or time.monotonic() >= end:
             if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
-                result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])
+                result["goodput"], result["step_times"], _instances = goodput.measure(paths, params["heartbeat_timeout"])
             _describe(result)
             shorten(result)
             return result

@@ -61,6 +61,11 @@ def test_a_page_tells_what_people_want_to_know():
     assert page.render(report(entries), "scp -r master:/efs/jobs/digits .") == text
 
 
+def test_a_page_tells_the_cost():
+    assert '<th scope="row">cost</th><td>2.00 USD &lt;b&gt;</td>' in page.render(report(), None, "2.00 USD <b>")
+    assert ">cost<" not in page.render(report(), None)
+
+
 def test_a_page_names_the_spares():
     processes = [process(0), process(1), process(2, name="standby0", part="standby")]
     plain = " ".join(re.sub(r"<[^>]+>", " ", page.render(report(processes=processes), None)).split())

@@ -17,6 +17,12 @@ def activity(description, days=0):
     return {"Description": description, "StartTime": SINCE + timedelta(days=days)}
 
 
+def departure(instance, cause, replacement, launched, left):
+    """Return a departure whose times are given in days, or None."""
+    launched_at, left_at = (day if day is None else (SINCE + timedelta(days=day)).timestamp() for day in (launched, left))
+    return {"instance_id": instance, "cause": cause, "replacement": replacement, "launched_at": launched_at, "left_at": left_at}
+
+
 @pytest.mark.parametrize(
     ("description", "left"),
     [
@@ -58,13 +64,12 @@ def test_a_departure_has_its_cause_and_its_replacement():
         {**activity(f"Terminating EC2 instance: {a}", days=2), "Cause": "At noon an instance was taken out of service."},
         *(activity(f"Launching a new EC2 instance: {each}", days=1) for each in (a, b, c)),
     ]
-    assert departures(found, {a}, {b, c, d}) == [
-        {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": d}
-    ]
+    assert departures(found, {a}, {b, c, d}) == [departure(a, "At noon an instance was taken out of service.", d, 1, 2)]
     assert departures(found[1:], {a, b}, {c}) == [
-        {"instance_id": a, "cause": "At noon an instance was taken out of service.", "replacement": ""},
-        {"instance_id": b, "cause": "", "replacement": ""},
+        departure(a, "At noon an instance was taken out of service.", "", 1, 2),
+        departure(b, "", "", 1, None),
     ]
+    assert departures(found[1:2], {a}, ()) == [departure(a, "At noon an instance was taken out of service.", "", None, 2)]
     assert departures(found, {"i-0000000f"}, {b}) == [], "the instance belongs to the other group"
 
 
@@ -72,4 +77,4 @@ def test_an_instance_launched_before_the_departure_is_no_replacement():
     """A group may take minutes to detect that an instance was terminated. Until then, the group does not replace the instance."""
     a, b, c = (f"i-0000000{number}" for number in "abc")
     found = [activity(f"Launching a new EC2 instance: {each}", days=day) for day, each in enumerate((a, b, c))]
-    assert departures(found, {a}, {b, c}) == [{"instance_id": a, "cause": "", "replacement": ""}]
+    assert departures(found, {a}, {b, c}) == [departure(a, "", "", 0, None)]

@@ -74,6 +74,14 @@ def test_a_job_that_runs_is_measured_until_now(job):
     assert job.spent() == {"a": both, "b": both}
 
 
+def test_the_instances_of_all_attempts(job):
+    job.add(1, job.record("a", instance="i-00000001"), job.record("b", instance="i-00000002"))
+    job.decide(1, job.record("b", "lost"), 40)
+    second = [job.record("a", instance="i-00000001", started=50), job.record("b", instance="i-00000003", started=50)]
+    job.add(2, *second, job.record("c", started=50))
+    assert goodput.measure(job.paths, 60).instances == [f"i-0000000{number}" for number in (1, 2, 3)]
+
+
 def test_a_job_that_has_succeeded_is_measured_until_its_last_process_ended(job):
     job.add(1, job.record("a", "succeeded", ended=50), job.record("b", "succeeded", ended=40))
     job.judge(1, "succeeded")

@@ -1,0 +1,57 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Says what a job has cost.
+
+AWS tells when it launched and terminated the nodes. The hosts of the job tell which nodes ran the job and when, and are not trusted: a node
+costs nothing before its launch and after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils._aws.pricing.instances import PREPAID
+from .._output import prices
+from .._output.prices import Price
+from ..commands import playbook_command
+from ..job_formatting import plural
+
+
+def cost_of(
+    report: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]], former: Iterable[Mapping[str, Any]], price: Price | None, now: float
+) -> str:
+    """Return sentences about the cost of a job, or an empty string if no host of the job is an EC2 instance.
+
+    `report` is the result of the `training_job_report` module. `nodes` contains the nodes in the inventory, and `former` is the return
+    value `nodes` of the `former_nodes_info` module. `price` is the price of the nodes, if it is known.
+    """
+    instances = {*report["instances"]}
+    lives = {each["instance_id"]: (each["launched_at"], now) for each in nodes if each.get("launched_at")}
+    lives.update({each["instance_id"]: (each["launched_at"], each["left_at"] or now) for each in former if each.get("launched_at")})
+    known = [life for instance, life in lives.items() if instance in instances]
+    # The order of the arguments matters: a value that is not a number does not replace the time that AWS tells
+    hours = sum(max(min(end, report["end"]) - max(launch, report["start"]), 0.0) for launch, end in known) / 3600
+    unknown = len(instances) - len(known)
+    if not instances:
+        return ""
+    timeline = f"What the nodes of the cluster did and cost: {playbook_command('events')}"
+    left = f"{plural(unknown, 'node', 'nodes')} that {'is' if unknown == 1 else 'are'} no longer in the cluster"
+    if not known:
+        return f"not known, because the job ran on {left}. {timeline}"
+    time = f"{hours:,.1f} node-hours of {plural(len(known), 'node', 'nodes')}"
+    return (
+        f"{_amount(time, hours, price)}{f', without {left}' if unknown else ''}. AWS tells when the nodes were launched and terminated, "
+        f"and the hosts reported when and where the job ran.{f' {prices.source(price)}' if price else ''} {timeline}"
+    )
+
+
+def _amount(time: str, hours: float, price: Price | None) -> str:
+    hourly = prices.hourly_of_nodes(price) if price else 0.0
+    if price and hourly:
+        at = prices.amount(hourly, price["currency"])
+        less = "" if any(each["product"] == "volume" for each in price["charges"]) else " without volumes"
+        return f"{prices.amount(hours * hourly, price['currency'])} for {time}, at {at} per hour{less}"
+    prepaid = price and any(each["product"] == PREPAID for each in price["charges"])
+    return f"{time}, {'paid in advance' if prepaid else 'whose price is not known'}"

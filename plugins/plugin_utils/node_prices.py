@@ -1,0 +1,38 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Returns what the nodes in the inventory cost, without a request to AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..module_utils._aws.instances import ON_DEMAND
+from ._output.prices import Price, of_run
+from .nodes import node_table
+
+
+def price_of_nodes(variables: Mapping[str, Any]) -> Price | None:
+    """Return a price with the price of the nodes, or None if it is not known or the user wants no prices.
+
+    If the run has not provisioned the cluster, the prices are those that another run has kept, or published ones, without volumes.
+    """
+    nodes = node_table(variables)
+    if not nodes or not boolean(variables.get("deeplearning_prices", True), strict=False):
+        return None
+    # Only nodes of AWS need these, which import the SDK
+    from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
+    from ..module_utils._aws.plan.resources import Address
+    from ..module_utils._aws.pricing.charges import Charge
+    from ..module_utils._aws.pricing.estimate import Estimate, Place
+
+    service = NODE_SERVICES[variables.get("deeplearning_node_service", DEFAULT)]
+    charges = [
+        Charge(Address("auto_scaling_group", node["group"]), product, 1)
+        for node in nodes.values()
+        for product in service.products(node["instance_type"], node.get("market", ON_DEMAND), {node.get("zone", "")})
+    ]
+    return of_run(variables) or Estimate(Place(variables["deeplearning_region"]), (), charges).describe()

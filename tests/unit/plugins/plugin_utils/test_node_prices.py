@@ -1,0 +1,58 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the prices of nodes in the inventory."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import node_prices
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.prices import hourly_of_nodes
+
+NODE = {"group": "workers", "instance_type": "g5.xlarge", "market": "on-demand", "zone": "us-east-1a"}
+VARIABLES = {"hostvars": {}, "deeplearning_region": "us-east-1"}
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch, tmp_path):
+    """Return the nodes in the inventory, which a test can change. There are no prices of earlier runs."""
+    nodes = {"c-worker2": dict(NODE)}
+    monkeypatch.setattr(node_prices, "node_table", lambda _variables: nodes)
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: tmp_path / "prices.json")
+    return nodes
+
+
+def hourly(**variables):
+    price = node_prices.price_of_nodes({**VARIABLES, **variables})
+    return price and hourly_of_nodes(price)
+
+
+def test_a_published_price_is_better_than_none(table):
+    assert hourly() == 1.006
+    table["c-worker3"] = {key: NODE[key] for key in ("group", "instance_type")}
+    assert hourly() == 1.006
+    assert hourly(deeplearning_region="cn-north-1") == 0
+
+
+def test_a_price_that_another_run_has_kept(tmp_path, table):
+    product = instances.spot_instance("g5.xlarge", {"us-east-1a"})
+    cache.write(tmp_path / "prices.json", {product: cache.Known(Price(0.4, "USD"), cache.time.time())})
+    table["c-worker2"]["market"] = "spot"
+    assert hourly() == 0.4
+
+
+def test_the_price_of_the_run_counts():
+    price = {"charges": [{"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 5.0}]}
+    assert hourly(hostvars={"localhost": {"provision_result": {"price": price}}}) == 2.5
+
+
+def test_no_price(table):
+    assert hourly(deeplearning_prices="false") is None
+    table.clear()
+    assert hourly() is None
+
+
+def test_emr_has_a_price_of_its_own():
+    assert hourly(deeplearning_node_service="emr") == 0, "the price of EMR is not published"
