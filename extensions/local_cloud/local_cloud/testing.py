@@ -192,6 +192,10 @@ class Control:
         """Let the first GetParameter after each PutParameter return the previous state. Parameter Store is eventually consistent."""
         self._ask("PUT", "stale_parameters", True)
 
+    def limit_lookups(self, per_second: float) -> None:
+        """Throttle look-ups in CloudTrail's event history. AWS allows two per second."""
+        self._ask("PUT", "lookup_rate", per_second)
+
     def reserve_capacity_block(self, instance_type: str, zone: str, count: int, **options: Any) -> str:
         """Create a Capacity Block and return its ID.
 

@@ -19,8 +19,10 @@ from ..host_interface import HostInterface
 from . import apply_overrides, control_api, persistence  # noqa: F401
 from .access.authorization import authorize
 from .access.check import authenticate
+from .access.identities import Identity
 from .autoscaling.groups import reconcile_all, retry_all
 from .capacity import Capacity
+from .cloudtrail import events
 from .context import ACCOUNT, CLOUD
 from .ec2.instance_lifecycle import InstanceLifecycle
 from .emr import clusters as emr_clusters
@@ -79,7 +81,16 @@ class AwsApi:
         identity = authenticate(environ, call)
         if isinstance(identity, Refusal):
             return errors.send(start, environ, call, *identity)
-        record = self._record(call)
+        record, answer = self._record(call), list[Any]()
+        body = b"".join(self._answer(environ, lambda *line: answer.extend(line), call, identity, record))
+        events.record(environ, call, identity, record["parameters"], answer[0], body)
+        start(*answer)
+        return [body]
+
+    def _answer(
+        self, environ: dict[str, Any], start: Callable[..., Any], call: calls.Call, identity: Identity, record: dict[str, Any]
+    ) -> Iterable[bytes]:
+        """Respond to a call with a valid signature."""
         refusal = authorize(environ, call, identity)
         if refusal:
             return errors.send(start, environ, call, *refusal)
@@ -111,6 +122,7 @@ class AwsApi:
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
             CLOUD.monitored_by_guardduty = CLOUD.reads_stale_parameters = False
+            CLOUD.lookup_rate = None
             CLOUD.clock.reset()
             for settings in (CLOUD.spot_prices, CLOUD.quotas, CLOUD.failing_launches, CLOUD.unread_parameters):
                 settings.clear()

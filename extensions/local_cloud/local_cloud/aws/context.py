@@ -42,6 +42,10 @@ class CloudState:
         self.reads_stale_parameters = False
         self.unread_parameters: set[str] = set()
         """Names of parameters that have changed since the last read. The next read returns the state before the last change."""
+        self.lookup_rate: float | None = None
+        """The number of look-ups in the event history that are allowed per second, or None for any number."""
+        self.lookups: list[float] = []
+        """The times of recent look-ups."""
         self.clock = Clock()
         self.latest_public = 0
         self.tagged_at: dict[str, float] = {}

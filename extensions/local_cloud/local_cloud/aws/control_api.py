@@ -26,6 +26,7 @@ POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   c
                                                            and lasts `duration` seconds (a day): {"id"}
 PUT    guardduty true                    let GuardDuty add an endpoint and a security group to the VPCs of new instances; false: no longer
 PUT    stale_parameters true              let the first GetParameter after each PutParameter return the previous state; false: no longer
+PUT    lookup_rate 2                     the number of LookupEvents requests allowed per second; null for any number
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
 POST   advance   {"seconds": n}          let this time pass for delayed changes and schedules (see clock.Clock), and wait for the calls of
                                          schedules: {"now": seconds since the epoch}
@@ -120,6 +121,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
         ("PUT", "guardduty"): lambda: _do(_monitor, data),
         ("PUT", "stale_parameters"): lambda: _do(_read_stale_parameters, data),
+        ("PUT", "lookup_rate"): lambda: _do(_set_lookup_rate, data),
         ("GET", "delays"): lambda: asdict(CLOUD.delays),
         ("PUT", "delays"): lambda: _do(_set_delays, data),
         ("DELETE", "delays"): lambda: _do(_forget_delays),
@@ -191,6 +193,10 @@ def _monitor(enabled: bool) -> None:
 
 def _read_stale_parameters(enabled: bool) -> None:
     CLOUD.reads_stale_parameters = enabled
+
+
+def _set_lookup_rate(rate: float | None) -> None:
+    CLOUD.lookup_rate = None if rate is None else _seconds("lookup_rate", rate)
 
 
 def _interrupt(identifier: str, notice: float) -> None:

@@ -33,6 +33,8 @@ class Delays:
     schedule_group: float = 0.2
     # Time until policies are evaluated with the tags of a new resource. On AWS, this takes up to a minute.
     tag_visibility: float = 0.1
+    # Time until the event history of CloudTrail contains an event. On AWS, this takes minutes, up to 15.
+    trail: float = 0.2
     # The duration of a step of an EMR cluster and, without hosts, of the bootstrap actions of a node.
     emr_cluster: float = 0.5
     # Time between two attempts of a group to launch instances.

@@ -37,6 +37,7 @@ DELAYS = Delays(
     scheduler_role=0,
     schedule_latency=0,
     schedule_change=0,
+    trail=0,
 )
 AMI_PARAMETERS = "/aws/service/deeplearning/ami"
 IMAGE_PARAMETER = f"{AMI_PARAMETERS}/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"

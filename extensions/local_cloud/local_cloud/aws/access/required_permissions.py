@@ -24,7 +24,7 @@ CREATED_BY_IAM = {
     "CreateRole": ("role", "RoleName"),
     "CreateUser": ("user", "UserName"),
 }
-READS = ("Describe", "Get", "List", "Search")
+READS = ("Describe", "Get", "List", "Lookup", "Search")
 
 # By EC2 action: the kinds of resources that the action creates, and the kinds of resources that it references, with their parameters
 EC2: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
@@ -374,6 +374,7 @@ def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Permission] | N
 
 SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] = {
     "autoscaling": _autoscaling,
+    "cloudtrail": _only_reads,
     "ec2": _ec2,
     "elasticfilesystem": _efs,
     "elasticmapreduce": _emr,

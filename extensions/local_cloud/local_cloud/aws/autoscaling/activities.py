@@ -24,15 +24,15 @@ def activities(backend: AutoScalingBackend) -> list[Activity]:
     return kept
 
 
-def begin(group: Any, description: str, cause: str, subnet: Any = None) -> Activity:
-    """Record an activity in progress and return it. `cause` is the text after "At <time>"."""
+def begin(group: Any, description: str, cause: str, subnet: Any = None, request: str = "") -> Activity:
+    """Record an activity in progress and return it. `cause` is the text after "At <time>", and `request` a text about what led to it."""
     details = {"Subnet ID": subnet.id, "Availability Zone": subnet.availability_zone} if subnet else {}
     activity = {
         "ActivityId": str(uuid.uuid4()),
         "AutoScalingGroupName": group.name,
         "AutoScalingGroupARN": group.arn,
         "Description": description,
-        "Cause": f"At {_now():%Y-%m-%dT%H:%M:%SZ} {cause}",
+        "Cause": f"{request}{at(cause)}",
         "StartTime": _now(),
         "StatusCode": "InProgress",
         "Progress": 50,
@@ -49,6 +49,11 @@ def end(activity: Activity, status: str = "Successful", message: str | None = No
     activity.update(StatusCode=status, EndTime=_now(), Progress=100)
     if message:
         activity["StatusMessage"] = message
+
+
+def at(text: str) -> str:
+    """Return a text with the time, as in the causes of activities."""
+    return f"At {_now():%Y-%m-%dT%H:%M:%SZ} {text}"
 
 
 def _now() -> datetime:

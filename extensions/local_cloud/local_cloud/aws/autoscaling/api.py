@@ -65,6 +65,7 @@ def create_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
     except ValidationError:
         del backend.autoscaling_groups[name]
         raise
+    group.asked("created an AutoScalingGroup", 0)
     return EmptyResult()
 
 
@@ -102,6 +103,7 @@ def update_auto_scaling_group(self: AutoScalingResponse) -> EmptyResult:
         except ValidationError:
             group.__dict__.update(before)
             raise
+    group.asked(f"update of AutoScalingGroup constraints to min: {least}, max: {most}, desired: {desired}", before["desired_capacity"])
     return EmptyResult()
 
 
@@ -115,7 +117,9 @@ def set_desired_capacity(self: AutoScalingResponse) -> EmptyResult:
     ):
         if wrong:
             raise ValidationError(f"New SetDesiredCapacity value {desired} is {side} value {bound} for the AutoScalingGroup.")
+    before = group.desired_capacity
     group.set_desired_capacity(desired)
+    group.asked("explicitly set group desired capacity", before)
     return EmptyResult()
 
 

@@ -13,7 +13,8 @@ from moto.autoscaling.models import ASG_NAME_TAG, AutoScalingBackend, FakeAutoSc
 from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 
-from ..capacity import SPOT
+from ..capacity import ON_DEMAND, SPOT
+from ..cloudtrail import events
 from ..context import CLOUD
 from ..ec2.admission import market
 from ..ec2.instances import ENDING
@@ -59,9 +60,20 @@ class Group(FakeAutoScalingGroup):
         self.status: str | None = None
         self.deleting = False
         self.deletion_protection = "none"
+        self.request = ""
+        """What the next launches or terminations are a result of, as their causes say."""
         self.suspension_reasons: dict[str, str] = {}
         """The suspended processes, and the reason for each suspension."""
         super().__init__(*args, **kwargs)
+
+    def asked(self, what: str, before: int) -> None:
+        """Record a request that has changed the desired capacity, for the causes of the activities that follow from it.
+
+        Texts: Amazon EC2 Auto Scaling User Guide, "Verify a scaling activity for an Auto Scaling group", and answers of AWS.
+        """
+        if before != self.desired_capacity:
+            changed = f"changing the desired capacity from {before} to {self.desired_capacity}."
+            self.request = f"{activities.at(f'a user request {what} {changed}')}  "
 
     def set_desired_capacity(self, new_capacity: int | None) -> None:
         self.desired_capacity = self.min_size if new_capacity is None else new_capacity
@@ -100,6 +112,9 @@ class Group(FakeAutoScalingGroup):
             self._scale_in(surplus)
         elif surplus < 0 and not self._suspended("Launch") and time.time() >= self.retry_at:
             self._scale_out(-surplus)
+        elif surplus:
+            return
+        self.request = ""
 
     def delete(self, *_: Any) -> None:
         """Start deleting the group. Then `reconcile` terminates all instances and removes the group."""
@@ -107,13 +122,15 @@ class Group(FakeAutoScalingGroup):
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()
 
-    def terminate(self, member: Member, cause: str) -> activities.Activity:
+    def terminate(self, member: Member, cause: str, request: str = "") -> activities.Activity:
         """Terminate an instance, and return the activity."""
         member.lifecycle_state = "Terminating"
         if member.activity:
             activities.end(member.activity, "Cancelled")
-        member.activity = activities.begin(self, f"Terminating EC2 instance: {member.instance_id}", cause)
+        member.activity = activities.begin(self, f"Terminating EC2 instance: {member.instance_id}", cause, request=request)
         member.instance.terminate()
+        ended = {"instancesSet": {"items": [{"instanceId": member.instance_id}]}}
+        events.record_of_auto_scaling(self.region, "TerminateInstances", ended, ended)
         return member.activity
 
     def launch_data(self) -> Data:
@@ -193,7 +210,9 @@ class Group(FakeAutoScalingGroup):
             self.terminate(
                 victim,
                 "an instance was taken out of service in response to a difference between desired and actual capacity, "
-                f"shrinking the capacity from {len(active)} to {len(active) - 1}.",
+                f"shrinking the capacity from {len(active)} to {len(active) - 1}.  "
+                + activities.at(f"instance {victim.instance_id} was selected for termination."),
+                self.request,
             )
 
     def _scale_out(self, count: int) -> None:
@@ -201,7 +220,8 @@ class Group(FakeAutoScalingGroup):
             failure = self._launch_one()
             if failure:
                 message = f"{failure} Launching EC2 instance failed."
-                activity = activities.begin(self, f"Launching a new EC2 instance.  Status Reason: {message}", self._cause())
+                description = f"Launching a new EC2 instance.  Status Reason: {message}"
+                activity = activities.begin(self, description, self._cause(), request=self.request)
                 activities.end(activity, "Failed", message)
                 self.retry_at = time.time() + CLOUD.delays.launch_retry
                 return
@@ -234,8 +254,21 @@ class Group(FakeAutoScalingGroup):
         instance.autoscaling_group = self
         member = Member(instance, "Pending", protected_from_scale_in=self.new_instances_protected_from_scale_in)
         member.launched_from = {**(self.launch_template or {}), **data["LaunchTemplate"]}
-        member.activity = activities.begin(self, f"Launching a new EC2 instance: {instance.id}", self._cause(), subnet)
+        description = f"Launching a new EC2 instance: {instance.id}"
+        member.activity = activities.begin(self, description, self._cause(), subnet, self.request)
         self.instance_states.append(member)
+        described = {
+            "instanceId": instance.id,
+            "instanceType": instance.instance_type,
+            "imageId": instance.image_id,
+            "subnetId": subnet.id,
+            "vpcId": subnet.vpc_id,
+            "placement": {"availabilityZone": subnet.availability_zone},
+            **({} if instance.market == ON_DEMAND else {"instanceLifecycle": instance.market}),
+        }
+        launched = {"instancesSet": {"items": [described]}}
+        asked = {"subnetId": subnet.id, "instanceType": instance.instance_type, "instancesSet": {"items": [{"minCount": 1, "maxCount": 1}]}}
+        events.record_of_auto_scaling(self.region, "RunInstances", asked, launched)
 
     def _cause(self) -> str:
         have = len(self.active_instances())

@@ -15,6 +15,7 @@ from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from moto.ec2.responses import EC2Response
 
 from ..capacity import ON_DEMAND
+from ..cloudtrail import events
 from ..context import CLOUD
 from ..override import override
 from . import guardduty
@@ -95,6 +96,7 @@ class HostedInstance(Instance):
 
     def interrupt(self) -> None:
         """Terminate a Spot Instance because AWS reclaims the capacity."""
+        events.record_interruption(self.region_name, self.id)
         self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
 
     def become_running(self) -> None:

@@ -78,13 +78,10 @@ def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, 
 
     Returns None for operations that botocore does not know, and for S3, whose requests are mostly data.
     """
-    if call.service == "s3":
+    operation = None if call.service == "s3" else operation_model(call.service, call.action)
+    if operation is None:
         return None
-    try:
-        model = _model(call.service)
-        operation = model.operation_model(call.action)
-    except (UnknownServiceError, OperationNotFoundError):
-        return None
+    model = operation.service_model
     read_body(environ)
     request = Request(dict(environ))
     protocol = determine_request_protocol(model, request.content_type)
@@ -101,6 +98,14 @@ def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, 
     )
     environ["wsgi.input"].seek(0)
     return operation, parsed
+
+
+def operation_model(service: str, action: str) -> OperationModel | None:
+    """Return botocore's model of an action, or None if botocore does not know the action."""
+    try:
+        return _model(service).operation_model(action)
+    except (UnknownServiceError, OperationNotFoundError):
+        return None
 
 
 @cache

@@ -1,0 +1,1 @@
+"""CloudTrail's event history: which calls were made, by whom."""
