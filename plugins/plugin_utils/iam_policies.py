@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
@@ -94,6 +95,7 @@ def playbooks() -> dict[str, set[str]]:
         "session_manager": set(SESSIONS),
         "dataset": inventory | all_of((BUCKET,)) | set(UPLOADS),
         "status": inventory,
+        "events": inventory | _all((EVENTS, PRICES)),
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | all_of((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),

@@ -18,6 +18,7 @@ from ._output.hosts import host_names
 from ._output.prices import Price
 from .commands import continuing_command, playbook_command
 from .job_formatting import plural
+from .timeline import cluster_events  # noqa: F401  # a message, too
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20

@@ -73,6 +73,8 @@ FURTHER = (
     ALLOWED,
     "deeplearning_answer_timeout",
     "deeplearning_confirm",
+    "deeplearning_events_file",
+    "deeplearning_events_since",
     "deeplearning_ignore_running_jobs",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",

@@ -22,19 +22,20 @@ class TimelineEvent(NamedTuple):
 
 def events(report: Mapping[str, Any]) -> list[TimelineEvent]:
     """Return the events of a job from the result of the `training_job_report` module."""
-    return sorted([*_processes(report["job"]["processes"]), *_progress(report), *_job(report)], key=lambda event: event.time)
+    of_all = of_job(report["job"], report["over"], report["end"])
+    return sorted([*_processes(report["job"]["processes"]), *_progress(report), *of_all], key=lambda event: event.time)
 
 
-def _job(report: Mapping[str, Any]) -> Iterator[TimelineEvent]:
-    job = report["job"]
+def of_job(job: Mapping[str, Any], over: bool, end: float) -> Iterator[TimelineEvent]:
+    """Yield the creation of a job, the ends of its attempts and, if the job is `over`, its end."""
     yield TimelineEvent(job["created"], "code copied")
     for one in job.get("attempts") or []:
         if one.get("cause") and one["attempt"] < job["attempt"]:
             yield TimelineEvent(one["ended"], f"attempt {one['attempt']} failed: {one['cause']}", True)
         if one.get("why"):
             yield TimelineEvent(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
-    if report["over"]:
-        yield TimelineEvent(report["end"], f"job {job['state']}", job["state"] != states.SUCCEEDED)
+    if over:
+        yield TimelineEvent(end, f"job {job['state']}", job["state"] != states.SUCCEEDED)
 
 
 def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:

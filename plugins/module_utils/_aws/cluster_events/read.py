@@ -1,0 +1,104 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads what happened to a cluster, from AWS's own records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..client import AwsClient, tag_dict
+from ..instances import MASTER, WORKERS, group_name, group_of
+from ..node_group import membership
+from ..node_group.former_nodes import activities
+from ..node_group.nodes import AUTO_SCALING as SERVICE
+from ..plan.resources import Address
+from ..pricing.charges import Charge
+from ..pricing.estimate import Estimate
+from ..tags import CLUSTER_TAG
+from .scaling import LAUNCH, Event, LifeOfNode, end_lives, ends_of, events_of, nodes_of
+from .trail import Trail, is_end
+
+SINCE = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
+UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def start_of(since: str, now: datetime) -> datetime:
+    """Return when a time span such as `7d` or `12h` begins. Raises ValueError."""
+    found = SINCE.fullmatch(since)
+    if not found:
+        raise ValueError(f"since: {since!r} is not a time span. Use a number with m, h, d or w, such as 12h or 7d.")
+    return now - timedelta(seconds=int(found[1]) * UNITS[found[2]])
+
+
+def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
+    """Return the events, nodes, price and problems, as the module `cluster_events_info` documents them."""
+    trail = Trail(cloud)
+    groups = {group_name(cloud.cluster, group): group for group in (MASTER, WORKERS)}
+    for name in _foreign(cloud, groups):
+        del groups[name]
+        trail.problems.append({"kind": "foreign_group", "message": name})
+    instances = _instances(cloud, groups)
+    belongs = {each["InstanceId"]: group_of(cloud.cluster, each) or "" for each in instances}
+    events = [event for name, group in groups.items() for event in events_of(group, activities(cloud, name, since))]
+    nodes = nodes_of(events, instances, belongs)
+    told = trail.read(groups, nodes, since)
+    ends = [event for event in (*events, *told) if is_end(event)]
+    ended = {name for event in ends for name in event.resources}
+    late = [event for event in ends_of(instances, belongs) if event.resources[0] not in ended]
+    end_lives(nodes, [*ends, *late])
+    price = _set_prices(cloud, nodes.values()) if prices else None
+    everything = sorted((*events, *told, *late), key=lambda event: event.time)
+    _set_differences(everything, nodes)
+    shown = [event for event in everything if event.time >= since.timestamp()]
+    return {
+        "events": [asdict(event) for event in shown],
+        "nodes": [asdict(node) for node in nodes.values()],
+        "price": price,
+        "problems": trail.problems,
+        "since": since.timestamp(),
+        "read_at": datetime.now(timezone.utc).timestamp(),
+    }
+
+
+def _foreign(cloud: AwsClient, names: Iterable[str]) -> list[str]:
+    """Return the names of existing groups that do not have the tag of the cluster."""
+    found = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=list(names))
+    return [each["AutoScalingGroupName"] for each in found if tag_dict(each["Tags"]).get(CLUSTER_TAG) != cloud.cluster]
+
+
+def _instances(cloud: AwsClient, groups: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the instances of the groups, with those that were terminated within about an hour."""
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=membership.filters(cloud.cluster))
+    found = [each for reservation in reservations for each in reservation["Instances"]]
+    return [each for each in found if group_name(cloud.cluster, group_of(cloud.cluster, each) or "") in groups]
+
+
+def _set_prices(cloud: AwsClient, nodes: Iterable[LifeOfNode]) -> dict[str, Any]:
+    """Set what each node costs per hour, and return the price with its source."""
+    known = [node for node in nodes if node.instance_type]
+    charges = [
+        Charge(Address("auto_scaling_group", node.group), product, 1)
+        for node in known
+        for product in SERVICE.products(node.instance_type, node.market, {node.zone})
+    ]
+    price = Estimate(cloud, (), charges).describe()
+    for node, charge in zip(known, price["charges"]):
+        node.hourly = charge["hourly"]
+    return price
+
+
+def _set_differences(events: Iterable[Event], nodes: dict[str, LifeOfNode]) -> None:
+    """Set by how much the events, in order, change the price per hour: the launch of a node, and the first event that ends it."""
+    ended = set[str]()
+    for event in events:
+        known = [nodes[name] for name in event.resources if name in nodes and nodes[name].hourly is not None and name not in ended]
+        if event.action == LAUNCH and known:
+            event.hourly = sum(node.hourly or 0.0 for node in known)
+        elif is_end(event) and known:
+            event.hourly = -sum(node.hourly or 0.0 for node in known)
+            ended |= {node.instance_id for node in known}

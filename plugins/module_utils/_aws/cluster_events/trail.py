@@ -1,0 +1,146 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads from CloudTrail's event history who has created, changed and deleted resources of a cluster.
+
+AWS finds events by one attribute in each request, at two requests per second, and returns events of the account's other resources too.
+Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, "CloudTrail record contents".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..client import DENIED, SDK_ERRORS, AwsClient, ClientError, error_code
+from ..instances import ON_DEMAND
+from ..tags import CLUSTER_TAG
+from .scaling import CLOUD_TRAIL, TERMINATION, Event, LifeOfNode
+
+KEPT = timedelta(days=90)
+# The most pages of 50 events to read for one attribute.
+PAGES = 20
+RUN, EVICTED = "RunInstances", "BidEvictedEvent"
+# Calls and events that end instances, and those that create and delete resources that cost money, other than nodes.
+ENDS = ("TerminateInstances", "TerminateInstanceInAutoScalingGroup", EVICTED)
+CREATIONS = ("CreateVpc", "CreateNatGateway", "CreateFileSystem")
+DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
+# The names of members that contain the ID of a new resource, in lower case.
+NEW = ("vpcid", "natgatewayid", "filesystemid")
+
+
+def is_end(event: Event) -> bool:
+    """Return whether an event ends nodes."""
+    return event.action == TERMINATION or (event.action in ENDS and not event.error)
+
+
+class Trail:
+    """The events of the history that belong to the cluster. `problems` says which events may be missing."""
+
+    def __init__(self, cloud: AwsClient) -> None:
+        self._cloud = cloud
+        self._records: dict[str, dict[str, Any]] = {}
+        self.problems: list[dict[str, str]] = []
+
+    def read(self, groups: Iterable[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
+        """Return the events since a time, and complete the nodes with what the history tells about their launches.
+
+        `groups` contains the names of the cluster's Auto Scaling groups.
+        """
+        own = {*groups, *nodes}
+        try:
+            for record in self._lookup("EventName", CREATIONS, datetime.now(timezone.utc) - KEPT):
+                if _has_tag(record, CLUSTER_TAG, self._cloud.cluster):
+                    own |= _new_ids(record)
+            networks = [each for each in sorted(own) if each.startswith("vpc-")]
+            self._lookup("ResourceName", [*groups, *networks], since)
+            self._lookup("EventName", (*ENDS, *DELETIONS), since)
+            unknown = [node.launched_at for node in nodes.values() if node.launched_at and not node.instance_type]
+            launches = self._lookup("EventName", [RUN], min([since, *(datetime.fromtimestamp(each, timezone.utc) for each in unknown)]))
+            for record in launches:
+                _describe_nodes(record, nodes)
+        except SDK_ERRORS as error:
+            denied = isinstance(error, ClientError) and error_code(error) in DENIED
+            self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
+        found = (_event(record, own) for record in self._records.values())
+        return [event for event in found if event and event.time >= since.timestamp()]
+
+    def _lookup(self, attribute: str, values: Iterable[str], since: datetime) -> list[dict[str, Any]]:
+        """Return the records of the events with one of the values, and keep them."""
+        found = []
+        for value in values:
+            for record in self._pages(attribute, value, since):
+                self._records[record["eventID"]] = record
+                found.append(record)
+        return found
+
+    def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
+        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": since}
+        pages = self._cloud.client("cloudtrail").get_paginator("lookup_events").paginate(**asked)
+        for number, page in enumerate(pages, 1):
+            records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
+            yield from records
+            if number == PAGES and page.get("NextToken"):
+                self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
+                return
+
+
+def _event(record: Mapping[str, Any], own: Iterable[str]) -> Event | None:
+    """Return an event for a record, or None if it changes none of the cluster's own resources or was made by Auto Scaling itself.
+
+    Auto Scaling's own launches and terminations are its activities.
+    """
+    identity = record.get("userIdentity") or {}
+    if record.get("readOnly") or identity.get("invokedBy") == "autoscaling.amazonaws.com":
+        return None
+    resources = sorted(set(own) & {text for _name, text in _texts(_elements(record))})
+    if not resources or record["eventName"] == RUN:
+        return None
+    moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    caller = identity.get("arn") or identity.get("invokedBy") or ""
+    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, error=record.get("errorCode") or "")
+
+
+def _elements(record: Mapping[str, Any]) -> list[Any]:
+    return [record.get(name) for name in ("requestParameters", "responseElements", "serviceEventDetails")]
+
+
+def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) -> None:
+    """Set the type, market and zone of the nodes that a call of RunInstances has launched."""
+    launched = ((record.get("responseElements") or {}).get("instancesSet") or {}).get("items") or []
+    for item in launched:
+        node = nodes.get(item.get("instanceId"))
+        if node and not node.instance_type:
+            node.instance_type, node.market = item.get("instanceType", ""), item.get("instanceLifecycle") or ON_DEMAND
+            node.zone = (item.get("placement") or {}).get("availabilityZone", "")
+
+
+def _has_tag(record: Mapping[str, Any], key: str, value: str) -> bool:
+    """Return whether a request sets a tag. The names of the members differ between services, and in case."""
+    return any(_pair(each) == (key, value) for each in _objects(record.get("requestParameters")))
+
+
+def _pair(item: Mapping[str, Any]) -> tuple[Any, Any]:
+    lower = {name.lower(): value for name, value in item.items()}
+    return lower.get("key"), lower.get("value")
+
+
+def _new_ids(record: Mapping[str, Any]) -> set[str]:
+    return {text for name, text in _texts(record.get("responseElements")) if name.lower() in NEW}
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(each)
+
+
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all texts in a JSON value, each with the name of the member that contains it."""
+    if isinstance(value, str):
+        yield name, value
+    for key, each in value.items() if isinstance(value, dict) else ((name, each) for each in value) if isinstance(value, list) else ():
+        yield from _texts(each, key)

@@ -1,0 +1,195 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The events of a cluster are what AWS has recorded about it, and about nothing else."""
+
+from __future__ import annotations
+
+import functools
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import trail
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.timeline import cluster_events
+from local_cloud.testing import wait_until
+from permissions import operators
+
+from .clusters import numbers
+from .conftest import ModuleFailed
+
+__all__ = ["operators"]
+# A c5.large in the price list of the local cloud
+HOURLY = 0.1
+
+
+@pytest.fixture
+def events(cloud, run, name):
+    """Read the events of the cluster."""
+    cloud.control.set_delays(trail=0)
+    return functools.partial(run, "cluster_events_info", cluster=name)
+
+
+def actions(found, resource=""):
+    return [each["action"] for each in found["events"] if not resource or resource in each["resources"]]
+
+
+def event(found, action, resource):
+    (one,) = (each for each in found["events"] if each["action"] == action and resource in each["resources"])
+    return one
+
+
+def shown(found, form="text", jobs=()):
+    return cluster_events(found, jobs, "c-master", form)
+
+
+def test_a_cluster_that_never_was_has_no_events(events):
+    found = events()
+    assert (found["events"], found["nodes"], found["problems"]) == ([], [], [])
+    assert "0 nodes ran for 0.0 node-hours" in shown(found)
+
+
+def test_who_launched_changed_and_ended_nodes(cloud, run, definition, name, events, operators):
+    operators.be("provision")
+    run("cluster", **definition)
+    operators.be("events")
+    found = events()
+    nodes = {each["instance_id"]: each for each in found["nodes"]}
+    launched = numbers(cloud, name)
+    assert nodes.keys() == launched.keys()
+    for instance in launched:
+        one = event(found, "launch", instance)
+        assert (one["source"], one["hourly"], one["caller"]) == ("auto_scaling", HOURLY, "")
+        assert "a user request created an AutoScalingGroup" in one["cause"] or "constraints to min" in one["cause"]
+        assert (nodes[instance]["running"], nodes[instance]["ended_at"], nodes[instance]["instance_type"]) == (True, None, "c5.large")
+    created = event(found, "CreateAutoScalingGroup", f"{name}-workers")
+    assert created["caller"].endswith(f":user/{name}-provision")
+    assert {"CreateVpc", "CreateNatGateway", "CreateFileSystem", "CreateSubnet", "AttachInternetGateway"} <= set(actions(found))
+    victim, other = sorted(launched)[:2]
+    cloud.client("ec2").terminate_instances(InstanceIds=[victim])
+    wait_until(lambda: event(events(), "TerminateInstances", victim))
+    found = events()
+    ended = event(found, "TerminateInstances", victim)
+    assert (ended["caller"].endswith(":root"), ended["hourly"], ended["error"]) == (True, -HOURLY, "")
+    node = next(each for each in found["nodes"] if each["instance_id"] == victim)
+    assert (node["running"], node["ended_at"]) == (False, ended["time"])
+    text = shown(found)
+    assert f"TerminateInstances {victim}, by arn:aws:iam::123456789012:root, -0.100 USD per hour" in text
+    assert "node-hours and cost 0.0" in text
+    # The collection ends nodes with a call of Auto Scaling
+    operators.be("destroy")
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    operators.be("events")
+    after = events()
+    assert event(after, "TerminateInstances", victim)["hourly"] == -HOURLY
+    assert sum(each["hourly"] or 0 for each in after["events"]) == pytest.approx(0)
+    assert {"DeleteAutoScalingGroup", "DeleteVpc", "DeleteNatGateway", "DeleteFileSystem"} <= set(actions(after))
+    assert {each["instance_type"] for each in after["nodes"]} == {"c5.large"}
+    assert not [each for each in after["nodes"] if each["running"] or each["ended_at"] is None]
+    json.loads(shown(after, "json"))
+
+
+def test_what_belongs_to_others_is_not_shown(cloud, run, definition, name, events):
+    run("cluster", **definition)
+    before = actions(events())
+    ec2 = cloud.client("ec2")
+    tags = [{"ResourceType": "vpc", "Tags": [{"Key": "deeplearning:cluster", "Value": f"{name}-2"}, {"Key": "Name", "Value": name}]}]
+    vpc = ec2.create_vpc(CidrBlock="10.99.0.0/16", TagSpecifications=tags)["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.0.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    image = ec2.describe_instances()["Reservations"][0]["Instances"][0]["ImageId"]
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "deeplearning:cluster", "Value": name}]}]
+    foreign = ec2.run_instances(
+        ImageId=image, InstanceType="c5.large", SubnetId=subnet, MinCount=1, MaxCount=1, TagSpecifications=tags
+    )["Instances"][0]["InstanceId"]
+    ec2.terminate_instances(InstanceIds=[foreign])
+    cloud.client("efs").create_file_system(CreationToken=name, Tags=[{"Key": "Name", "Value": name}])
+    ec2.delete_subnet(SubnetId=ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.1.0/24")["Subnet"]["SubnetId"])
+    found = events()
+    assert actions(found) == before
+    assert foreign not in json.dumps(found)
+
+
+def test_a_group_of_others_with_the_name_is_ignored(cloud, run, definition, name, events):
+    run("cluster", **definition)
+    assert actions(events(), f"{name}-workers")
+    tag = {"ResourceId": f"{name}-workers", "ResourceType": "auto-scaling-group", "Key": "deeplearning:cluster"}
+    cloud.client("autoscaling").create_or_update_tags(Tags=[{**tag, "Value": "other", "PropagateAtLaunch": False}])
+    found = events()
+    assert not actions(found, f"{name}-workers")
+    assert {each["group"] for each in found["nodes"]} == {"master"}
+    assert f"Auto Scaling group {name}-workers does not have the tag of this cluster" in shown(found)
+
+
+def test_without_permission_only_the_callers_are_missing(cloud, run, definition, name, events, monkeypatch, operators):
+    run("cluster", **definition)
+    operators.be("configure")
+    found = events()
+    assert set(actions(found)) == {"launch"}
+    assert [each["kind"] for each in found["problems"]] == ["denied"]
+    assert "CloudTrail does not say who did what, because this is not allowed" in shown(found)
+    operators.be("events")
+    assert "CreateVpc" in actions(events())
+
+
+def test_late_events_and_throttling(cloud, run, definition, name, events):
+    run("cluster", **definition)
+    cloud.control.set_delays(trail=900)
+    assert set(actions(events())) == {"launch"}
+    cloud.control.advance(900)
+    cloud.control.set_delays(trail=0)
+    cloud.control.limit_lookups(2)
+    assert "CreateVpc" in actions(events())
+
+
+def test_too_many_events_are_said(cloud, run, definition, name, events, monkeypatch):
+    run("cluster", **definition)
+    monkeypatch.setattr(trail, "PAGES", 1)
+    groups = cloud.client("autoscaling")
+    for count in range(60):
+        groups.create_or_update_tags(Tags=[])
+        groups.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DefaultCooldown=count)
+    found = events()
+    assert [each["message"] for each in found["problems"]] == [f"ResourceName {name}-workers"]
+    assert f"CloudTrail has more events for ResourceName {name}-workers. Only those since " in shown(found)
+
+
+def test_a_shortage_is_one_line_and_costs_nothing(cloud, run, definition, name, events):
+    cloud.control.set_delays(launch_retry=0, trail=0)
+    run("cluster", **{**definition, "worker_count": 1})
+    cloud.control.set_capacity({"c5.large": {f"us-east-1{zone}": 0 for zone in "abc"}})
+    with pytest.raises(ModuleFailed, match=r"1 of 2 nodes of .*-workers are in service"):
+        run("cluster", **{**definition, "worker_count": 2, "capacity_timeout": 2})
+    found = events()
+    failed = [each for each in found["events"] if each["action"] == "failed_launch"]
+    assert len(failed) > 2
+    assert {each["hourly"] for each in failed} == {None}
+    lines = [line for line in shown(found).splitlines() if "could not be launched" in line]
+    assert len(lines) <= 3, lines
+    assert "times until" in "".join(lines)
+    assert "InsufficientInstanceCapacity" in "".join(lines)
+
+
+def test_an_interruption_is_told(cloud, run, definition, name, events):
+    run("cluster", **{**definition, "market": "spot", "instance_type": "g5.xlarge"})
+    victim = next(instance for instance, number in numbers(cloud, name).items() if number == 2)
+    cloud.control.interrupt(victim)
+    found = wait_until(lambda: (read := events()) if "BidEvictedEvent" in actions(read := events(), victim) else None)
+    one = event(found, "BidEvictedEvent", victim)
+    assert (one["caller"], one["hourly"] < 0) == ("ec2.amazonaws.com", True)
+
+
+def test_the_time_to_look_back(cloud, run, definition, name, events, monkeypatch):
+    with pytest.raises(ModuleFailed, match=r"since: 'yesterday' is not a time span. Use a number with m, h, d or w, such as 12h or 7d."):
+        events(since="yesterday")
+    cloud.control.set_delays(clock_lag=10 * 24 * 3600, trail=0)
+    run("cluster", **definition)
+    victim = sorted(numbers(cloud, name))[0]
+    cloud.control.set_delays(clock_lag=0)
+    assert events()["events"] == []
+    assert {each["launched_at"] is None for each in events()["nodes"]} == {False}
+    cloud.client("ec2").terminate_instances(InstanceIds=[victim])
+    found = wait_until(lambda: (read := events())["events"] and read)
+    assert actions(found) == ["TerminateInstances"]
+    assert "launch" in actions(events(since="2w"))
+    began = datetime.fromtimestamp(found["since"], timezone.utc)
+    assert datetime.now(timezone.utc) - began - timedelta(days=7) < timedelta(minutes=5)
