@@ -23,7 +23,7 @@ COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 # The variables that select a cluster if the inventory is not one of this collection.
 CLUSTER = ("deeplearning_cluster", "deeplearning_region")
 # The names of variables and dictionary keys whose values are not repeated in messages.
-SECRET = re.compile(r"secret|passw|token|credential|(access|api|private)_?key", re.IGNORECASE)
+SECRET = re.compile(r"secret|passw|token|credential|(access|api|private)_?key|deeplearning_notify\b", re.IGNORECASE)
 # The placeholder for a secret value in a command. No option of the collection accepts this placeholder in place of a secret.
 NOT_SHOWN = "AS_BEFORE"
 

@@ -40,13 +40,14 @@ from .confusable_characters import problem_in_shell_words, problem_in_word
 from .job_code import code_to_send, patterns
 from .node_variables import UNKNOWN, NodeVariables, node_variables
 from .nodes import node_table
+from .notifications import Notifications
 from .python_requirements import read_requirements
 from .unused_variables import of_definition, of_job
 from .variable_names import COLLECTION, name_findings
 from .yaml_text import text_errors
 
 JOB, DATASET, EXPORT, NAMES = "job", "dataset", "export", "names"
-PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "private_key", "unused_variables", "value_type"
+NOTIFY, PRIVATE_KEY, UNUSED_VARIABLES, VALUE_TYPE = "notify", "private_key", "unused_variables", "value_type"
 # The roles whose variables a playbook run uses, for each purpose of a run.
 ROLES = {
     JOB: ("node_setup", "python_environment", "shared_storage", "ssh_trust", "training_job", "worker_metadata"),
@@ -118,6 +119,7 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
     if kind == JOB:
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
+        found += [Finding(NOTIFY, Level.ERROR, message) for message in Notifications(action, variables).errors()]
     found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_definition(controller)]
     return sorted(found, key=lambda finding: finding.level is not Level.ERROR)
 

@@ -25,6 +25,7 @@ from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
 from .commands import with_run_options
 from .documented_values import refusal
+from .job_formatting import plural
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
 
@@ -103,7 +104,8 @@ class JobWatch:
     """Follows one job. `arguments` contains `name`, `directory`, `heartbeat_timeout` and, if logs are shown, `log_lines`.
 
     When processes have started, a message shows the number of processes, the path of the logs and the `hint`. `metrics` contains the last
-    value of each key that the script has reported. The `file` with the metrics of the job, if any, is kept up to date.
+    value of each key that the script has reported. The `file` with the metrics of the job, if any, is kept up to date. `notify` gets the
+    kind of each event to notify people about, and a sentence about the event.
 
     A job can write anything into its files, even when it ends. The files therefore cannot make the watch wait forever: a job that has run
     no longer waits in a queue, records that no longer change do not show a running job, and a queue must respond in time. If
@@ -111,9 +113,16 @@ class JobWatch:
     """
 
     def __init__(
-        self, poll: Poll, arguments: Mapping[str, Any], hint: str, file: JobMetrics | None = None, *, is_on_host: bool = False
+        self,
+        poll: Poll,
+        arguments: Mapping[str, Any],
+        hint: str,
+        file: JobMetrics | None = None,
+        *,
+        is_on_host: bool = False,
+        notify: Callable[[str, str], None] = lambda _event, _text: None,
     ) -> None:
-        self._is_on_host = is_on_host
+        self._is_on_host, self._notify = is_on_host, notify
         self._has_run = False
         self._heartbeats: object = None
         self._changed = self._queue_answered = 0.0
@@ -193,6 +202,8 @@ class JobWatch:
         self._correct_state(found)
         if found["processes"] and self._hint:
             show(f"{found['name']}: {found['process_count']} processes, logs in {Paths(found['directory']).logs}; {self._hint}")
+            processes, hosts = plural(found["process_count"], "process", "processes"), plural(found["hosts"], "host", "hosts")
+            self._notify("job_started", f"Job {found['name']} runs with {processes} on {hosts}.")
             self._hint = ""
         if found["state"] == states.QUEUED:
             self._show_queue(found)
@@ -276,6 +287,8 @@ class JobWatch:
         lines = [f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}" for one, cause in zip(new, causes)]
         for line in Budget().messages(lines, "attempts"):
             show(line)
+        if lines:
+            self._notify("job_restarted", f"Job {lines[-1]}")
 
     def _show_silence(self, found: JobStatus) -> None:
         """Show which hosts have sent no heartbeat for a while. Only the controller's clock is used."""

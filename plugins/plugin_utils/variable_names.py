@@ -76,6 +76,8 @@ FURTHER = (
     "deeplearning_events_file",
     "deeplearning_events_since",
     "deeplearning_ignore_running_jobs",
+    "deeplearning_notify",
+    "deeplearning_notify_test",
     "deeplearning_ssh_authority_create_kms_key",
     "deeplearning_ssh_authority_kms_key_id",
     "node_health_exclusions",

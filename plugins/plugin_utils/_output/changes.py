@@ -68,6 +68,12 @@ def plan_lines(changes: Iterable[PlannedChange], *, properties: bool, currency: 
     ]
 
 
+def replaces_nodes(change: PlannedChange) -> bool:
+    """Return whether a change replaces nodes."""
+    before, after = change.get("before") or {}, change.get("after") or {}
+    return any(before.get(name) for name in REPLACED if name in after)
+
+
 def _price(change: PlannedChange, currency: str) -> str:
     told = difference(change.get("hourly"), currency) if currency else ""
     return f" ({told})" if told else ""

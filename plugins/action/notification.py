@@ -1,0 +1,47 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Sends notifications about an event, or about the end of a job, and waits until they have been sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils.notifications import EVENTS, TEST, Notifications, of_end
+
+ARGUMENTS = {
+    "event": {"type": "str", "choices": [*EVENTS]},
+    "msg": {"type": "str", "default": ""},
+    "job": {"type": "str", "default": ""},
+    "result": {"type": "dict", "default": {}},
+    "losses": {"type": "dict", "default": {}},
+}
+
+
+class ActionModule(ActionBase):
+    """Shows a warning about each URL that receives nothing. Only a test fails because of that."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
+        if validation.error_messages:
+            raise AnsibleActionFail("; ".join(validation.error_messages))
+        given = validation.validated_parameters
+        if self._task.check_mode:
+            return {**result, "skipped": True}
+        notifications = Notifications(self, task_vars or {})
+        event, msg, job = given["event"], given["msg"], given["job"]
+        if event == TEST:
+            problems = notifications.test(msg)
+            return {**result, "failed": True, "msg": "\n".join(problems)} if problems else {**result, "changed": False}
+        for kind, text in [(event, msg)] if event else of_end(job, msg, given["result"], given["losses"]):
+            notifications.send(kind, text, job)
+        notifications.show_problems()
+        return {**result, "changed": False}

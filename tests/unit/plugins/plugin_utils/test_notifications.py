@@ -1,0 +1,285 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of notifications: their texts and limits, the events of a run, and receivers that fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import time
+from unittest.mock import MagicMock
+
+import pytest
+import yaml
+from ansible.errors import AnsibleError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands, notifications
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.notifications import EVENTS, Notifications, of_end, of_provisioning
+from receivers import mail_server, serving, then, webhook
+
+URL = "json://example.invalid/battery-horse"
+TEST = "To check the definition, run: ansible-playbook deeplearning.cluster.validate"
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Return a list that gets what is given to each process instead of a process."""
+    given = []
+    monkeypatch.setattr(
+        notifications.Notifications, "_start", lambda _self, urls, message: given.append({**message, "urls": [*urls.values()]})
+    )
+    monkeypatch.setattr(notifications, "playbook_command", lambda playbook: f"ansible-playbook deeplearning.cluster.{playbook}")
+    return given
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    texts = []
+    monkeypatch.setattr(notifications.display, "warning", texts.append)
+    return texts
+
+
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(notifications.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+
+
+def of(urls=(URL,), **variables):
+    """Return the notifications of a run with these URLs."""
+    action = MagicMock()
+    action._templar.template = lambda value: value
+    return Notifications(action, {"deeplearning_cluster": "demo", "deeplearning_notify": urls, **variables})
+
+
+def test_a_notification_says_what_happened_and_what_to_type(sent):
+    of().send("job_restarted", "digits: attempt 1 failed: w2 is lost. Restarting on 2 hosts", "digits")
+    assert sent == [
+        {
+            "title": "demo digits",
+            "body": "Digits: attempt 1 failed: w2 is lost. Restarting on 2 hosts. To show its attempts, run: "
+            "ansible-playbook deeplearning.cluster.status -e training_job_name=digits",
+            "severity": "warning",
+            "urls": [URL],
+        }
+    ]
+
+
+def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
+    for event in EVENTS:
+        of().send(event, "Something happened.", "" if event.startswith("nodes") else f"of-{event}")
+    commands = [each["body"].partition("run: ansible-playbook deeplearning.cluster.")[2] for each in sent]
+    assert commands[0] == "logs -e follow=true -e training_job_name=of-job_started"
+    assert commands[-2:] == ["provision -e deeplearning_grow=true", "validate -e training_job_name=of-test"]
+    assert {each["severity"] for each in sent} == {"info", "warning", "success", "failure"}
+
+
+@pytest.mark.parametrize("urls", [None, "", [], ["", ""]])
+def test_nothing_happens_without_urls(sent, tmp_path, urls):
+    of(urls).send("job_failed", "It failed.", "digits")
+    assert (sent, [*tmp_path.iterdir()], of(urls).problems(), of(urls).errors()) == ([], [], [], [])
+
+
+def test_empty_urls_keep_their_number(monkeypatch):
+    assert of(["", URL])._urls() == {2: URL}
+    assert of(URL)._urls() == {1: URL}
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("<!channel> <@U1|you> @everyone &lt;!here&gt;", "(!channel) ( at U1/you)  at everyone +lt;!here+gt;."),
+        ("see http://evil.example or WWW.evil.example", "See http:/ /evil.example or WWW .evil.example."),
+        ("[paid](//evil.example) **now** `x` ~~y~~", "(paid)(//evil.example) ''now'' 'x' --y--."),
+        ("one\n\nJob other succeeded.\r\n\x1b[2K\u202eover\u200b", "One Job other succeeded. over."),
+        ("x" * 5000, f"X{'x' * 699}."),
+    ],
+)
+def test_texts_of_hosts_are_one_plain_line(sent, text, body):
+    of().send("test", text)
+    assert sent[0]["body"] == f"{body} {TEST}"
+
+
+def test_secrets_of_the_job_are_masked(sent):
+    secrets = {"TOKEN": "battery*horse", "NONE": "", "SHORT": "a"}
+    of(training_job_secrets=secrets).send("job_failed", "ValueError: bad token battery*\x1b[0mhorse at a", "digits")
+    assert sent[0]["body"].startswith("ValueError: bad token AS_BEFORE at a.")
+
+
+def test_commands_do_not_repeat_the_urls(monkeypatch):
+    monkeypatch.setattr(commands.context, "CLIARGS", {"inventory": (), "extra_vars": (json.dumps({"deeplearning_notify": [URL]}),)})
+    assert "battery" not in commands.playbook_command("train", {})
+    assert "AS_BEFORE" in commands.playbook_command("train", {})
+
+
+def test_many_events_are_few_notifications_and_the_end_is_told(sent, monkeypatch):
+    now = iter(range(10_000))
+    monkeypatch.setattr(notifications.time, "monotonic", lambda: float(next(now)))
+    for number in range(1000):
+        of().send("job_restarted", f"attempt {number}", "digits")
+    assert [re.match(r"Attempt (\d+)\.(?: (\d+) more)?", each["body"]).groups() for each in sent] == [
+        ("0", None),
+        *((str(60 * number), "59") for number in range(1, 10)),
+    ]
+    of().send("nodes_gone", "w2 is gone", "digits")
+    of().send("job_failed", "It failed", "digits")
+    of().send("job_failed", "It failed again", "digits")
+    assert [each["body"].partition(" To ")[0] for each in sent[10:]] == [
+        "W2 is gone. 459 more notifications were not sent.",
+        "It failed.",
+        "It failed again.",
+    ]
+
+
+def test_jobs_have_their_own_limits(sent):
+    for job in ("digits", "faces", "digits"):
+        of().send("job_started", "It runs", job)
+    assert [each["title"] for each in sent] == ["demo digits", "demo faces"]
+
+
+def test_failures_are_warnings_with_the_number_of_the_url(warnings):
+    with serving(webhook()) as (port, received), serving(webhook("404 Not Found")) as (other, _):
+        urls = [f"json://127.0.0.1:{port}/battery", "", f"json://127.0.0.1:{other}/horse", "staple://correct", "battery staple"]
+        for number in range(2):
+            of(urls).send("job_failed", f"Failure {number}", "digits")
+        of(urls).show_problems()
+    assert sorted(each["message"][:10] for each in received) == ["Failure 0.", "Failure 1."]
+    advice = "Correct its service and its parts. Write special characters in passwords and tokens as codes, such as %40 for @."
+    assert warnings == [
+        "deeplearning_notify: URL 3 (json) did not receive a notification: it answered with status 404. This happened 2 times.",
+        f"deeplearning_notify: URL 4 (staple) is not a valid Apprise URL. {advice} This happened 2 times.",
+        f"deeplearning_notify: URL 5 (unknown) is not a valid Apprise URL. {advice} This happened 2 times.",
+    ]
+    of(urls).show_problems()
+    assert len(warnings) == 3
+
+
+def test_receivers_that_hang_delay_the_run_only_once_and_no_other_receiver(monkeypatch, warnings):
+    monkeypatch.setattr(notifications, "WAIT_SECONDS", 6.0)
+    began = time.monotonic()
+    endless = then(b"HTTP/1.1 200 OK\r\n\r\n", b"x", forever=True, pause=0.2)
+    with contextlib.ExitStack() as stack:
+        (port, received), (slow, _), (silent, _) = (
+            stack.enter_context(serving(each)) for each in (webhook(), endless, mail_server(greeting=""))
+        )
+        urls = [
+            f"json://127.0.0.1:{slow}",
+            f"mailto://127.0.0.1:{silent}/?from=a@example.org&to=a@example.org",
+            f"json://127.0.0.1:{port}",
+        ]
+        of(urls).send("job_failed", "It failed.", "digits")
+        started = time.monotonic() - began
+        of(urls).show_problems()
+        took = time.monotonic() - began
+    assert started < 2
+    assert 5 < took < 8
+    assert len(received) == 1
+    assert warnings == [f"deeplearning_notify: URL {number} did not answer within 6 s." for number in ("1 (json)", "2 (mailto)")]
+
+
+def test_only_errors_of_configuration_are_found_before_a_run(monkeypatch):
+    with serving(webhook()) as (port, received):
+        assert of([f"json://127.0.0.1:{port}/battery"]).errors() == []
+    assert received == []
+    (error,) = of(["staple://battery-horse"]).errors()
+    assert error.startswith("deeplearning_notify: URL 1 (staple) is not a valid Apprise URL. ")
+    monkeypatch.setattr(notifications.importlib.util, "find_spec", lambda _name: None)
+    assert of().errors() == [notifications.MISSING]
+    assert of([]).errors() == []
+
+
+def test_a_test_fails_if_it_cannot_be_sent(monkeypatch):
+    assert of([]).test("It is a test.") == ["deeplearning_notify: is empty. Specify a list of Apprise URLs."]
+    assert of(["json://127.0.0.1:1"]).test("x") == [
+        "deeplearning_notify: URL 1 (json) did not receive a notification: it refused the connection."
+    ]
+    with serving(webhook()) as (port, received):
+        assert of([f"json://127.0.0.1:{port}"]).test("It is a test.") == []
+    assert received[0]["message"].startswith("It is a test.")
+
+
+def test_a_run_goes_on_if_nothing_can_be_sent(monkeypatch, warnings):
+    unknown = of()
+    unknown._action._templar.template = MagicMock(side_effect=AnsibleError(f"no such lookup: {URL}"))
+    unknown.send("job_failed", "It failed.", "digits")
+    assert unknown.errors() == ["deeplearning_notify: its value cannot be evaluated (AnsibleError). Check its lookups."]
+    monkeypatch.setattr(subprocess, "Popen", MagicMock(side_effect=BlockingIOError(11, "Resource temporarily unavailable", URL)))
+    of().send("job_failed", "It failed.", "digits")
+    assert [text.partition("not sent: ")[2] for text in warnings] == [
+        "its value cannot be evaluated (AnsibleError). Check its lookups.",
+        "Resource temporarily unavailable.",
+    ]
+
+
+def test_the_events_of_provisioning():
+    degraded = {"workers": 2, "wanted": 4, "reason": "No p5.48xlarge is available."}
+    replaced = {"kind": "nodes", "key": "workers", "action": "update", "before": {"unhealthy": [3]}, "after": {"unhealthy": []}}
+    outdated = {**replaced, "kind": "launch_template", "before": {"image": "a"}, "after": {"image": "b"}}
+    assert [*of_provisioning({"changes": [replaced, outdated], "degraded": degraded})] == [
+        ("nodes_short", "The cluster has 2 of 4 workers. No p5.48xlarge is available."),
+        ("nodes_replaced", "nodes workers: replacement of unhealthy node 3"),
+    ]
+    assert [*of_provisioning({"changes": [outdated], "degraded": None})] == []
+    assert [*of_provisioning({"failed": True, "msg": "denied", "changes": [replaced]})] == []
+
+
+def test_a_run_without_capacity_is_an_event(monkeypatch):
+    told = []
+    monkeypatch.setattr(report, "fail", lambda _module, error, **more: told.append({"failed": True, "msg": str(error), **more}))
+    report.fail_without_capacity(MagicMock(before=[]), ["No p5.48xlarge."], [])
+    assert [*of_provisioning(told[0])] == [("nodes_short", told[0]["msg"])]
+
+
+def job(state="failed", **more):
+    process = {
+        "name": "rank0",
+        "rank": 0,
+        "host": "w1",
+        "state": "running",
+        "instance": "i-0000000000000000a",
+        "heartbeat": 1.0,
+        "part": "worker",
+        "ranks": [0],
+        "tag": "",
+        "log": "/l",
+    }
+    failure = {"name": "rank0", "host": "w1", "state": "failed", "how": "ended with exit status 1", "lines": ["Traceback"], "log": "/l"}
+    return {"job": {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "processes": [process], "failure": failure, **more}}
+
+
+LEFT = {"instance_id": "i-0000000000000000a", "cause": "out of service", "replacement": "i-0000000000000000b"}
+LOSSES = {"nodes": {}, "former": [LEFT], "unreachable": []}
+KEPT = {**LOSSES, "former": []}
+GONE = "w1 is gone: i-0000000000000000a was terminated by its Auto Scaling group, and i-0000000000000000b was launched."
+
+
+@pytest.mark.parametrize(
+    ("failure", "result", "losses", "events"),
+    [
+        ("", {"job": {"state": "succeeded"}}, KEPT, [("job_succeeded", "Job digits succeeded.")]),
+        ("job digits failed: x\nTraceback", job(), KEPT, [("job_failed", "job digits failed: rank 0 on w1 ended with exit status 1.")]),
+        ("x", job("stopped"), KEPT, [("job_stopped", "job digits stopped: rank 0 on w1 ended with exit status 1.")]),
+        ("x", job(), LOSSES, [("nodes_gone", GONE), ("job_failed", f"job digits failed: {GONE}")]),
+        (
+            "Job digits was stopped.\nx",
+            {**job(), "interrupted": "stop", "job": {"state": "running"}},
+            KEPT,
+            [("job_stopped", "Job digits was stopped.")],
+        ),
+        ("the host is\nunreachable", {"out_of_reach": True, "failed": True}, KEPT, [("job_unreachable", "the host is")]),
+        ("no such script", {"skipped": True}, KEPT, [("job_failed", "no such script")]),
+        ("it failed", job(failure={"name": []}), KEPT, [("job_failed", "it failed")]),
+        ("it failed", job(processes=[{}]), KEPT, [("job_failed", "it failed")]),
+        ("it failed", job(processes=3), KEPT, [("job_failed", "it failed")]),
+    ],
+)
+def test_the_events_at_the_end_of_a_job(failure, result, losses, events):
+    assert [*of_end("digits", failure, result, losses)] == events
+
+
+def test_the_module_documents_all_kinds_of_events():
+    from ansible_collections.deeplearning.cluster.plugins.modules import notification
+
+    assert yaml.safe_load(notification.DOCUMENTATION)["options"]["event"]["choices"] == [*EVENTS]
