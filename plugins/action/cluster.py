@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.progress import execute_watched
 from ..plugin_utils.variable_names import check_names
@@ -30,4 +32,14 @@ class ActionModule(ActionBase):
         check_names(task_vars or {})
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = execute_watched(self, task_vars, functools.partial(of_run, self._task))
-        return {**result, **result_of_run(self._task, found)}
+        found = result_of_run(self._task, found)
+        self._notify(found, task_vars or {})
+        return {**result, **found}
+
+    def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
+        events = [] if self._task.check_mode else [*of_provisioning(result)]
+        if events:
+            notifications = Notifications(self, variables)
+            for event, text in events:
+                notifications.send(event, text)
+            notifications.show_problems()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
@@ -21,6 +22,7 @@ from ..plugin_utils.job_metrics import JobMetrics
 from ..plugin_utils.job_watch import JobWatch, polls_through
 from ..plugin_utils.keyboard import interrupts
 from ..plugin_utils.nodes import place_of
+from ..plugin_utils.notifications import Notifications
 from ..plugin_utils.output import show
 
 display = Display()
@@ -64,7 +66,9 @@ class ActionModule(NodeAction, module="training_job_info"):
                 if asking
                 else "the job continues if Ansible is interrupted"
             )
-            watch = JobWatch(polls_through(self, variables), {**arguments, "goodput": ENDED}, hint, file, is_on_host=True)
+            notify = partial(Notifications(self, variables).send, job=arguments["name"])
+            polled = {**arguments, "goodput": ENDED}
+            watch = JobWatch(polls_through(self, variables), polled, hint, file, is_on_host=True, notify=notify)
             try:
                 with self.reading(variables):
                     found = watch.follow(lambda: bool(question.answer))

@@ -21,7 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_wa
 def answer(state="running", heartbeat=5.0, **more):
     process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": heartbeat}
     job = {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "process_count": 1, "processes": [process], "code": {}}
-    job.update(began=0.0, ended=60.0)
+    job.update(began=0.0, ended=60.0, hosts=1)
     return {"jobs": [{**job, "progress": [], "progress_offset": 0, **more}]}
 
 
