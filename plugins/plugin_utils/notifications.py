@@ -149,7 +149,7 @@ class Notifications:
     def _urls(self) -> dict[int, str]:
         """Return the URLs by number. Empty ones are left out, so that a variable of the environment can turn notifications off."""
         found = self._value(VARIABLE) or []
-        return {number: str(url) for number, url in enumerate([found] if isinstance(found, str) else found, 1) if url}
+        return {number: str(url) for number, url in enumerate(found if isinstance(found, list) else [found], 1) if url}
 
     def _value(self, name: str) -> Any:
         raw = self._variables.get(name)
@@ -175,7 +175,7 @@ class Notifications:
         command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
         parts = [self._plain(text), more, f"To {kind.purpose}, run:", *command]
-        title = [str(self._variables.get("deeplearning_cluster", "")), job]
+        title = [str(self._value("deeplearning_cluster") or ""), job]
         return {"title": " ".join(filter(None, title)), "body": " ".join(filter(None, parts)), "severity": kind.severity}
 
     def _plain(self, text: str) -> str:
@@ -234,7 +234,9 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
     if "failure" in found:
         try:
             gone = gone_hosts(found, **losses)
-            sentence = failure_cause(with_gone_hosts(found, gone))
+            judged = with_gone_hosts(found, gone)
+            last = [] if "gone" in judged["failure"] else judged["failure"]["lines"][-1:]
+            sentence = " ".join([failure_cause(judged), *(f"Its log ends with: {line}" for line in last)])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             pass  # a job can write anything into its files, and its end must be told nevertheless
     if gone:

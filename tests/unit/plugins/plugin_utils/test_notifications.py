@@ -51,7 +51,9 @@ def of(urls=(URL,), **variables):
     """Return the notifications of a run with these URLs."""
     action = MagicMock()
     action._templar.template = lambda value: value
-    return Notifications(action, {"deeplearning_cluster": "demo", "deeplearning_notify": urls, **variables})
+    return Notifications(
+        action, {"deeplearning_cluster": "demo", "deeplearning_notify": list(urls) if isinstance(urls, tuple) else urls, **variables}
+    )
 
 
 def test_a_notification_says_what_happened_and_what_to_type(sent):
@@ -85,6 +87,7 @@ def test_nothing_happens_without_urls(sent, tmp_path, urls):
 def test_empty_urls_keep_their_number(monkeypatch):
     assert of(["", URL])._urls() == {2: URL}
     assert of(URL)._urls() == {1: URL}
+    assert of(7)._urls() == {1: "7"}
 
 
 @pytest.mark.parametrize(
@@ -245,7 +248,14 @@ def job(state="failed", **more):
         "tag": "",
         "log": "/l",
     }
-    failure = {"name": "rank0", "host": "w1", "state": "failed", "how": "ended with exit status 1", "lines": ["Traceback"], "log": "/l"}
+    failure = {
+        "name": "rank0",
+        "host": "w1",
+        "state": "failed",
+        "how": "ended with exit status 1",
+        "lines": ["Traceback", "ValueError: no data"],
+        "log": "/l",
+    }
     return {"job": {"name": "digits", "state": state, "directory": "/efs/jobs/digits", "processes": [process], "failure": failure, **more}}
 
 
@@ -259,8 +269,18 @@ GONE = "w1 is gone: i-0000000000000000a was terminated by its Auto Scaling group
     ("failure", "result", "losses", "events"),
     [
         ("", {"job": {"state": "succeeded"}}, KEPT, [("job_succeeded", "Job digits succeeded.")]),
-        ("job digits failed: x\nTraceback", job(), KEPT, [("job_failed", "job digits failed: rank 0 on w1 ended with exit status 1.")]),
-        ("x", job("stopped"), KEPT, [("job_stopped", "job digits stopped: rank 0 on w1 ended with exit status 1.")]),
+        (
+            "job digits failed: x\nTraceback",
+            job(),
+            KEPT,
+            [("job_failed", "job digits failed: rank 0 on w1 ended with exit status 1. Its log ends with: ValueError: no data")],
+        ),
+        (
+            "x",
+            job("stopped"),
+            KEPT,
+            [("job_stopped", "job digits stopped: rank 0 on w1 ended with exit status 1. Its log ends with: ValueError: no data")],
+        ),
         ("x", job(), LOSSES, [("nodes_gone", GONE), ("job_failed", f"job digits failed: {GONE}")]),
         (
             "Job digits was stopped.\nx",

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Notifications about jobs on a real host, to a webhook and to a mail server on the controller."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from receivers import mail_server, serving, webhook
+
+from .cluster import job_cluster
+
+COMMAND = "ansible-playbook -i inventory.yml deeplearning.cluster"
+OPTIONS = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("notifications"), [], count=1) as result:
+        yield result
+
+
+@pytest.fixture
+def train(cluster):
+    """Return a function that runs a job and returns the run, the notifications at the webhook by kind, and the mails.
+
+    Notifications about events within a second can arrive in a different order.
+    """
+
+    def run(name, script, **variables):
+        with serving(webhook()) as (port, posts), serving(mail_server()) as (smtp, mails):
+            mail = f"mailto://127.0.0.1:{smtp}/?from=cluster@example.org&to=team@example.org"
+            given = {"deeplearning_notify": [f"json://127.0.0.1:{port}/battery-horse", mail]}
+            done = cluster.play(cluster.playbook(name, script, **{**OPTIONS, **variables}), "-e", json.dumps(given))
+        assert {each["title"] for each in posts} == {f"jobs {name}"}
+        assert len({each["type"] for each in posts}) == len(posts) == len(mails)
+        assert "battery-horse" not in done.stdout + done.stderr
+        assert "deeplearning_notify" not in done.stderr
+        return done, {each["type"]: each["message"] for each in posts}, mails
+
+    return run
+
+
+def test_a_job_that_ends_sends_a_notification(train):
+    done, posts, mails = train("ends", "import time\ntime.sleep(3)\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert posts == {
+        "info": f"Job ends runs with 1 process on 1 host. To watch it, run: {COMMAND}.logs -e follow=true -e training_job_name=ends",
+        "success": f"Job ends succeeded. To show it, run: {COMMAND}.status -e training_job_name=ends",
+    }
+    assert [mail.count("Subject: jobs ends") for mail in mails] == [1, 1]
+
+
+def test_a_job_that_fails_sends_a_notification_with_the_cause(train):
+    script = "import sys\nraise ValueError('<!channel> see https://evil.example, the token is correct-staple')\n"
+    done, posts, _mails = train("fails", script, secrets={"TOKEN": "correct-staple"}, restarts=1)
+    assert done.returncode != 0
+    said = "(!channel) see https:/ /evil.example, the token is AS_BEFORE"
+    ended = "rank 0 on deeplearning-worker1 ended with exit status 1"
+    assert posts.keys() == {"info", "warning", "failure"}
+    assert posts["warning"].startswith(
+        f"Job fails: attempt 1 failed: {ended} (ValueError at fails.py, line 2: {said}). The job continues on "
+    )
+    assert posts["warning"].endswith(f"To show its attempts, run: {COMMAND}.status -e training_job_name=fails")
+    assert posts["failure"] == (
+        f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. To read all logs, run: "
+        f"{COMMAND}.logs -e training_job_name=fails"
+    )
