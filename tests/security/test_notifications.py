@@ -118,6 +118,8 @@ def test_no_url_gets_into_output_logs_or_processes(tmp_path):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):
                     lines.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                    if b"sender.py" in path.read_bytes():
+                        assert os.getsid(int(path.parent.name)) == int(path.parent.name), "Ctrl-C must not end it"
             files = "".join(path.read_text(errors="replace") for path in (tmp_path / "local").rglob("*") if path.is_file())
             output, _ = run.communicate(timeout=60)
     assert any("sender.py" in line for line in lines)

@@ -88,17 +88,19 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 def problem_of(task: Mapping[str, Any]) -> str:
     """Send the notification and return why this failed, or an empty string. Without a `body`, only check the URL."""
     import apprise
+    import requests
 
     reason = Reason()
     logger = logging.getLogger("apprise")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(reason)
-    logger.propagate = False
-    asset = apprise.AppriseAsset(app_id="deeplearning.cluster", app_desc="deeplearning.cluster", async_mode=False)
     # After a redirect, a POST request would become a GET request without the notification.
-    asset.http_redirects = False
-    service = apprise.Apprise.instantiate(task["url"], asset=asset)
-    if not isinstance(service, apprise.NotifyBase):
+    requests.Session.get_redirect_target = lambda *_: None  # type: ignore[method-assign]
+    asset = apprise.AppriseAsset(app_id="deeplearning.cluster", app_desc="deeplearning.cluster", async_mode=False)
+    service = None
+    with contextlib.suppress(Exception):  # some invalid URLs raise exceptions
+        service = apprise.Apprise.instantiate(task["url"], asset=asset)
+    if service is None:
         return INVALID
     if "body" not in task:
         return ""
