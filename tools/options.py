@@ -27,7 +27,7 @@ GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_
 WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
 BY_NAME = {option.name: option for option in OPTIONS}
-SET_BY_PLAYBOOKS = ("worker_count", "spares", "worker_minimum", "allow_outdated_nodes", "known_instances")
+SET_BY_PLAYBOOKS = ("worker_count", "spares", "worker_minimum", "allow_outdated_nodes", "known_instances", "lease_minimum")
 
 REGION = {
     "type": "str",

@@ -146,6 +146,22 @@ price:
     problem:
       description: Why prices could not be read in this run, or an empty string.
       type: str
+lease:
+  description: The lease of the nodes. Null without a lease or if the run only predicts it.
+  returned: success
+  type: dict
+  contains:
+    end:
+      description: When AWS terminates the nodes, or has terminated them.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    seconds:
+      description: Number of seconds until then. Negative after the end.
+      type: float
+      sample: 28800
+    prolonged:
+      description: Whether this run has prolonged the lease.
+      type: bool
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

@@ -35,6 +35,22 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+lease:
+  description: The lease of the nodes. Null without a lease.
+  returned: success
+  type: dict
+  contains:
+    end:
+      description: When AWS terminates the nodes, or has terminated them.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    seconds:
+      description: Number of seconds until then. Negative after the end.
+      type: float
+      sample: 28800
+    prolonged:
+      description: Whether this run has prolonged the lease.
+      type: bool
 resources:
   description: The cluster's resources.
   returned: always
@@ -159,6 +175,7 @@ nodes:
 
 from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership import MembershipError
 from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
@@ -180,7 +197,8 @@ def main() -> None:
     service = NODE_SERVICES[module.params["node_service"]]
     try:
         cloud = AwsClient(module, module.params["cluster"])
-        found = read_all(Request(cloud, {}))
+        request = Request(cloud, {})
+        found = read_all(request)
         price = price_of(cloud, found) if module.params["prices"] else None
         resources = [
             {
@@ -195,7 +213,7 @@ def main() -> None:
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
-    module.exit_json(changed=False, resources=resources, nodes=live, price=price and price.describe())
+    module.exit_json(changed=False, resources=resources, nodes=live, price=price and price.describe(), lease=describe_lease(request, found))
 
 
 if __name__ == "__main__":

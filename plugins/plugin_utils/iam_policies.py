@@ -20,7 +20,7 @@ from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_I
 from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ..module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
 from .iam_account import Account
-from .iam_scopes import COMPONENT_ACTIONS, FILE_SYSTEMS, GROUPS, RUN_JOB_FLOW, SESSIONS, UPLOADS, Scope, all_of, scopes
+from .iam_scopes import COMPONENT_ACTIONS, FILE_SYSTEMS, GROUPS, RUN_JOB_FLOW, SCHEDULES, SESSIONS, UPLOADS, Scope, all_of, scopes
 
 WITHOUT_REGION = ("iam:", "pricing:", "route53:", "sts:")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
@@ -57,7 +57,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "fsx:TagResource": ("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation"),
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
     "iam:CreateServiceLinkedRole": (*GROUPS, *FILE_SYSTEMS, *RUN_JOB_FLOW),
-    "iam:PassRole": (*GROUPS, *RUN_JOB_FLOW, "iam:AddRoleToInstanceProfile"),
+    "iam:PassRole": (*GROUPS, *RUN_JOB_FLOW, *SCHEDULES, "iam:AddRoleToInstanceProfile"),
     "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
     "iam:TagRole": ("iam:CreateRole",),
     "kms:CreateGrant": FILE_SYSTEMS,
@@ -67,6 +67,8 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "kms:Encrypt": ("ssm:PutParameter",),
     "route53:AssociateVPCWithHostedZone": ("ec2:CreateVpcEndpoint",),
     "s3:TagResource": ("s3:CreateBucket",),
+    "scheduler:DeleteSchedule": ("scheduler:DeleteScheduleGroup",),
+    "scheduler:TagResource": ("scheduler:CreateScheduleGroup",),
     "ssm:AddTagsToResource": ("ssm:PutParameter",),
 }
 
@@ -95,7 +97,7 @@ def playbooks() -> dict[str, set[str]]:
         "session_manager": set(SESSIONS),
         "dataset": inventory | all_of((BUCKET,)) | set(UPLOADS),
         "status": inventory,
-        "events": inventory | _all((EVENTS, PRICES)),
+        "events": inventory | all_of((EVENTS, PRICES)),
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | all_of((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),

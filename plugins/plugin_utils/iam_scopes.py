@@ -14,8 +14,9 @@ from ..module_utils._aws.emr import record
 from ..module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.iam_actions import IamActions
-from ..module_utils._aws.instance_role.definition import PATH
+from ..module_utils._aws.instance_role.own_role import PATH
 from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
+from ..module_utils._aws.lease.definition import schedule_group
 from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
@@ -33,6 +34,7 @@ COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), P
 GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
 RUN_JOB_FLOW = ("elasticmapreduce:RunJobFlow",)
+SCHEDULES = ("scheduler:CreateSchedule", "scheduler:UpdateSchedule")
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
-    names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
+    names, lease, authority_alias = f"{account.cluster}-nodes-*", schedule_group(account.cluster), alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
@@ -299,6 +301,19 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             account.own_or_adopted("iam", *account.arns(f"iam:role{PATH}{names}")),
             {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
             because=(*GROUPS, "iam:AddRoleToInstanceProfile"),
+        ),
+        Scope("Lease", (*SCHEDULES, "scheduler:DeleteSchedule", "scheduler:GetSchedule"), account.arns(f"scheduler:schedule/{lease}/*")),
+        Scope(
+            "LeaseGroup",
+            tuple(f"scheduler:{action}" for action in ("CreateScheduleGroup", "DeleteScheduleGroup", "GetScheduleGroup", "TagResource")),
+            account.arns(f"scheduler:schedule-group/{lease}"),
+        ),
+        Scope(
+            "PassLeaseRole",
+            ("iam:PassRole",),
+            account.arns(f"iam:role{PATH}{lease}-*"),
+            {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+            because=SCHEDULES,
         ),
         Scope(
             "ServiceLinkedRoles",

@@ -17,12 +17,14 @@ from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
 from ._output.prices import Price
 from .commands import continuing_command, playbook_command
-from .job_formatting import plural
+from .job_formatting import duration, plural
 from .timeline import cluster_events  # noqa: F401  # a message, too
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+# Seconds that may have passed since a run has made the lease long enough for its job.
+LEASE_MARGIN = 600
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -38,11 +40,19 @@ def validated(cluster: str, findings: Collection[Any], price: Price | None) -> s
     return "\n".join([valid, *prices.lines(price)] if price else [valid])
 
 
-def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_disk: str, service: str, price: Price | None) -> str:
+def running_nodes(
+    cluster: str,
+    count: int,
+    instance_types: Iterable[str],
+    own_disk: str,
+    service: str,
+    price: Price | None,
+    lease: Mapping[str, Any] | None = None,
+) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
     `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
-    not Auto Scaling. `price` is the price of the whole cluster, if this run has read it.
+    not Auto Scaling. `price` is the price of the whole cluster, and `lease` its lease, if this run has read them.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
@@ -51,8 +61,31 @@ def running_nodes(cluster: str, count: int, instance_types: Iterable[str], own_d
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
+        + (_lease_end(lease, price) if lease else "")
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
+    )
+
+
+def _lease_end(lease: Mapping[str, Any], price: Price | None) -> str:
+    """Return when AWS terminates the nodes, and what the cluster costs afterwards."""
+    end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    if lease["seconds"] <= 0:
+        return f"The lease ended at {end}, and AWS terminated the nodes. "
+    after = prices.without_nodes(price) if price else None
+    rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
+    return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, unless a run prolongs the lease.{rest} "
+
+
+def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
+    """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
+    if not lease or 0 < time_limit <= lease["seconds"] + LEASE_MARGIN:
+        return ""
+    end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
+    return (
+        f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. 10 minutes earlier, the job "
+        "gets SIGTERM, so that it can save a checkpoint. To prolong the lease, run the playbook configure when less than half is left."
     )
 
 
@@ -88,10 +121,16 @@ def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str,
     return f"Cluster {cluster}: this controller cannot verify {', '.join(names)}, because {why}"
 
 
-def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Mapping[str, Any]], login: str, price: Price | None) -> str:
-    """Return lines about the nodes, resources and price that cluster_info returns. `login` is the command that logs in to the master.
+def cluster_overview(
+    nodes: Sequence[Mapping[str, Any]],
+    resources: Sequence[Mapping[str, Any]],
+    login: str,
+    price: Price | None,
+    lease: Mapping[str, Any] | None = None,
+) -> str:
+    """Return lines about the nodes, resources, price and lease that cluster_info returns.
 
-    Without prices, only the resources are named that cost money even if there are no nodes.
+    `login` is the command that logs in to the master. Without prices, only the resources are named that cost money even without nodes.
     """
     columns = itemgetter("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip")
     lines = ["{:24} {:20} {:14} {:12} {:15} {}".format(*(value or "" for value in columns(node))).rstrip() for node in nodes]
@@ -101,6 +140,7 @@ def cluster_overview(nodes: Sequence[Mapping[str, Any]], resources: Sequence[Map
         billed = [line for line in (*prices.lines(price), prices.since_launch(price, nodes, time.time())) if line]
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
+    billed += [_lease_end(lease, price).rstrip()] if lease else []
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -181,6 +183,7 @@ class AwsClient:
         self._told_once: set[str] = set()
         self.interruption = threading.Event()
         self.created: set[str] = set()  # IDs of new resources, which may not be visible to IAM yet
+        self._ahead = timedelta()  # how far AWS's clock is ahead of the controller's
         self._progress_file, self._told, self._told_at = module.params.get("progress_file"), "", 0.0
         region, self._endpoint, self._connection = get_aws_connection_info(module)
         try:
@@ -222,6 +225,17 @@ class AwsClient:
             raise ClusterError(f"Cannot connect to {service}: {error}. Check endpoint_url.") from error
 
     @property
+    def now(self) -> datetime:
+        """Return the time of AWS's clock, if a response has told it. The controller's clock may be wrong."""
+        return datetime.now(timezone.utc) + self._ahead
+
+    def learn_time(self, response: Mapping[str, Any]) -> None:
+        """Set AWS's clock by the Date header of a response."""
+        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date:
+            self._ahead = parsedate_to_datetime(date) - datetime.now(timezone.utc)
+
+    @property
     def ec2(self) -> Any:
         return self.client("ec2")
 
@@ -244,6 +258,10 @@ class AwsClient:
     @property
     def s3(self) -> Any:
         return self.client("s3")
+
+    @property
+    def scheduler(self) -> Any:
+        return self.client("scheduler")
 
     @property
     def ssm(self) -> Any:

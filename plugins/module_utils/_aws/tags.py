@@ -9,9 +9,11 @@ CLUSTER_TAG = "deeplearning:cluster"
 COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"
+LEASE_TAG = "deeplearning:lease"  # on groups: AWS deletes them at the end of a lease
 
 # Component names, which are the values of the tag `deeplearning:component`. Each storage package declares its own component name.
 NETWORK_COMPONENT = "network"
 INSTANCE_ROLE_COMPONENT = "instance_role"
 NODES_COMPONENT = "nodes"
+LEASE_COMPONENT = "lease"
 EMR_COMPONENT = "emr"

@@ -68,7 +68,7 @@ class Stuck(_Stuck, total=False):
 
 
 class Notice(TypedDict):
-    """What AWS has announced: that it will terminate a host at `deadline`. `kind` is one of `recovery.ANNOUNCED`."""
+    """What has been announced: that AWS will terminate a host at `deadline`. `kind` is one of `recovery.ANNOUNCED`."""
 
     kind: str
     deadline: float

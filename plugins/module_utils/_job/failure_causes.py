@@ -20,6 +20,7 @@ HOST_LOST = "host_lost"
 HOST_SHUT_DOWN = "host_shut_down"
 SPOT_INTERRUPTION = "spot_interruption"
 CAPACITY_BLOCK_END = "capacity_block_end"
+LEASE_END = "lease_end"
 NOT_STARTED = "not_started"
 OUT_OF_MEMORY = "out_of_memory"
 DISK_FULL = "disk_full"
@@ -39,6 +40,7 @@ KINDS = (
     HOST_SHUT_DOWN,
     SPOT_INTERRUPTION,
     CAPACITY_BLOCK_END,
+    LEASE_END,
     NOT_STARTED,
     OUT_OF_MEMORY,
     DISK_FULL,
@@ -53,8 +55,8 @@ KINDS = (
     HEALTH,
 )
 
-# Causes that AWS announces before it terminates a host. They do not count toward the maximum number of restarts.
-ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END)
+# Causes that are announced before AWS terminates a host. They do not count toward the maximum number of restarts.
+ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END, LEASE_END)
 
 # Why a host that responds must not run the next attempt: a health check requires a reboot or a replacement, or the host is excluded from
 # jobs. `REBOOT` and `REPLACE` are also severities of health checks, and the `name` of a cause of the kind `HEALTH`.

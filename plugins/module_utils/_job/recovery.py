@@ -18,6 +18,7 @@ from .failure_causes import (
     GPU_MEMORY,
     HANG,
     HEALTH,
+    LEASE_END,
     NOT_STARTED,
     OPERATOR,
     REBOOT,
@@ -35,6 +36,12 @@ from .failure_causes import (
     is_same,
     points_to_host,
 )
+
+# Causes after which no host has time for another attempt.
+TIME_UP = {
+    TIME_LIMIT: "The job reached its time limit.",
+    LEASE_END: "AWS terminates the nodes at the end of their lease. Start nodes with a new lease, and then continue the job.",
+}
 
 # Seconds for which a job waits for a host that reboots, if it cannot continue without the host.
 REBOOT_PATIENCE = 600.0
@@ -336,8 +343,8 @@ TABLE: Sequence[DecisionRule] = (
     DecisionRule(
         "time_limit",
         STOP,
-        lambda situation: situation.cause.kind == TIME_LIMIT,
-        lambda situation: "The job reached its time limit.",
+        lambda situation: situation.cause.kind in TIME_UP,
+        lambda situation: TIME_UP.get(situation.cause.kind, TIME_UP[TIME_LIMIT]),
     ),
     DecisionRule(
         "stop_exit_code",

@@ -59,6 +59,13 @@ def per_hour(price: Price) -> str:
     return f"{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
 
 
+def without_nodes(price: Price) -> Price:
+    """Return the price of the cluster without nodes."""
+    charges = [each for each in price["charges"] if each["kind"] not in GROUPS]
+    known = [each["hourly"] for each in charges if each["hourly"] is not None]
+    return {**price, "charges": charges, "hourly": sum(known) if known or not charges else None}
+
+
 def difference(hourly: float | None, currency: str) -> str:
     """Return by how much a change increases or reduces the price, such as `+0.045 USD per hour`. Return an empty string for no change."""
     if not hourly:

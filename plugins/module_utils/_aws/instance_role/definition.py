@@ -16,8 +16,6 @@ ROLE = Address("role", "nodes")
 INSTANCE_PROFILE = Address("instance_profile", "nodes")
 
 # Policies for operators contain this IAM path, so that they apply only to roles that the collection creates
-PATH = "/deeplearning/"
-
 # The minimum permissions for Session Manager, as AWS documents them for a custom role
 SESSION_MANAGER_ACTIONS = [
     "ssm:UpdateInstanceInformation",

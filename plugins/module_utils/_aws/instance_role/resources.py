@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, is_missing, read_concurrently, tag_dict, tag_list
+from ..client import AwsClient, ClientError, error_code, is_missing, read_concurrently, tag_list
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from ..policy_documents import PolicyDocument
-from .definition import INSTANCE_PROFILE, PATH, ROLE, name
+from .definition import INSTANCE_PROFILE, ROLE, name
+from .own_role import ADVICE, PATH, OwnRole, refuse_foreign
 
-POLICY_NAME = "nodes"
+NODES_ROLE = OwnRole(ROLE, "nodes", "Nodes of the training cluster")
 
 
 def read(cloud: AwsClient) -> list[Found]:
@@ -25,43 +24,12 @@ def read(cloud: AwsClient) -> list[Found]:
 
     Raises ClusterError if the role or the profile exists without the cluster's tag.
     """
-    return read_concurrently([lambda: _role(cloud), lambda: _profile(cloud)])
-
-
-def _role(cloud: AwsClient) -> Iterator[Found]:
-    role_name = name(cloud.cluster, cloud.region)
-    try:
-        role = cloud.iam.get_role(RoleName=role_name)["Role"]
-    except ClientError as error:
-        if is_missing(error):
-            return
-        raise
-    _refuse_foreign(cloud, f"role {role_name}", role.get("Tags", []))
-    yield Found(
-        ROLE,
-        role_name,
-        {
-            "name": role_name,
-            "trust": PolicyDocument(role["AssumeRolePolicyDocument"]),
-            "permissions_boundary": role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
-            "policy": _policy(cloud, role_name),
-            "tags": cloud.comparable_tags(role.get("Tags", [])),
-        },
-    )
-
-
-def _policy(cloud: AwsClient, role_name: str) -> dict[str, Any] | None:
-    try:
-        return PolicyDocument(cloud.iam.get_role_policy(RoleName=role_name, PolicyName=POLICY_NAME)["PolicyDocument"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    return read_concurrently([lambda: NODES_ROLE.read(cloud, name(cloud.cluster, cloud.region)), lambda: _profile(cloud)])
 
 
 def _profile(cloud: AwsClient) -> Iterator[Found]:
     for profile in _described_profile(cloud, name(cloud.cluster, cloud.region)):
-        _refuse_foreign(cloud, f"instance profile {profile['InstanceProfileName']}", profile.get("Tags", []))
+        refuse_foreign(cloud, f"instance profile {profile['InstanceProfileName']}", profile.get("Tags", []))
         yield _found_profile(cloud, profile)
 
 
@@ -92,47 +60,6 @@ def _found_profile(cloud: AwsClient, profile: Mapping[str, Any]) -> Found:
     )
 
 
-def _refuse_foreign(cloud: AwsClient, what: str, tags: list[dict[str, str]]) -> None:
-    if tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster:
-        raise ClusterError(f"The {what} exists but is not tagged {CLUSTER_TAG}={cloud.cluster}. Delete it, or choose another cluster name.")
-
-
-def _create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    cloud.create(
-        "iam",
-        "create_role",
-        Path=PATH,
-        RoleName=properties["name"],
-        AssumeRolePolicyDocument=json.dumps(properties["trust"]),
-        Description=f"Nodes of the training cluster {cloud.cluster}",
-        Tags=tag_list(properties["tags"]),
-        **({"PermissionsBoundary": boundary} if (boundary := properties.get("permissions_boundary")) else {}),
-    )
-    found = Found(address, properties["name"], properties)
-    cloud.once_allowed(partial(_update_role, cloud, found, properties, frozenset({"policy"})))
-    return found
-
-
-def _update_role(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    if "permissions_boundary" in changed:
-        cloud.iam.put_role_permissions_boundary(RoleName=found.id, PermissionsBoundary=properties["permissions_boundary"])
-    if "policy" in changed:
-        cloud.once_visible(
-            cloud.iam.put_role_policy, RoleName=found.id, PolicyName=POLICY_NAME, PolicyDocument=json.dumps(properties["policy"])
-        )
-    if "tags" in changed:
-        cloud.iam.tag_role(RoleName=found.id, Tags=tag_list(properties["tags"]))
-
-
-def _delete_role(cloud: AwsClient, found: Found) -> None:
-    # Users or services, such as Systems Manager Quick Setup, may have attached policies to the role
-    for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
-        cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
-    for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):
-        cloud.iam.delete_role_policy(RoleName=found.id, PolicyName=policy_name)
-    cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
-
-
 def _create_profile(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     created = cloud.create(
         "iam", "create_instance_profile", Path=PATH, InstanceProfileName=properties["name"], Tags=tag_list(properties["tags"])
@@ -160,12 +87,12 @@ def _delete_profile(cloud: AwsClient, found: Found) -> None:
 KINDS = (
     Kind(
         "role",
-        _create_role,
-        _delete_role,
-        update=_update_role,
+        NODES_ROLE.create,
+        NODES_ROLE.delete,
+        update=NODES_ROLE.update,
         updatable=frozenset({"permissions_boundary", "policy", "tags"}),
         deleted_after=("instance_profile",),
-        advice="The collection never changes a trust policy. Restore the former trust policy, or delete the role and run again.",
+        advice=ADVICE,
     ),
     Kind(
         "instance_profile",

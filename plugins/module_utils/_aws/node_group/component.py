@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
 from ..instances import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
-from ..tags import NODES_COMPONENT
+from ..tags import LEASE_TAG, NODES_COMPONENT
 from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
 from .charges import charges
 from .iam_actions import IAM_ACTIONS
@@ -68,6 +69,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
             tags,
             public_master=public_master,
             storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
+            leased=_is_leased(options, known.get(definition.auto_scaling_group(group))),
             wait=options["wait"],
         )
 
@@ -76,6 +78,13 @@ def _image_source(image: definition.Image, template: Found | None, moving: bool)
     """Return the image source for the template's tag. While nodes still use the former image, the tag keeps the source of that image."""
     keeps = template is not None and not moving and template.properties["image_id"] != image.image_id
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
+
+
+def _is_leased(options: Mapping[str, Any], scaling_group: Found | None) -> bool:
+    """Return whether AWS ends the group at the end of a lease. Modules without the option do not change that."""
+    if "lease" in options:
+        return bool(options["lease"])
+    return bool(scaling_group and LEASE_TAG in scaling_group.properties["tags"])
 
 
 def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:

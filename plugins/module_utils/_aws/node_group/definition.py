@@ -15,12 +15,14 @@ from ..._hosts.shared_storage import boot
 from ..component import Mount
 from ..instance_role.definition import INSTANCE_PROFILE
 from ..instances import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, WORKERS, group_name
+from ..lease.definition import LEASE
 from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ..plan.resources import Address, Computed, Ref, Wanted
-from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG
+from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, LEASE_TAG
 from . import first_boot
 
 WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
+NOT_INHERITED = (WANTED_TAG, LEASE_TAG)  # tags of groups that their instances do not inherit
 NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
@@ -165,17 +167,20 @@ def wanted(
     *,
     public_master: bool,
     storage_tags: Mapping[str, str] | None = None,
+    leased: bool = False,
     wait: bool,
 ) -> list[Wanted]:
     """Return the resources of one group, `master` or `workers`. The numbered nodes are included only if `wait` is true.
 
-    `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`.
+    `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`. If `leased` is
+    true, the group has the tag of a lease.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
     template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
     mounted = _storage_tags(settings) if storage_tags is None else storage_tags
-    result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **mounted}, public=public)]
+    more = {**mounted, LEASE_TAG: cluster} if leased else mounted
+    result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **more}, public=public)]
     return [*result, _numbered_nodes(group, capacity)] if wait else result
 
 
@@ -242,8 +247,9 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # The master is launched first, because a cluster can have fewer workers, but cannot work without a master
-        after=() if group == MASTER else (auto_scaling_group(MASTER),),
+        # No node is launched without its lease. The master is launched first, because a cluster can have fewer workers, but cannot work
+        # without a master
+        after=(LEASE,) if group == MASTER else (LEASE, auto_scaling_group(MASTER)),
     )
 
 

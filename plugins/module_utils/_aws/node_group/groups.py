@@ -16,7 +16,7 @@ from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..storage.kinds import TAG_KEYS
 from ..tags import NODES_COMPONENT
-from .definition import NODE_TYPE_TAG, SUSPENDED, WANTED_TAG, assign_numbers
+from .definition import NODE_TYPE_TAG, NOT_INHERITED, SUSPENDED, WANTED_TAG, assign_numbers
 from .members import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
 from .membership import number_of
 
@@ -52,6 +52,7 @@ def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None
         {
             "instances": launched_from(group["Instances"]),
             "unhealthy": {item["InstanceId"] for item in group["Instances"] if item["HealthStatus"] != "Healthy"},
+            "deletion_protection": group.get("DeletionProtection", "none"),
             "suspended_by_others": sorted(process["ProcessName"] for process in group["SuspendedProcesses"] if _is_foreign(process)),
             "wanted": tags.get(WANTED_TAG),
         },
@@ -80,7 +81,7 @@ def _is_foreign(process: Mapping[str, str]) -> bool:
 
 
 def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[str, str]:
-    own = {name: tags[name] for name in (*TAG_KEYS, NODE_TYPE_TAG, WANTED_TAG) if name in tags}
+    own = {name: tags[name] for name in (*TAG_KEYS, NODE_TYPE_TAG, *NOT_INHERITED) if name in tags}
     return {**cloud.comparable_tags(tag_list(tags)), **own}
 
 
@@ -91,7 +92,13 @@ def storage_tags(found: Found) -> dict[str, str]:
 
 def _group_tags(name: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
-        {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key, "Value": value, "PropagateAtLaunch": key != WANTED_TAG}
+        {
+            "ResourceId": name,
+            "ResourceType": "auto-scaling-group",
+            "Key": key,
+            "Value": value,
+            "PropagateAtLaunch": key not in NOT_INHERITED,
+        }
         for key, value in tags.items()
     ]
 
@@ -183,7 +190,8 @@ def _update_group(cloud: AwsClient, found: Found, properties: Properties, change
 def _change_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str], *, inherited: bool) -> None:
     """Change the group tags that new nodes inherit. If `inherited` is false, change the tags that new nodes do not inherit."""
     before, after = (
-        {name: value for name, value in each.items() if (name != WANTED_TAG) is inherited} for each in (found.properties["tags"], tags)
+        {name: value for name, value in each.items() if (name not in NOT_INHERITED) is inherited}
+        for each in (found.properties["tags"], tags)
     )
     gone = {name: value for name, value in before.items() if name not in after}
     new = {name: value for name, value in after.items() if before.get(name) != value}

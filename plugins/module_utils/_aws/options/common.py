@@ -48,6 +48,32 @@ OPTIONS = (
         ),
     ),
     Option(
+        "lease",
+        {"type": "str"},
+        (),
+        in_place("and a new lease begins with the run"),
+        (
+            "When AWS terminates the nodes, whatever else is still running: a duration such as V(8h) or V(1d12h) that begins with the run"
+            " that launches the nodes, or a time such as V(2026-12-01T18:00Z). The data is kept.",
+            "EventBridge Scheduler deletes the Auto Scaling groups at this time. Runs prolong a lease with a duration when less than half"
+            " of it is left. After the end, no run launches nodes until you set O(renew_lease) or change this option.",
+        ),
+    ),
+    Option(
+        "renew_lease",
+        {"type": "bool", "default": False},
+        (),
+        NOT_STORED,
+        ("Whether a new lease begins with this run if the former one has ended.",),
+    ),
+    Option(
+        "lease_minimum",
+        {"type": "int", "default": 0},
+        (),
+        NOT_STORED,
+        ("Number of seconds that a lease with a duration must last after this run. The playbook C(train) sets the time limit of its job.",),
+    ),
+    Option(
         "suppress_validators",
         {"type": "list", "elements": "str", "default": []},
         COMPONENTS,

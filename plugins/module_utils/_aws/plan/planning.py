@@ -61,6 +61,8 @@ class Kind:
     deleted_after: tuple[str, ...] = ()
     # Resource kinds that this kind depends on. Resources of these kinds must be deleted after the resources of this kind.
     deleted_before: tuple[str, ...] = ()
+    # Whether a resource that is no longer wanted is deleted before the changes that come after it, and not after all changes.
+    deleted_first: bool = False
     advice: str = "Restore the former value, or delete the cluster (the data is kept) and create it again."
 
     def policy(self, name: str) -> Policy:
@@ -216,17 +218,19 @@ def _refuse_duplicates(found: Iterable[Found]) -> None:
 def _prerequisites(changes: Mapping[Address, Change], deletes: Sequence[Found], kinds: Mapping[str, Kind]) -> list[Change]:
     """Return all changes, with `prerequisites` set.
 
-    The prerequisites of a creation or update are the changes on which it depends. Deletions come last.
+    The prerequisites of a creation or update are the changes on which it depends. Deletions come last, except those of `deleted_first`.
     """
     result = []
+    first = {item.address for item in deletes if kinds[item.address.kind].deleted_first}
     for change in changes.values():
-        needed = {*references(change.wanted.properties), *change.wanted.after} & changes.keys()
+        needed = {*references(change.wanted.properties), *change.wanted.after} & (changes.keys() | first)
         result.append(replace(change, prerequisites=frozenset(needed)))
     for item in deletes:
         kinds_of_users = users_of(item.address.kind, kinds)
         users = {other.address for other in deletes if other.address.kind in kinds_of_users}
         delete = Change(item.address, Action.DELETE, Wanted(item.address), before=item.properties, found=item)
-        result.append(replace(delete, prerequisites=frozenset(users | changes.keys())))
+        earlier = set() if item.address in first else changes.keys()
+        result.append(replace(delete, prerequisites=frozenset(users | earlier)))
     return result
 
 

@@ -12,6 +12,8 @@ from typing import NoReturn
 
 from ..client import ClusterError
 from ..component import Request
+from ..lease.component import NODES_LEASE
+from ..lease.definition import LEASE
 from ..node_group import capacity, members
 from ..node_group.component import NODE_GROUP
 from ..node_group.definition import launch_template
@@ -113,8 +115,8 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
 
 
 def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
-    """Restore the Auto Scaling groups and launch templates to their state before the run. Delete new groups and templates."""
-    kinds = ("auto_scaling_group", "launch_template")
+    """Restore the Auto Scaling groups, launch templates and lease to their state before the run. Delete new ones."""
+    kinds = ("auto_scaling_group", "launch_template", LEASE.kind)
     properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
     for address in properties:
         template = launch_template(address.key)
@@ -128,6 +130,7 @@ def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
 
 def _change_groups(run: Run, make: Callable[[Sequence[Found]], list[Change]], shortages: Sequence[str]) -> None:
     try:
-        converge(run, make, NODE_GROUP.read(run.request, ()))
+        nodes = NODE_GROUP.read(run.request, ())
+        converge(run, make, [*nodes, *NODES_LEASE.read(run.request, nodes)])
     except ApplyError as error:
         report.fail_applying(run, error, error.applied, "".join(f" Earlier attempt: {shortage}" for shortage in shortages))

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 from ..component import Component
 from ..instance_role.component import INSTANCE_ROLE
+from ..lease.component import NODES_LEASE
 from ..network.component import NETWORK
 from ..network.definition import S3_ENDPOINT
 from ..node_group.component import NODE_GROUP
@@ -18,7 +19,7 @@ from ..pricing.charges import Charge, Resources
 from ..storage.registry import STORAGE
 
 # The components of the module `cluster`.
-ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP)
+ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_LEASE)
 KINDS: dict[str, Kind] = {}
 COMPONENT_OF_KIND: dict[str, Component] = {}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted, fail
 from ..component import Component
+from ..lease import component as lease
 from ..network.addresses import AddressPlanError
 from ..node_group import capacity, images
 from ..plan.errors import ForbiddenChange
@@ -56,6 +57,8 @@ def _converge(this: Run) -> NoReturn:
     if not this.request.present:
         delete(this)
     validate(this, this.before)
+    if not this.module.check_mode:
+        this.before = lease.prolonged(this.request, this.before)
     provision(this)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from ..client import ClusterError, Interrupted, denial_advice, fail
 from ..component import Alternative
 from ..instances import WORKERS, group_name, node_name
+from ..lease import component as lease
 from ..node_group.definition import auto_scaling_group, desired_workers, nodes
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
@@ -60,6 +61,7 @@ def succeed(
         changes=[{**change.describe(), "hourly": price and price.difference(change.address)} for change in changes],
         diff=[change.difference() for change in changes],
         price=price and price.describe(),
+        lease=lease.describe(run.request, found),
         deferred=[change.describe() for change in deferred],
         resources=_ids(found),
         alternative=alternative and str(alternative),

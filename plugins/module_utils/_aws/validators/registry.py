@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ..validator import Validator
-from . import account, addresses, capacity, definition, exports, iam, images, network, nodes, storage
+from . import account, addresses, capacity, definition, exports, iam, images, lease, network, nodes, storage
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),
@@ -56,6 +56,7 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.CapacityReservation(),
     capacity.ReservedInstances(),
     capacity.BlockEnd(),
+    *lease.VALIDATORS,
     *storage.VALIDATORS,
     *STORAGE_VALIDATORS,
 )

@@ -57,6 +57,34 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False}
+
+
+def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
+    told = messages.running_nodes("demo", 1, ["c5"], "", "", PRICE, LEASE)
+    end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
+    nat = [each["hourly"] for each in PRICE["charges"] if each["kind"] != "auto_scaling_group"]
+    assert f"{end} The rest of the cluster then costs {prices.per_hour({**PRICE, 'hourly': sum(nat)})}. To delete" in told
+    assert f"{end} To delete" in messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)
+    ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5.0})
+    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS terminated the nodes." in ended
+
+
+@pytest.mark.parametrize(
+    ("lease", "time_limit", "told"),
+    [
+        (None, 0, ""),
+        (LEASE, 7200, ""),
+        (LEASE, 7700, ""),
+        (LEASE, 0, "in 2 h 0 min, and the job has no time limit. 10 minutes earlier"),
+        (LEASE, 9000, "in 2 h 0 min, before the time limit of the job (2 h 30 min). 10 minutes earlier"),
+    ],
+)
+def test_a_lease_that_may_end_before_the_job_is_told(lease, time_limit, told):
+    found = messages.short_lease(lease, time_limit)
+    assert (told in found, bool(found)) == (True, bool(told))
+
+
 def instances(*tags):
     return [{"tags": {"deeplearning:cluster": tag}} for tag in tags]
 

@@ -1,10 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads when AWS will terminate this host: the interruption notice of a Spot Instance, and the end of a Capacity Block.
+"""Reads when AWS will terminate this host: the interruption notice of a Spot Instance, the end of a Capacity Block or of a lease.
 
 The supervisor reads the notice of a Spot Instance from the instance metadata service (IMDSv2). A Capacity Block has no such notice: EC2
-begins to terminate its instances 30 minutes before the block ends, and the inventory knows when that is.
+begins to terminate its instances 30 minutes before the block ends, and the inventory knows when that is. The end of the lease is in a file,
+because runs of the controller prolong the lease while the job is running.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from http import HTTPStatus
 from typing import Callable
 
 from ...._job.documents import Notice
-from ...._job.failure_causes import CAPACITY_BLOCK_END, SPOT_INTERRUPTION
+from ...._job.failure_causes import CAPACITY_BLOCK_END, LEASE_END, SPOT_INTERRUPTION
 
 # The instance metadata service. No option and no environment variable changes the address, so a job cannot invent notices for other jobs.
 ADDRESS, PORT = "169.254.169.254", 80
@@ -49,6 +50,9 @@ SPOT_SECONDS = 120.0
 # EC2 begins to terminate the instances of a Capacity Block 30 minutes before the block ends. 10 minutes before that, EC2 emits an event,
 # and supervisors end the attempt. Source: "Monitor Capacity Blocks using EventBridge" in the user guide of EC2.
 TERMINATED_BEFORE_END, ANNOUNCED_BEFORE = 1800.0, 600.0
+
+# The file with the end of the lease, such as 2026-12-01T18:00:00Z. The playbooks write it.
+LEASE = "/var/lib/deeplearning-lease"
 
 # Of the time until the host is terminated, the last seconds are for the decision about the next attempt and for the records.
 RESERVE = 15.0
@@ -97,8 +101,7 @@ class MetadataService:
 class Notices:
     """A thread that calls `tell` with the notice, if AWS announces that it will terminate this host.
 
-    The thread ends if no notice can come, because the host is neither a Spot Instance nor in a Capacity Block. `capacity_end` is the time
-    at which the host's Capacity Block ends, in seconds since 1970, or 0.
+    `capacity_end` is the time at which the host's Capacity Block ends, in seconds since 1970, or 0.
     """
 
     def __init__(self, tell: Callable[[Notice], None], capacity_end: float) -> None:
@@ -114,7 +117,7 @@ class Notices:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        while self._service or self._ends:
+        while True:
             notice = self.poll()
             if notice:
                 self._tell(notice)
@@ -125,6 +128,9 @@ class Notices:
         """Return the notice, or None if there is none."""
         if self._ends and time.time() >= self._ends - ANNOUNCED_BEFORE:
             return {"kind": CAPACITY_BLOCK_END, "deadline": self._ends}
+        end = lease_end()
+        if end and time.time() >= end - ANNOUNCED_BEFORE:
+            return {"kind": LEASE_END, "deadline": end}
         if self._service is None:
             return None
         try:
@@ -150,10 +156,23 @@ class Notices:
         return None
 
 
+def lease_end() -> float:
+    """Return when the lease of the nodes ends, in seconds since 1970. Return 0 without a lease."""
+    try:
+        with open(LEASE, encoding="utf-8") as file:
+            return _seconds(file.read(ANSWER_LIMIT).strip())
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _seconds(text: str) -> float:
+    return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+
+
 def action_time(text: str, now: float) -> float:
     """Return the time in a notice such as `{"action": "terminate", "time": "2026-11-25T10:15:02Z"}`, in seconds since 1970."""
     try:
-        return float(calendar.timegm(time.strptime(json.loads(text)["time"], "%Y-%m-%dT%H:%M:%SZ")))
+        return _seconds(json.loads(text)["time"])
     except (ValueError, KeyError, TypeError):
         return now + SPOT_SECONDS
 
@@ -168,4 +187,6 @@ def reason(notice: Notice) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(notice["deadline"]))
     if notice["kind"] == CAPACITY_BLOCK_END:
         return f"was stopped because of the end of the host's Capacity Block, whose instances AWS terminates from {when}"
+    if notice["kind"] == LEASE_END:
+        return f"was stopped because of the end of the lease of the nodes, which AWS terminates at {when}"
     return f"was stopped because of the spot interruption of the host, which AWS announced for {when}"

@@ -93,6 +93,13 @@ def test_a_circle_is_an_error_and_not_a_hang():
         make_plan([Wanted(BOX, {"x": Ref(LID)}), Wanted(LID, {"x": Ref(BOX)}), Wanted(LABEL)], [], KINDS)
 
 
+def test_what_is_deleted_first_is_deleted_before_the_changes_that_come_after_it():
+    kinds = {**KINDS, "label": replace(KINDS["label"], deleted_first=True)}
+    found = [Found(Address("label", "old"), "label-1", {})]
+    plan = make_plan([Wanted(BOX, {"colour": "red"}, after=(Address("label", "old"),)), Wanted(LID, {"box": Ref(BOX)})], found, kinds)
+    assert [str(change.address) for change in plan] == ["label old", "box main", "lid main"]
+
+
 def test_the_user_of_a_resource_may_declare_the_order_of_deletion():
     label = Found(Address("label", "main"), "label-1")
     kinds = {**KINDS, "label": replace(KINDS["label"], deleted_before=("lid",))}

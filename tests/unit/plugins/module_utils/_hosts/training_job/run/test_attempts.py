@@ -86,6 +86,7 @@ class Job:
             sys.modules["{hangs.__name__}"].MARGIN = 1
             notices = sys.modules["{notices.__name__}"]
             notices.ADDRESS, notices.PORT, notices.INTERVAL = "127.0.0.1", int(sys.argv.pop()), 0.2
+            notices.LEASE = {str(folder / "lease")!r}
             host = {str(folder / "hosts")!r} + "/" + sys.argv[2].split("/")[-2]
             sys.modules["{exclusions.__name__}"].PATH = host + ".json"
             sys.modules["{exclusions.__name__}"].OWNER = {os.geteuid()}
@@ -1374,3 +1375,15 @@ def test_the_end_of_a_capacity_block_ends_the_attempt(job):
     assert found["state"] == "failed"
     assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
     assert "because of the end of the host's Capacity Block" in found["attempts"][0]["cause"]
+
+
+def test_the_end_of_the_lease_ends_the_job_in_time_to_save(job, tmp_path):
+    running = job(trains(SAVES), restarts=3)
+    wait_until(lambda: all("begins" in running.log(f"rank{rank}") for rank in range(2)))
+    end = time.gmtime(time.time() + 10 * 60 - 1)
+    (tmp_path / "lease").write_text(time.strftime("%Y-%m-%dT%H:%M:%SZ\n", end))
+    running.wait()
+    found = running.status()
+    assert (found["state"], len(found["attempts"]), found["failure"]["cause"]["kind"]) == ("failed", 1, "lease_end")
+    assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
+    assert found["attempts"][-1]["why"].startswith("AWS terminates the nodes at the end of their lease.")

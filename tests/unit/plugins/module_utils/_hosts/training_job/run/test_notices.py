@@ -57,27 +57,23 @@ def test_a_rebalance_recommendation_is_only_logged_once(service, watched, capsys
 @pytest.mark.parametrize("life_cycle", ["on-demand", None])
 def test_other_instances_are_not_polled(service, life_cycle):
     service.items["instance-life-cycle"] = life_cycle
-    found = []
-    watched = notices.Notices(found.append, 0)
-    watched._run()
-    assert (found, len(service.requests)) == ([], 2)
+    watched = notices.Notices(lambda notice: None, 0)
+    assert [watched.poll() for _poll in range(5)] == [None] * 5
+    assert len(service.requests) == 2
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "does not answer"])
 def test_a_host_without_the_service_is_polled_three_times(monkeypatch, is_silent):
-    polls = []
-    poll = notices.Notices.poll
-    monkeypatch.setattr(notices.Notices, "poll", lambda self: polls.append(poll(self)))
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         if is_silent:
             port.listen()
         monkeypatch.setattr(notices, "ADDRESS", "127.0.0.1")
         monkeypatch.setattr(notices, "PORT", port.getsockname()[1])
-        monkeypatch.setattr(notices, "INTERVAL", 0.01)
         monkeypatch.setattr(notices, "TIMEOUT", 0.1)
-        notices.Notices(lambda notice: None, 0)._run()
-    assert polls == [None] * 3
+        watched = notices.Notices(lambda notice: None, 0)
+        gone = [watched.poll() or watched._service is None for _poll in range(5)]
+    assert gone == [False, False, True, True, True]
 
 
 def test_a_spot_instance_is_still_polled_after_errors(service, watched, monkeypatch):
@@ -96,6 +92,17 @@ def test_the_end_of_a_capacity_block_is_announced_when_aws_announces_it(service,
     assert found == ({"kind": "capacity_block_end", "deadline": end - 1800} if announced else None)
 
 
+@pytest.mark.parametrize(("text", "announced"), [("2026-11-25T10:15:02Z\n", True), ("", False), ("\n", False), ("nan", False)])
+def test_the_end_of_the_lease_is_announced_ten_minutes_before(watched, monkeypatch, tmp_path, text, announced):
+    monkeypatch.setattr(notices, "LEASE", str(tmp_path / "lease"))
+    monkeypatch.setattr(notices.time, "time", lambda: AT - 599)
+    assert watched.poll() is None
+    (tmp_path / "lease").write_text(text)
+    assert watched.poll() == ({"kind": "lease_end", "deadline": AT} if announced else None)
+    monkeypatch.setattr(notices.time, "time", lambda: AT - 601)
+    assert watched.poll() is None
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"time": 5}', '{"time": "soon"}'])
 def test_a_notice_without_a_time_is_two_minutes_early(text):
     assert notices.action_time(text, 1000.0) == 1120.0
@@ -110,4 +117,5 @@ def test_reasons_name_the_time():
     assert notices.reason({"kind": "spot_interruption", "deadline": AT}).endswith(
         "because of the spot interruption of the host, which AWS announced for 2026-11-25 10:15:02 UTC"
     )
+    assert "which AWS terminates at 2026-11-25 10:15:02 UTC" in notices.reason({"kind": "lease_end", "deadline": AT})
     assert "whose instances AWS terminates from 2026-11-25 10:15:02 UTC" in notices.reason({"kind": "capacity_block_end", "deadline": AT})

@@ -1,0 +1,20 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The IAM actions for the lease of a cluster's nodes, in addition to those for the instance role, which the lease's role needs, too."""
+
+from __future__ import annotations
+
+from ..iam_actions import IamActions
+
+IAM_ACTIONS = IamActions(
+    reads=("scheduler:GetSchedule",),
+    present=(
+        "scheduler:CreateSchedule",
+        "scheduler:CreateScheduleGroup",
+        "scheduler:DeleteScheduleGroup",
+        "scheduler:GetScheduleGroup",
+        "scheduler:UpdateSchedule",
+    ),
+    absent=("scheduler:DeleteScheduleGroup",),
+)

@@ -1,0 +1,142 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads, creates, changes, prolongs and deletes the lease of a cluster's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing, tag_list
+from ..instance_role.own_role import ADVICE, OwnRole
+from ..instances import NODE_TYPES
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from . import definition
+from .definition import LATE, LEASE, REPEATED, end_of, iso, role_name, schedule_group
+
+# Seconds until EventBridge Scheduler can use a new role, and until AWS has deleted a former schedule group of the same name.
+ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600
+ROLE = OwnRole(LEASE, "lease", "Ends the lease of the training cluster")
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    """Yield the lease if it exists. Its role is created first and deleted last."""
+    for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
+        with ThreadPoolExecutor(len(NODE_TYPES)) as pool:
+            schedules = dict(zip(NODE_TYPES, pool.map(partial(_schedule, cloud), NODE_TYPES)))
+        known = {group: found for group, found in schedules.items() if found}
+        terms = {found.get("Description", "") for found in known.values()}
+        about = definition.TERMS.search(terms.pop()) if len(terms) == 1 else None
+        properties = {
+            **role.properties,
+            "lease": about and about[1],
+            "ends": {group: iso(found["StartDate"]) if found and "StartDate" in found else None for group, found in schedules.items()},
+            "calls": {group: definition.found_call(found) for group, found in known.items()},
+        }
+        yield replace(role, properties=properties)
+
+
+def _schedule(cloud: AwsClient, group: str) -> dict[str, Any] | None:
+    try:
+        return dict(cloud.scheduler.get_schedule(GroupName=schedule_group(cloud.cluster), Name=group))
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def prolong(cloud: AwsClient, found: Found, end: datetime) -> Found:
+    """Let an existing lease end later. Return the changed lease."""
+    properties = {**found.properties, "ends": {group: iso(end) for group in NODE_TYPES}}
+    _put_schedules(cloud, found, properties)
+    return replace(found, properties=properties, attributes={**found.attributes, "prolonged": True})
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    role = ROLE.create(cloud, address, properties)
+    _put_schedules(cloud, role, properties)
+    return role
+
+
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    ROLE.update(cloud, found, properties, changed)
+    if changed & {"lease", "ends", "calls"}:
+        end = end_of(found)
+        _put_schedules(cloud, found, properties)
+        if end and end <= cloud.now < end + REPEATED + LATE:
+            cloud.progress("waiting until AWS no longer terminates nodes because of the former lease")
+            cloud.pause(LATE.total_seconds())
+
+
+def _put_schedules(cloud: AwsClient, role: Found, properties: Properties) -> None:
+    for group in NODE_TYPES:
+        end = datetime.fromisoformat(properties["ends"][group])
+        schedule = definition.schedule(cloud.cluster, properties["lease"], end, properties["calls"][group], role.attributes["arn"])
+        _put_schedule(cloud, {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule}, properties)
+
+
+def _put_schedule(cloud: AwsClient, schedule: dict[str, Any], properties: Properties) -> None:
+    """Replace the schedule, or create it. Retry while EventBridge Scheduler cannot use a new role."""
+
+    def accepted() -> bool:
+        try:
+            try:
+                cloud.scheduler.update_schedule(**schedule)
+            except ClientError as error:
+                if not is_missing(error):
+                    raise
+                _ensure_group(cloud, properties)
+                cloud.scheduler.create_schedule(**schedule)
+        except ClientError as error:
+            refusals.append(error)
+            # Another request is changing the schedule, the schedule group is new, or the role is new
+            if error_code(error) == "ConflictException" or is_missing(error) or "to assume the role" in str(error):
+                return False
+            raise
+        return True
+
+    refusals: list[ClientError] = []
+    try:
+        cloud.wait_until("EventBridge Scheduler to accept the lease", accepted, ROLE_TIMEOUT, pause=1)
+    except WaitTimeout as error:
+        raise refusals[-1] from error
+
+
+def _ensure_group(cloud: AwsClient, properties: Properties) -> None:
+    """Create the schedule group unless it exists. If a former group is being deleted, wait for it."""
+    name = schedule_group(cloud.cluster)
+
+    def exists() -> bool:
+        try:
+            return bool(cloud.scheduler.get_schedule_group(Name=name)["State"] == "ACTIVE")
+        except ClientError as error:
+            if not is_missing(error):
+                raise
+        cloud.scheduler.create_schedule_group(Name=name, Tags=tag_list(properties["tags"]))
+        return True
+
+    cloud.wait_until(f"the deletion of the former schedule group {name}", exists, GROUP_TIMEOUT)
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    cloud.once_unused(cloud.scheduler.delete_schedule_group, "ConflictException", Name=schedule_group(cloud.cluster))
+    # Without its role, a call that AWS has already begun fails
+    ROLE.delete(cloud, found)
+
+
+KIND = Kind(
+    LEASE.kind,
+    _create,
+    _delete,
+    update=_update,
+    updatable=frozenset({"calls", "ends", "lease", "permissions_boundary", "policy", "tags"}),
+    deleted_after=("auto_scaling_group",),
+    deleted_first=True,
+    advice=ADVICE,
+)

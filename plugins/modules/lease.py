@@ -1,0 +1,92 @@
+#!/usr/bin/python
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lease
+version_added: 0.2.0
+short_description: Prolongs the lease of a cluster's nodes
+description:
+  - At the end of a lease, AWS terminates the nodes of a cluster. M(deeplearning.cluster.cluster) begins and changes the lease.
+  - This module lets a lease with a duration end later, if less than half of it is left. It neither begins a lease, nor prolongs one that
+    has ended or that differs from O(lease). It reports no change, because the definition has not changed.
+options:
+  lease:
+    description:
+      - The lease in the cluster's definition, such as V(8h). A lease with a fixed end is not prolonged.
+    type: str
+    required: true
+  minimum:
+    description:
+      - Number of seconds that must be left. The lease is prolonged if less is left, even if it is more than half.
+    type: int
+    default: 0
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+  - deeplearning.cluster.aws_info
+author:
+  - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Prolong the lease if less than 4 hours are left
+  deeplearning.cluster.lease:
+    cluster: bert
+    region: us-east-1
+    lease: 8h
+"""
+
+RETURN = r"""
+lease:
+  description: The lease of the nodes. Null without a lease.
+  returned: success
+  type: dict
+  contains:
+    end:
+      description: When AWS terminates the nodes, or has terminated them.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    seconds:
+      description: Number of seconds until then. Negative after the end.
+      type: float
+      sample: 28800
+    prolonged:
+      description: Whether this run has prolonged the lease.
+      type: bool
+"""
+
+from datetime import timedelta
+
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.component import Request
+from ..module_utils._aws.lease import resources
+from ..module_utils._aws.lease.component import describe, prolong
+
+
+def main() -> None:
+    module = AnsibleAWSModule(
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "lease": {"type": "str", "required": True},
+            "minimum": {"type": "int", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        cloud = AwsClient(module, module.params["cluster"])
+        found = list(resources.read(cloud))
+        if not module.check_mode:
+            found = [prolong(cloud, module.params["lease"], each, timedelta(seconds=module.params["minimum"])) for each in found]
+    except ValueError as error:
+        module.fail_json(msg=f"lease: {error}.")
+    except (ClusterError, *SDK_ERRORS) as error:
+        fail(module, error)
+    module.exit_json(changed=False, lease=describe(Request(cloud, {}), found))
+
+
+if __name__ == "__main__":
+    main()

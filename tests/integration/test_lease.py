@@ -1,0 +1,250 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""AWS terminates the nodes at the end of their lease, and no run launches nodes again until the lease is given anew."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease import definition as lease
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease import resources
+from botocore.exceptions import ClientError
+
+from .conftest import ModuleFailed, new_name
+
+HOUR = 3600
+
+
+@pytest.fixture
+def leased(definition: dict[str, Any]) -> dict[str, Any]:
+    return {**definition, "lease": "8h"}
+
+
+def seconds_left(result: dict[str, Any]) -> float:
+    return float(result["lease"]["seconds"])
+
+
+def running(cloud, name) -> int:
+    """Return the number of the cluster's instances that run or will run."""
+    states = ["pending", "running"]
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": states}]
+    return sum(len(each["Instances"]) for each in cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])
+
+
+def groups(cloud, name) -> set[str]:
+    found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
+
+
+def schedules(cloud, name) -> dict[str, dict[str, Any]]:
+    client = cloud.client("scheduler")
+    found = client.list_schedules(GroupName=f"{name}-nodes-lease")["Schedules"]
+    return {each["Name"]: client.get_schedule(GroupName=each["GroupName"], Name=each["Name"]) for each in found}
+
+
+def kinds(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["action"], change["kind"]) for change in result["changes"]]
+
+
+def test_aws_terminates_the_nodes_and_keeps_the_data(cloud, run, leased, name):
+    made = run("cluster", **leased)
+    assert seconds_left(made) == pytest.approx(8 * HOUR, abs=60)
+    assert kinds(made).count(("create", "node_lease")) == 1
+    assert running(cloud, name) == 3
+    cloud.control.advance(8 * HOUR - 120)
+    assert running(cloud, name) == 3
+    cloud.control.advance(240)
+    assert (running(cloud, name), groups(cloud, name)) == (0, set())
+    assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
+
+
+def test_an_unchanged_run_changes_nothing_and_no_run_prolongs_a_lease_of_which_half_is_left(cloud, run, leased):
+    made = run("cluster", **leased)
+    cloud.control.advance(3 * HOUR)
+    again = run("cluster", **leased)
+    assert (again["changed"], again["changes"], again["lease"]["end"]) == (False, [], made["lease"]["end"])
+
+
+def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leased, name):
+    run("cluster", **leased)
+    cloud.control.advance(5 * HOUR)
+    predicted = run("cluster", **leased, check=True)
+    assert seconds_left(predicted) == pytest.approx(3 * HOUR, abs=60)
+    again = run("cluster", **leased)
+    assert (again["changed"], again["changes"]) == (False, [])
+    assert seconds_left(again) == pytest.approx(8 * HOUR, abs=60)
+    cloud.control.advance(7 * HOUR)
+    assert running(cloud, name) == 3
+    cloud.control.advance(2 * HOUR)
+    assert running(cloud, name) == 0
+
+
+def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
+    made = run("cluster", **leased, lease_minimum=10 * HOUR)
+    assert seconds_left(made) == pytest.approx(10 * HOUR, abs=60)
+    assert run("cluster", **leased)["lease"]["end"] == made["lease"]["end"]
+    longer = run("cluster", **leased, lease_minimum=20 * HOUR)
+    assert (seconds_left(longer) == pytest.approx(20 * HOUR, abs=60), longer["changed"]) == (True, False)
+
+
+def test_a_fixed_end_is_not_prolonged(cloud, run, definition):
+    end = (datetime.now(UTC) + timedelta(hours=2)).replace(microsecond=0)
+    options = {**definition, "lease": end.isoformat()}
+    made = run("cluster", **options, lease_minimum=3 * HOUR)
+    assert made["lease"]["end"] == lease.iso(end)
+    cloud.control.advance(1.5 * HOUR)
+    again = run("cluster", **options)
+    assert (again["changed"], again["lease"]["end"]) == (False, lease.iso(end))
+
+
+def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud, run, leased, name, monkeypatch):
+    monkeypatch.setattr(resources, "LATE", timedelta())
+    run("cluster", **leased)
+    cloud.control.advance(8 * HOUR + 300)
+    for options in ({"check": True}, {}):
+        with pytest.raises(
+            ModuleFailed, match=r"lease: the lease of cluster .* ended at .* UTC, and AWS terminated the nodes\. .*renew_lease"
+        ):
+            run("cluster", **leased, **options)
+    assert groups(cloud, name) == set()
+    renewed = run("cluster", **leased, renew_lease=True)
+    assert seconds_left(renewed) == pytest.approx(8 * HOUR, abs=60)
+    cloud.control.advance(HOUR)
+    assert running(cloud, name) == 3
+    assert run("cluster", **leased)["changes"] == []
+
+
+def test_changed_terms_are_a_new_lease(cloud, run, leased, name, monkeypatch):
+    monkeypatch.setattr(resources, "LATE", timedelta())
+    run("cluster", **leased)
+    assert run("cluster", **{**leased, "lease": "480m"})["changes"] == []
+    shorter = run("cluster", **{**leased, "lease": "1h"})
+    assert (kinds(shorter), seconds_left(shorter)) == ([("update", "node_lease")], pytest.approx(HOUR, abs=60))
+    cloud.control.advance(2 * HOUR)
+    assert running(cloud, name) == 0
+    assert seconds_left(run("cluster", **leased)) == pytest.approx(8 * HOUR, abs=60)
+
+
+def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud, run, leased, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(resources.AwsClient, "pause", lambda _self, seconds: pauses.append(seconds))
+    run("cluster", **leased)
+    cloud.control.advance(8 * HOUR + 300)
+    run("cluster", **leased, renew_lease=True)
+    assert 90 in pauses
+    pauses.clear()
+    run("cluster", **leased, renew_lease=True)
+    assert 90 not in pauses
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud, run, leased, definition, name, ended):
+    run("cluster", **leased)
+    if ended:
+        cloud.control.advance(8 * HOUR + 300)
+    removed = run("cluster", **definition)
+    assert ("delete", "node_lease") in kinds(removed)
+    order = kinds(removed)
+    if ended:
+        assert order.index(("delete", "node_lease")) < order.index(("create", "auto_scaling_group"))
+    cloud.control.advance(9 * HOUR)
+    assert running(cloud, name) == 3
+    assert run("cluster", **definition)["changes"] == []
+
+
+def test_without_a_lease_an_unchanged_run_asks_for_none(cloud, run, definition):
+    run("cluster", **definition)
+    cloud.control.forget_calls()
+    run("cluster", **definition)
+    assert "scheduler" not in {call["service"] for call in cloud.control.calls()}
+
+
+def test_the_deletion_of_the_cluster_deletes_the_lease_last(cloud, run, leased, name):
+    run("cluster", **leased)
+    gone = run("cluster", cluster=name, state="absent")
+    order = kinds(gone)
+    assert order.index(("delete", "auto_scaling_group")) < order.index(("delete", "node_lease"))
+    with pytest.raises(ClientError, match="NoSuchEntity"):
+        cloud.client("iam").get_role(RoleName=f"{name}-nodes-lease-us-east-1")
+    assert name not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+    again = run("cluster", **leased)
+    assert ("create", "node_lease") in kinds(again)
+
+
+DAMAGE = {
+    "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-lease", Name="workers"),
+    "schedule group": lambda cloud, name: cloud.client("scheduler").delete_schedule_group(Name=f"{name}-nodes-lease"),
+    "policy": lambda cloud, name: cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-lease-us-east-1", PolicyName="lease"),
+    "disabled": lambda cloud, name: change_schedule(cloud, name, State="DISABLED"),
+    "later": lambda cloud, name: change_schedule(cloud, name, StartDate=datetime.now(UTC) + timedelta(hours=20)),
+}
+
+
+def change_schedule(cloud, name, **changes):
+    found = schedules(cloud, name)["workers"]
+    given = {key: value for key, value in found.items() if key not in ("Arn", "CreationDate", "LastModificationDate", "ResponseMetadata")}
+    cloud.client("scheduler").update_schedule(**{**given, "EndDate": datetime.now(UTC) + timedelta(hours=90), **changes})
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_run_repairs_a_lease_that_would_not_end(cloud, run, leased, name, damage):
+    run("cluster", **leased)
+    DAMAGE[damage](cloud, name)
+    cloud.control.advance(300)  # the deletion of a schedule group takes a while
+    assert kinds(run("cluster", **leased)) == [("update", "node_lease")]
+    assert run("cluster", **leased)["changes"] == []
+    cloud.control.advance(9 * HOUR)
+    assert running(cloud, name) == 0
+
+
+def test_a_failed_deletion_is_repeated(cloud, run, leased, name):
+    run("cluster", **leased)
+    client = cloud.client("autoscaling")
+    client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="prevent-all-deletion")
+    cloud.control.advance(8 * HOUR + 300)
+    assert groups(cloud, name) == {f"{name}-workers"}
+    client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="none")
+    cloud.control.advance(300)
+    assert (running(cloud, name), groups(cloud, name)) == (0, set())
+
+
+def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
+    other = new_name()
+    run("cluster", **leased)
+    run("cluster", **{**definition, "cluster": other})
+    cloud.control.advance(9 * HOUR)
+    assert (running(cloud, name), running(cloud, other)) == (0, 3)
+
+
+FINDINGS = {
+    "8": "lease: '8' is neither a duration such as 8h or 1d12h nor a time",
+    "10m": "lease: '10m' is not from 15m to 365d",
+    "2026-12-01T18:00": "lease: '2026-12-01T18:00' is a time without a time zone. For UTC, append Z",
+    "2020-01-01T00:00:00Z": "lease: 2020-01-01T00:00:00Z is in the past",
+}
+
+
+@pytest.mark.parametrize("value", FINDINGS)
+def test_a_lease_that_cannot_begin_is_refused(cloud, run, definition, value):
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **definition, lease=value, check=True)
+    assert FINDINGS[value] in str(failure.value)
+
+
+def test_files_of_jobs_must_outlive_the_nodes(cloud, run, leased):
+    with pytest.raises(ModuleFailed, match="lease: the cluster has no shared storage"):
+        run("cluster", **leased, efs=False, mount_point="/data", check=True)
+    cloud.client("s3").create_bucket(Bucket="exports-of-leased")
+    run("cluster", **leased, efs=False, mount_point="/data", export_destinations=["s3://exports-of-leased"], check=True)
+
+
+def test_deletion_protection_is_refused(cloud, run, leased, name):
+    run("cluster", **leased)
+    cloud.client("autoscaling").update_auto_scaling_group(
+        AutoScalingGroupName=f"{name}-master", DeletionProtection="prevent-force-deletion"
+    )
+    with pytest.raises(ModuleFailed, match=f"lease: the deletion protection of {name}-master prevents"):
+        run("cluster", **leased)
