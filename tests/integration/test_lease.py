@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease im
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease import resources
 from botocore.exceptions import ClientError
 
-from .conftest import ModuleFailed, new_name
+from .conftest import FAST, ModuleFailed, new_name
+from .killing import kill_at
 
 HOUR = 3600
 
@@ -248,3 +250,33 @@ def test_deletion_protection_is_refused(cloud, run, leased, name):
     )
     with pytest.raises(ModuleFailed, match=f"lease: the deletion protection of {name}-master prevents"):
         run("cluster", **leased)
+
+
+KILLED = {"lease": "1h", "region": "us-east-1", "wait_timeout": 60}
+# AWS makes calls of schedules up to 2 minutes late here, and terminations take up to 5 minutes. In seconds.
+SLOW = {"schedule_latency": 120}
+MOST = 8 * 60
+
+
+def ends_in_time(cloud, name):
+    """Let the lease end, and return whether no node runs 8 minutes later."""
+    cloud.control.advance(HOUR + MOST)
+    return running(cloud, name) == 0 and groups(cloud, name) == set()
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.exhaustive] if seed > 4 else []) for seed in range(50)])
+def test_nodes_end_with_their_lease_whenever_the_controller_is_killed(cloud, run, definition, name, seed):
+    """The controller is killed at a random call, while it creates, changes or deletes the cluster."""
+    cloud.control.set_delays(**FAST, **SLOW)
+    choose = random.Random(seed)
+    options = {**definition, **KILLED}
+    creating = choose.random() < 0.5
+    if not creating:
+        run("cluster", **options)
+    changed = choose.choice([{"state": "absent"}, {"worker_count": 1}, {"lease": "2h"}, {"tags": {"a": "b"}}]) if not creating else {}
+    call = {"nth": choose.randint(1, 60 if creating else 12)}
+    reached = kill_at(cloud, {**options, **changed, "prices": False}, choose.choice(["before", "after"]), **call)
+    if changed.get("lease"):
+        cloud.control.advance(HOUR)
+    assert ends_in_time(cloud, name), (seed, creating, changed, call, reached)
+    run("cluster", cluster=name, state="absent", delete_data=True)
