@@ -9,15 +9,18 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.nodes import refuse_failed_inventory
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.progress import execute_watched
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
+from .confirmation import ask
 
 
 class ActionModule(ActionBase):
@@ -31,10 +34,26 @@ class ActionModule(ActionBase):
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
-        found = execute_watched(self, task_vars, functools.partial(of_run, self._task))
-        found = result_of_run(self._task, found)
+        found = result_of_run(self._task, self._execute(task_vars or {}))
         self._notify(found, task_vars or {})
         return {**result, **found}
+
+    def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """Run the module. On a terminal, ask before the module makes the cluster cost more than `price_warning`."""
+        show = functools.partial(of_run, self._task)
+        given = self._task.args
+        asks = given.get("price_warning") is not None and not given.get("enforce_price_warning") and not self._task.check_mode
+        if not asks or not boolean(variables.get("deeplearning_confirm", True), strict=False):
+            return execute_watched(self, variables, show)
+        self._task.args = {**given, "enforce_price_warning": True}
+        found = execute_watched(self, variables, show)
+        if not found.get("price_exceeded"):
+            return found
+        answer = None if is_under_runner() else ask(f"{show(found['msg'])} Make the changes?")
+        if answer not in (None, "yes"):
+            return found
+        self._task.args = given
+        return execute_watched(self, variables, show)
 
     def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
         events = [] if self._task.check_mode else [*of_provisioning(result)]

@@ -158,6 +158,7 @@ FIELDS = {
     "lease": Field(first="8h", second="1d12h", shows="update node_lease main lease: .129600 s"),
     "renew_lease": Field(second=True),
     "lease_minimum": Field(second=3600),
+    "enforce_price_warning": Field(second=True),
     "known_instances": Field(second=["i-0123456789abcdef0"]),
     "wait": Field(second=False),
     "wait_timeout": Field(first=30, second=31),

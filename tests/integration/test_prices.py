@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import DATE
 
-from .conftest import KEY_NAME, cluster_options, new_name
+from .conftest import KEY_NAME, ModuleFailed, cluster_options, new_name
 
 REGION, OTHER = "us-east-1", "eu-west-1"
 # The number of random plans. `make exhaustive` checks all of them.
@@ -197,3 +197,21 @@ def test_kept_data_costs_money(cloud, run, definition, name):
 
 def asked(cloud) -> list[str]:
     return [call["action"] for call in cloud.control.calls() if call["service"] == "pricing"]
+
+
+def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, definition):
+    options = {**definition, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
+    cloud.control.forget_calls()
+    with pytest.raises(ModuleFailed, match=r"price_warning: after this run, cluster .* costs .* USD per day, .*Nothing was changed\.") as failure:
+        run("cluster", **options)
+    assert failure.value.result["price_exceeded"]
+    assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
+    run("cluster", **{**options, "enforce_price_warning": False})
+    assert run("cluster", **options)["changes"] == []
+    assert kinds_of(run("cluster", **{**options, "worker_count": 1})) >= {"auto_scaling_group"}
+    with pytest.raises(ModuleFailed, match="Nothing was changed"):
+        run("cluster", **{**options, "worker_count": 3})
+
+
+def kinds_of(result):
+    return {change["kind"] for change in result["changes"]}

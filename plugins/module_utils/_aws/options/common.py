@@ -102,6 +102,16 @@ OPTIONS = (
         ),
     ),
     Option(
+        "enforce_price_warning",
+        {"type": "bool", "default": False},
+        (),
+        NOT_STORED,
+        (
+            "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning). Without this"
+            " option, the playbooks ask on a terminal.",
+        ),
+    ),
+    Option(
         "wait",
         {"type": "bool", "default": True},
         COMPONENTS,

@@ -27,6 +27,7 @@ from .apply import converge
 from .components import KINDS
 from .context import Run
 from .plan import plan_changes, plan_end_of_nodes, predict
+from .price import enforce_warning
 from .read import read_all
 
 
@@ -42,6 +43,7 @@ def provision(run: Run) -> NoReturn:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if refusal:
             raise ClusterError(refusal)
+        enforce_warning(run, plan, found, alternative.zones if alternative else ())
         _announce(request, plan)
         try:
             changes, after = converge(run, partial(_plan_now, run, request), found)

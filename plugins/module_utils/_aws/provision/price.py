@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..client import AwsClient
+from ..client import AwsClient, ClusterError, fail
 from ..plan.planning import Change
 from ..plan.resources import Found
 from ..pricing.charges import resources_after
@@ -31,14 +31,30 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones:
     return estimate
 
 
+def enforce_warning(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> None:
+    """Fail the module if the definition forbids that the changes make the cluster cost more than `price_warning`."""
+    estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
+    excess = estimate and _excess(run, estimate.describe())
+    if estimate and excess and sum(estimate.difference(change.address) or 0 for change in plan) > 0:
+        fail(run.module, ClusterError(f"price_warning: after this run, {excess}. Nothing was changed."), price_exceeded=True)
+
+
 def _warn(run: Run, price: Mapping[str, Any]) -> None:
     """Show a warning if the cluster costs more per day than the definition expects."""
+    excess = _excess(run, price)
+    if excess:
+        run.module.warn(f"price_warning: {excess}. To see what costs how much, run the playbook validate or info.")
+
+
+def _excess(run: Run, price: Mapping[str, Any]) -> str:
+    """Return by how much the cluster costs more per day than the definition expects, or an empty string."""
     limit, daily = run.request.options["price_warning"], 24 * (price["hourly"] or 0)
-    if limit is not None and daily > limit:
-        run.module.warn(
-            f"price_warning: cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the "
-            f"{limit:,.2f} that the definition expects. To see what costs how much, run the playbook validate or info."
-        )
+    if limit is None or daily <= limit:
+        return ""
+    return (
+        f"cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the {limit:,.2f} that the "
+        "definition expects"
+    )
 
 
 def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
