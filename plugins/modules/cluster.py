@@ -162,6 +162,14 @@ lease:
     prolonged:
       description: Whether this run has prolonged the lease.
       type: bool
+lease_ended:
+  description: True if the run failed because the lease of the nodes has ended.
+  returned: failure
+  type: bool
+price_exceeded:
+  description: True if the run failed because of O(enforce_price_warning).
+  returned: failure
+  type: bool
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

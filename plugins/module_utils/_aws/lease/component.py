@@ -19,6 +19,10 @@ from .definition import LEASE, Terms, end_of, iso
 from .iam_actions import IAM_ACTIONS
 
 
+class LeaseEnded(ClusterError):
+    """The run would launch nodes after the end of their lease."""
+
+
 def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
     """Return the lease. Without a lease in the definition, make no request if the groups have no tag that says that there is one.
 
@@ -76,7 +80,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         return
     if any(change.address.kind == "auto_scaling_group" and change.action is Action.CREATE for change in plan):
         end = end_of(existing)
-        raise ClusterError(
+        raise LeaseEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
             "start nodes with a new lease, add -e deeplearning_renew_lease=true, or change deeplearning_lease."
         )

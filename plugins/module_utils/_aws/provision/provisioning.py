@@ -48,6 +48,8 @@ def run(
                 _converge(this)
         except Interrupted:
             report.fail_interrupted(this)
+    except lease.LeaseEnded as error:
+        fail(module, error, lease_ended=True)
     except (ClusterError, *SDK_ERRORS, ForbiddenChange, AddressPlanError) as error:
         fail(module, error)
 
