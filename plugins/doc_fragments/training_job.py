@@ -14,7 +14,8 @@ from ..plugin_utils.option_documentation import documented
 class ModuleDocFragment:
     """The options that the module `training_job` has in common with the role."""
 
-    DOCUMENTATION = json.dumps(
+    # With an annotation, because ansible-test expects a literal in an assignment without one.
+    DOCUMENTATION: str = json.dumps(
         {
             "options": {
                 option.name: {"description": [*option.description, *option.of_module], **documented(option.spec)} for option in OPTIONS
