@@ -22,17 +22,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values
 
-from .jobs import DESCRIPTION, RECORD, Jobs
+from .jobs import DESCRIPTION, RECORD
 
 RUNNING = {key: value for key, value in RECORD.items() if key not in ("finished", "exit_code")} | {"state": "running"}
 YEAR_2106 = float((1 << 32) - 1)
-
-
-@pytest.fixture
-def jobs(tmp_path):
-    found = Jobs(tmp_path / "jobs")
-    found.add("honest", rank0=RECORD)
-    return found
 
 
 def crowd(count, **changes):

@@ -13,14 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
 
-from .jobs import DESCRIPTION, RECORD, Jobs
-
-
-@pytest.fixture
-def jobs(tmp_path):
-    found = Jobs(tmp_path / "jobs")
-    found.add("honest", rank0=RECORD)
-    return found
+from .jobs import DESCRIPTION, RECORD
 
 
 @pytest.fixture(autouse=True)

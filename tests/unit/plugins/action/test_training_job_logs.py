@@ -13,20 +13,11 @@ from unittest.mock import MagicMock
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_logs
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 PROCESS = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": 5.0}
 JOB = {"name": "digits", "state": "running", "directory": "/efs/jobs/digits", "process_count": 1, "processes": [PROCESS], "code": {}}
 JOB.update(hosts=1, spares=0, began=1.0, ended=5.0, read=9.0, launcher="mpi", script="train.py")
 SIZE = "1 process on 1 host, mpi train.py"
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    lines = []
-    monkeypatch.setattr(job_watch.display, "display", lambda text, **_: lines.extend(text.split("\n")))
-    monkeypatch.setattr(job_watch.time, "sleep", lambda seconds: None)
-    return lines
 
 
 def listen(monkeypatch, has_terminal):

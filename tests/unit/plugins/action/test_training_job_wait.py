@@ -26,14 +26,6 @@ def answer(state="running", heartbeat=5.0, **more):
 
 
 @pytest.fixture
-def shown(monkeypatch):
-    lines = []
-    monkeypatch.setattr(job_watch.display, "display", lambda text, **_: lines.extend(text.split("\n")))
-    monkeypatch.setattr(job_watch.time, "sleep", lambda seconds: None)
-    return lines
-
-
-@pytest.fixture
 def action(shown):
     task = MagicMock(args={"name": "digits", "directory": "/efs/jobs"}, check_mode=False, async_val=0)
     return training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())

@@ -7,6 +7,16 @@ import sys
 import time
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The program file of the supervisor, as it is copied to hosts."""
+    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
+    path.write_bytes(programs.build(systemd.SUPERVISOR))
+    return path
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import threading
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import goodput, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
     attempts,
@@ -26,7 +25,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     process_watch,
     supervisor,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     directories,
     exclusions,
@@ -44,13 +42,6 @@ from local_cloud.testing import wait_until
 from ...._job.definition.parameters import parameters
 from ..conftest import with_tmpfs
 from .metadata_service import MetadataService
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
-    path.write_bytes(programs.build(systemd.SUPERVISOR))
-    return path
 
 
 class Job:

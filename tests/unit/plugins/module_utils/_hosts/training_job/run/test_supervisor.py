@@ -17,7 +17,6 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
     attempts,
     ends,
@@ -26,20 +25,11 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     process_watch,
     supervisor,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, failure_causes, records
 from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
 from .conftest import others_record, record
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """The program file of the supervisor, as it is copied to hosts."""
-    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
-    path.write_bytes(programs.build(systemd.SUPERVISOR))
-    return path
 
 
 @pytest.fixture
