@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ..module_utils._job import causes, explanations, states
+from ..module_utils._job import explanations, job_failures, states
 from ..module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
 
 
@@ -63,7 +63,7 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     if judged is None or not gone:
         return job
     processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
-    found = causes.cause(processes, judged)
+    found = job_failures.cause(processes, judged)
     result: JobStatus = {**job, "processes": processes}
     if found is not None and found["host"] in gone and _ended_with_host(found):
         process = next(each for each in processes if each["name"] == found["name"])

@@ -12,10 +12,10 @@ import time
 from typing import Sequence, TypeVar, cast
 
 from . import recovery, schema
-from .causes import cause, first_failure, last_moment
 from .directories import Paths
 from .document_schemas import EXPORT
 from .documents import Export, Following, ProcessRecord, Queued, Verdict
+from .job_failures import cause, first_failure, last_moment
 from .naming import MAY_BE_LOST, SERVICE, STANDBY
 from .records import newest_attempt, read_following, read_records, read_verdict
 from .states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED, WAITING

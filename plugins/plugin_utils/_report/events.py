@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._job import causes, explanations, job_states, naming, recovery, states
+from ...module_utils._job import explanations, job_failures, job_states, naming, recovery, states
 from ...module_utils._job.documents import ProcessStatus
 
 
@@ -51,7 +51,7 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
         if process["state"] == states.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
         elif process["state"] in (states.FAILED, states.LOST):
-            yield TimelineEvent(causes.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
+            yield TimelineEvent(job_failures.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
         yield TimelineEvent(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
 

@@ -9,7 +9,7 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ...._job import causes, directories, failure_causes, hangs, job_states, records, recovery, states
+from ...._job import directories, failure_causes, hangs, job_failures, job_states, records, recovery, states
 from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
 from ...._job.schema import Document
@@ -50,7 +50,7 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
     state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
     following = records.read_following(newest)
     judged = (following and following.get("failure")) or (verdict and verdict["failure"])
-    failure = causes.cause(processes, judged) if judged else causes.first_failure(processes)
+    failure = job_failures.cause(processes, judged) if judged else job_failures.first_failure(processes)
     last = AttemptRecords(processes, None if state == states.SUCCEEDED else failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if states.is_over(state) else now

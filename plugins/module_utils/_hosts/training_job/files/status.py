@@ -11,7 +11,7 @@ import time
 from operator import itemgetter
 from typing import Sequence, cast
 
-from ...._job import causes, explanations, failure_causes, job_states, records, states
+from ...._job import explanations, failure_causes, job_failures, job_states, records, states
 from ...._job.directories import Paths
 from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
 from ...._launchers.base import Culprit, Launcher
@@ -120,9 +120,9 @@ def _read_attempt(
 def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
     """Return the process that caused an attempt to end without success."""
     if verdict is None:
-        return causes.first_failure(processes)
+        return job_failures.first_failure(processes)
     following = records.read_following(paths)
-    return causes.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
+    return job_failures.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
 def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:

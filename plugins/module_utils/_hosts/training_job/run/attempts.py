@@ -18,13 +18,13 @@ import time
 from typing import Callable, NamedTuple, Sequence, cast
 
 from ...._job import checkpoint_layouts, exclusions, failure_causes, recovery
-from ...._job.causes import cause, has_lost_connection, is_alone
 from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import specs
 from ...._job.directories import Paths, runtime_directory
 from ...._job.document_schemas import DAMAGED_LIMIT
 from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec, Verdict
 from ...._job.explanations import describe_failure, describe_outcome, explain, recovery_cause
+from ...._job.job_failures import cause, has_lost_connection, is_alone
 from ...._job.job_states import participants
 from ...._job.records import Budget, read_following, read_records, write_new_json
 from ...._job.states import FAILED, LOST, STOPPED, is_over

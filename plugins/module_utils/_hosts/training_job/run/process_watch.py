@@ -16,10 +16,10 @@ import time
 from typing import Any, cast
 
 from ...._job import failure_causes, hangs, periodic_findings
-from ...._job.causes import first_failure, has_waited
 from ...._job.definition.specs import plan_specs
 from ...._job.directories import Paths
 from ...._job.documents import Notice, ProcessRecord, ProcessSpec, Verdict
+from ...._job.job_failures import first_failure, has_waited
 from ...._job.job_states import job_state, participants
 from ...._job.naming import MAY_BE_LOST, STANDBY
 from ...._job.records import read_record, read_records, read_verdict, write_json, write_new_json

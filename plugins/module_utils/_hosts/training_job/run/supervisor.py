@@ -27,11 +27,11 @@ from types import ModuleType
 from typing import Any, cast
 
 from ...._job import failure_causes, recovery, schema
-from ...._job.causes import first_failure
 from ...._job.definition import process_environment
 from ...._job.directories import Paths
 from ...._job.documents import Following, Notice, Outcome, ProcessRecord, ProcessSpec
 from ...._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, describe_outcome, outcome
+from ...._job.job_failures import first_failure
 from ...._job.records import read_following, read_record, read_records, read_verdict, write_new_json
 from ...._job.states import FAILED, STOPPED, SUCCEEDED
 from ...._launchers.base import LaunchError
