@@ -60,7 +60,8 @@ class Reason(logging.Handler):
         self.text = UNKNOWN_REASON
 
     def emit(self, record: logging.LogRecord) -> None:
-        status = HTTP_STATUS.search(record.getMessage())
+        # Less important records contain the notification.
+        status = HTTP_STATUS.search(record.getMessage()) if record.levelno >= logging.WARNING else None
         found = f"it answered with status {status[1]}" if status else reason_of(sys.exc_info()[1])
         if found and self.text == UNKNOWN_REASON:
             self.text = found

@@ -16,8 +16,10 @@ import pytest
 import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
+from ansible_collections.deeplearning.cluster.plugins.modules import notification
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands, notifications
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.notifications import EVENTS, Notifications, of_end, of_provisioning
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION
 from receivers import mail_server, serving, then, webhook
 
 URL = "json://example.invalid/battery-horse"
@@ -302,6 +304,6 @@ def test_the_events_at_the_end_of_a_job(failure, result, losses, events):
 
 
 def test_the_module_documents_all_kinds_of_events():
-    from ansible_collections.deeplearning.cluster.plugins.modules import notification
-
     assert yaml.safe_load(notification.DOCUMENTATION)["options"]["event"]["choices"] == [*EVENTS]
+    page = (COLLECTION / "docs" / "notifications.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [event for event in EVENTS if event != notifications.TEST]
