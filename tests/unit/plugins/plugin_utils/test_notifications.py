@@ -272,7 +272,7 @@ GONE = "w1 is gone: i-0000000000000000a was terminated by its Auto Scaling group
 @pytest.mark.parametrize(
     ("failure", "result", "losses", "events"),
     [
-        ("", {"job": {"state": "succeeded"}}, KEPT, [("job_succeeded", "Job digits succeeded.")]),
+        ("", {}, {}, [("job_succeeded", "Job digits succeeded.")]),
         (
             "job digits failed: x\nTraceback",
             job(),
