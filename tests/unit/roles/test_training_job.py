@@ -118,7 +118,7 @@ def test_the_default_name_of_a_job_is_that_of_its_program_and_the_time(variables
 def conditions(name):
     """Return the conditions of a task in the role's file run.yml."""
     tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
-    (task,) = [task for task in tasks if task["name"] == name]
+    (task,) = [each for task in tasks for each in task.get("block", [task]) if each["name"] == name]
     return [jinja2.Environment().compile_expression(condition) for condition in task["when"]]
 
 
@@ -140,6 +140,13 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
     default = {"__training_job_has_failed": True, "__training_job_result": {}, "__training_job_former": {}}
     asked = [condition(**{**default, **variables}) for condition in conditions("Stop the remaining processes of the job")]
     assert all(asked) == is_asked
+
+
+def test_hosts_on_which_nothing_can_be_stopped_do_not_silence_the_end():
+    tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
+    (block,) = [task for task in tasks if "block" in task]
+    assert [task["name"] for task in block["block"]] == ["Stop the remaining processes of the job"]
+    assert [task["name"] for task in block["always"]] == ["Send notifications about the end of the job"]
 
 
 def test_all_tasks_get_all_options_of_the_job_that_the_role_has():
