@@ -43,23 +43,32 @@ class Line(NamedTuple):
     hourly: float | None = None
 
 
-def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, form: str) -> str:
+def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
     """Return what happened to a cluster, in the form `text`, `csv` or `json`.
 
-    `facts` is the result of the module cluster_events_info, and `jobs` are the jobs that `host` has reported.
+    `facts` is the result of the module cluster_events_info, and `jobs` are the jobs that `host` has reported. `problem` says why it has
+    reported none. Without a running node, `host` is empty.
     """
     reported = sorted((line for job in jobs for line in _of_job(job, host)), key=lambda line: line.time)
-    since = [line for line in reported if line.time >= facts["since"]][-MOST_REPORTED:]
+    # Nothing that a host reports has happened in the future
+    since = [line._replace(time=min(line.time, facts["read_at"])) for line in reported if line.time >= facts["since"]][-MOST_REPORTED:]
     # Events of AWS come first if the times are equal
     lines = sorted([*_of_aws(facts["events"]), *since], key=lambda line: line.time)
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv(lines, currency)
-    notes = [*_remarks(facts["problems"]), _sum(facts)]
+    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts)]
     if form == "json":
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
         return json.dumps({"events": told, "nodes": facts["nodes"], "currency": currency, "remarks": notes}, indent=2) + "\n"
     return "\n".join([*(_text(line, currency) for line in lines), *notes])
+
+
+def _silence(host: str, problem: str) -> Iterator[str]:
+    if not host:
+        yield "Jobs are not shown, because the cluster has no running nodes."
+    elif problem:
+        yield _clean(f"Jobs are not shown, because {host} did not list them: {problem}")
 
 
 def _of_aws(events: Iterable[Mapping[str, Any]]) -> Iterator[Line]:
@@ -148,25 +157,21 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
 
 def _sum(facts: Mapping[str, Any]) -> str:
     """Return a sentence about what the nodes have cost, from their launches, or the beginning of the time, to their ends, or now."""
-    now, price = facts["read_at"], facts["price"]
-    seconds: list[tuple[float, float | None]] = []
-    unknown = 0
-    for node in facts["nodes"]:
-        end = now if node["running"] else node["ended_at"]
-        if end is None or node["launched_at"] is None:
-            unknown += 1
-        elif end > facts["since"]:
-            seconds.append((end - max(node["launched_at"], facts["since"]), node["hourly"]))
-    priced = [(each, hourly) for each, hourly in seconds if hourly is not None]
-    hours = sum(each for each, _hourly in seconds) / 3600
-    words = f"Since {moment(facts['since'])} UTC, {plural(len(seconds), 'node', 'nodes')} ran for {hours:,.1f} node-hours"
+    price, since = facts["price"], facts["since"]
+    lives = [(node["launched_at"], facts["read_at"] if node["running"] else node["ended_at"], node["hourly"]) for node in facts["nodes"]]
+    times = [(max(end - max(start, since), 0) / 3600, hourly) for start, end, hourly in lives if start is not None and end is not None]
+    ran = [(hours, hourly) for hours, hourly in times if hours]
+    total = sum(hours for hours, _hourly in ran)
+    words = f"Since {moment(since)} UTC, {plural(len(ran), 'node', 'nodes')} ran for {total:,.1f} node-hours"
+    missing = {"price": sum(hourly is None for _hours, hourly in ran), "time": len(lives) - len(times)}
+    left = [f"{plural(count, 'node', 'nodes')} whose {what} is not known" for what, count in missing.items() if count and price]
+    without = f", and without {' and '.join(left)}" if left else ""
+    return f"{words}{_cost(price, ran)}{without}.{f' {prices.source(price)}' if price else ''}"
+
+
+def _cost(price: prices.Price | None, ran: Iterable[tuple[float, float | None]]) -> str:
+    """Return what nodes that ran for these hours, at these prices per hour, have cost."""
     if not price:
-        return f"{words}."
-    missing = [
-        f"{plural(count, 'node', 'nodes')} whose {what} is not known"
-        for count, what in ((len(seconds) - len(priced), "price"), (unknown, "time"))
-        if count
-    ]
-    cost = prices.amount(sum(each * hourly / 3600 for each, hourly in priced), price["currency"])
-    without = f", and without {' and '.join(missing)}" if missing else ""
-    return f"{words} and cost {cost}, without volumes, at the prices of today{without}. {prices.source(price)}"
+        return ""
+    total = sum(hours * hourly for hours, hourly in ran if hourly is not None)
+    return f" and cost {prices.amount(total, price['currency'])}, without volumes, at the prices of today"

@@ -116,6 +116,22 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
     assert on_master(f"ls {directory}/checkpoints {directory}/tensorboard").count("events.out.tfevents") == 1
 
 
+def test_the_report_and_the_events_tell_what_the_job_has_cost(first_run, playbook, on_master, cloud, tmp_path):
+    cost = r"<th scope=\"row\">cost</th><td>0\.\d{3} USD for 0\.[0-9] node-hours of 3 nodes, at 0\.\d{3} USD per hour"
+    assert re.search(f"{cost}\\. AWS tells", on_master(f"cat {job_directory(first_run)}/report.html"))
+    cloud.control.forget_calls()
+    playbook("report.yml", "-e", f"training_job_report_directory={tmp_path}")
+    assert {call["action"] for call in cloud.control.calls()} <= {"DescribeInstances", "DescribeAutoScalingGroups", "GetCallerIdentity"}
+    (page,) = tmp_path.glob("*.html")
+    assert re.search(f"{cost} without volumes\\. AWS tells", page.read_text())
+    told = playbook("events.yml", "-e", f"deeplearning_events_file={tmp_path}/events.csv").output
+    assert len(re.findall(r"node i-\w+ of (?:master|workers) launched, \+0\.100 USD per hour", told)) == 3
+    assert re.search(r"CreateAutoScalingGroup demo-workers, by arn:aws:iam::123456789012:user/demo-train", told)
+    assert re.search(r"reported by demo-master: job train-\S+: started on 3 hosts", told)
+    assert re.search(r"Since .* UTC, 3 nodes ran for 0\.\d node-hours and cost 0\.\d{3} USD", " ".join(told.split()))
+    assert "reported by demo-master" in (tmp_path / "events.csv").read_text()
+
+
 def test_nothing_is_done_twice_and_few_lines_say_so(first_run, playbook, cloud):
     cloud.control.forget_calls()
     output = playbook("train.yml", "-e", '{"training_job_arguments": ["--epochs", "2"]}', callback=CONCISE).output

@@ -174,6 +174,7 @@ PLAYBOOKS = {
     "configure.yml": {},
     "train.yml": {"training_job_name": "second"},
     "status.yml": {},
+    "events.yml": {},
     "logs.yml": {"training_job_name": "honest"},
     "stop.yml": {"training_job_name": "honest"},
     "report.yml": {"training_job_name": "honest", "training_job_report_directory": "reports"},

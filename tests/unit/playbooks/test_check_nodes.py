@@ -10,8 +10,8 @@ import yaml
 
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 # Playbooks that create or destroy the nodes. Their plays on nodes look for running jobs, or tell the nodes when their lease ends, so these
-# plays have nothing to do without nodes.
-WITHOUT_NODES = {"check_jobs.yml", "destroy.yml", "emr.yml", "lease.yml", "provision.yml"}
+# plays have nothing to do without nodes. `events` tells what happened, also to nodes that no longer exist.
+WITHOUT_NODES = {"check_jobs.yml", "destroy.yml", "emr.yml", "events.yml", "lease.yml", "provision.yml"}
 
 
 def plays(playbook: Path) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -20,10 +20,10 @@ from ..plan.resources import Address
 from ..pricing.charges import Charge
 from ..pricing.estimate import Estimate
 from ..tags import CLUSTER_TAG
-from .scaling import LAUNCH, Event, LifeOfNode, end_lives, ends_of, events_of, nodes_of
-from .trail import Trail, is_end
+from .scaling import LifeOfNode, Member, ends_of, events_of, nodes_of, set_differences, set_ends
+from .trail import Trail
 
-SINCE = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
+SINCE = re.compile(r"([1-9][0-9]{0,3})([mhdw])")
 UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -42,21 +42,17 @@ def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
     for name in _foreign(cloud, groups):
         del groups[name]
         trail.problems.append({"kind": "foreign_group", "message": name})
-    instances = _instances(cloud, groups)
-    belongs = {each["InstanceId"]: group_of(cloud.cluster, each) or "" for each in instances}
+    members = _members(cloud, groups)
     events = [event for name, group in groups.items() for event in events_of(group, activities(cloud, name, since))]
-    nodes = nodes_of(events, instances, belongs)
-    told = trail.read(groups, nodes, since)
-    ends = [event for event in (*events, *told) if is_end(event)]
-    ended = {name for event in ends for name in event.resources}
-    late = [event for event in ends_of(instances, belongs) if event.resources[0] not in ended]
-    end_lives(nodes, [*ends, *late])
+    nodes = nodes_of(events, members)
+    events += trail.read(groups, nodes, since)
+    events += ends_of(members, events)
+    events.sort(key=lambda event: event.time)
+    set_ends(nodes, events)
     price = _set_prices(cloud, nodes.values()) if prices else None
-    everything = sorted((*events, *told, *late), key=lambda event: event.time)
-    _set_differences(everything, nodes)
-    shown = [event for event in everything if event.time >= since.timestamp()]
+    set_differences(events, nodes)
     return {
-        "events": [asdict(event) for event in shown],
+        "events": [asdict(event) for event in events if event.time >= since.timestamp()],
         "nodes": [asdict(node) for node in nodes.values()],
         "price": price,
         "problems": trail.problems,
@@ -71,11 +67,11 @@ def _foreign(cloud: AwsClient, names: Iterable[str]) -> list[str]:
     return [each["AutoScalingGroupName"] for each in found if tag_dict(each["Tags"]).get(CLUSTER_TAG) != cloud.cluster]
 
 
-def _instances(cloud: AwsClient, groups: Iterable[str]) -> list[dict[str, Any]]:
+def _members(cloud: AwsClient, groups: Mapping[str, str]) -> list[Member]:
     """Return the instances of the groups, with those that were terminated within about an hour."""
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=membership.filters(cloud.cluster))
-    found = [each for reservation in reservations for each in reservation["Instances"]]
-    return [each for each in found if group_name(cloud.cluster, group_of(cloud.cluster, each) or "") in groups]
+    found = [(group_of(cloud.cluster, each) or "", each) for reservation in reservations for each in reservation["Instances"]]
+    return [(group, each) for group, each in found if group in groups.values()]
 
 
 def _set_prices(cloud: AwsClient, nodes: Iterable[LifeOfNode]) -> dict[str, Any]:
@@ -90,15 +86,3 @@ def _set_prices(cloud: AwsClient, nodes: Iterable[LifeOfNode]) -> dict[str, Any]
     for node, charge in zip(known, price["charges"]):
         node.hourly = charge["hourly"]
     return price
-
-
-def _set_differences(events: Iterable[Event], nodes: dict[str, LifeOfNode]) -> None:
-    """Set by how much the events, in order, change the price per hour: the launch of a node, and the first event that ends it."""
-    ended = set[str]()
-    for event in events:
-        known = [nodes[name] for name in event.resources if name in nodes and nodes[name].hourly is not None and name not in ended]
-        if event.action == LAUNCH and known:
-            event.hourly = sum(node.hourly or 0.0 for node in known)
-        elif is_end(event) and known:
-            event.hourly = -sum(node.hourly or 0.0 for node in known)
-            ended |= {node.instance_id for node in known}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Tuple
 
 from ..instances import market_of
 from ..node_group.activities import FAILED
@@ -20,6 +20,10 @@ AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"
 # The end of the reason that EC2 gives for an instance's state, such as `User initiated (2026-11-29 09:00:00 GMT)`.
 ENDED_AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)$")
 ENDED = ("shutting-down", "terminated")
+# Calls and events in CloudTrail that end instances.
+ENDS = ("TerminateInstances", "TerminateInstanceInAutoScalingGroup", "BidEvictedEvent")
+# A group of nodes, and an instance of the group as EC2 describes it.
+Member = Tuple[str, Mapping[str, Any]]
 
 
 @dataclass
@@ -40,6 +44,11 @@ class Event:
     error: str = ""
     hourly: float | None = None
 
+    @property
+    def ends_nodes(self) -> bool:
+        """Return whether the event ends nodes."""
+        return self.action == TERMINATION or (self.action in ENDS and not self.error)
+
 
 @dataclass
 class LifeOfNode:
@@ -53,7 +62,7 @@ class LifeOfNode:
     launched_at: float | None = None
     ended_at: float | None = None
     running: bool = False
-    hourly: float | None = field(default=None)
+    hourly: float | None = None
 
 
 def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
@@ -70,17 +79,18 @@ def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[E
             yield Event(time, AUTO_SCALING, action, [found[1]], group, cause=activity.get("Cause", ""))
 
 
-def ends_of(instances: Iterable[Mapping[str, Any]], groups: Mapping[str, str]) -> Iterator[Event]:
-    """Yield the ends of instances, which EC2 describes for about an hour. `groups` maps instance IDs to groups."""
-    for instance in instances:
-        found = ENDED_AT.search(instance.get("StateTransitionReason", ""))
-        if instance["State"]["Name"] in ENDED and found:
+def ends_of(members: Iterable[Member], known: Iterable[Event]) -> Iterator[Event]:
+    """Yield the ends of instances, which EC2 describes for about an hour, unless `known` events contain them."""
+    ended = {name for event in known if event.ends_nodes for name in event.resources}
+    for group, instance in members:
+        found, name = ENDED_AT.search(instance.get("StateTransitionReason", "")), instance["InstanceId"]
+        if found and instance["State"]["Name"] in ENDED and name not in ended:
             moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
-            cause, name = instance.get("StateReason", {}).get("Message", ""), instance["InstanceId"]
-            yield Event(moment.timestamp(), EC2, TERMINATION, [name], groups.get(name, ""), cause=cause)
+            cause = instance.get("StateReason", {}).get("Message", "")
+            yield Event(moment.timestamp(), EC2, TERMINATION, [name], group, cause=cause)
 
 
-def nodes_of(events: Iterable[Event], instances: Iterable[Mapping[str, Any]], groups: Mapping[str, str]) -> dict[str, LifeOfNode]:
+def nodes_of(events: Iterable[Event], members: Iterable[Member]) -> dict[str, LifeOfNode]:
     """Return the nodes by instance ID, from the events of the groups and from EC2's descriptions of instances."""
     nodes: dict[str, LifeOfNode] = {}
     for event in events:
@@ -88,17 +98,30 @@ def nodes_of(events: Iterable[Event], instances: Iterable[Mapping[str, Any]], gr
             node = nodes.setdefault(name, LifeOfNode(name, event.group))
             if event.action == LAUNCH:
                 node.launched_at = event.time
-    for each in instances:
-        node = nodes.setdefault(each["InstanceId"], LifeOfNode(each["InstanceId"], groups[each["InstanceId"]]))
+    for group, each in members:
+        node = nodes.setdefault(each["InstanceId"], LifeOfNode(each["InstanceId"], group))
         node.instance_type, node.market = each["InstanceType"], market_of(each)
         node.zone, node.launched_at = each["Placement"]["AvailabilityZone"], each["LaunchTime"].timestamp()
         node.running = each["State"]["Name"] not in ENDED
     return nodes
 
 
-def end_lives(nodes: Mapping[str, LifeOfNode], ends: Iterable[Event]) -> None:
-    """Set when each node ended: at the first event that ends it."""
-    for event in sorted(ends, key=lambda event: event.time):
-        for name in event.resources:
+def set_ends(nodes: Mapping[str, LifeOfNode], events: Iterable[Event]) -> None:
+    """Set when each node ended: at the first event that ends it. `events` are in order."""
+    for event in events:
+        for name in event.resources if event.ends_nodes else ():
             if name in nodes and nodes[name].ended_at is None:
                 nodes[name].ended_at = event.time
+
+
+def set_differences(events: Iterable[Event], nodes: Mapping[str, LifeOfNode]) -> None:
+    """Set by how much the events, in order, change the price per hour: the launch of a node, and the first event that ends it."""
+    ended = set[str]()
+    for event in events:
+        sign = 1 if event.action == LAUNCH else -1 if event.ends_nodes else 0
+        prices = [nodes[name].hourly for name in event.resources if name in nodes and name not in ended]
+        known = [price for price in prices if price is not None]
+        if sign and known:
+            event.hourly = sign * sum(known)
+        if sign < 0:
+            ended.update(event.resources)

@@ -10,30 +10,24 @@ Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..client import DENIED, SDK_ERRORS, AwsClient, ClientError, error_code
 from ..instances import ON_DEMAND
 from ..tags import CLUSTER_TAG
-from .scaling import CLOUD_TRAIL, TERMINATION, Event, LifeOfNode
+from .scaling import CLOUD_TRAIL, ENDS, Event, LifeOfNode
 
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
-RUN, EVICTED = "RunInstances", "BidEvictedEvent"
-# Calls and events that end instances, and those that create and delete resources that cost money, other than nodes.
-ENDS = ("TerminateInstances", "TerminateInstanceInAutoScalingGroup", EVICTED)
+RUN = "RunInstances"
+# Calls that create and delete resources that cost money, other than nodes.
 CREATIONS = ("CreateVpc", "CreateNatGateway", "CreateFileSystem")
 DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
 # The names of members that contain the ID of a new resource, in lower case.
 NEW = ("vpcid", "natgatewayid", "filesystemid")
-
-
-def is_end(event: Event) -> bool:
-    """Return whether an event ends nodes."""
-    return event.action == TERMINATION or (event.action in ENDS and not event.error)
 
 
 class Trail:
@@ -44,28 +38,29 @@ class Trail:
         self._records: dict[str, dict[str, Any]] = {}
         self.problems: list[dict[str, str]] = []
 
-    def read(self, groups: Iterable[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
+    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
         """Return the events since a time, and complete the nodes with what the history tells about their launches.
 
         `groups` contains the names of the cluster's Auto Scaling groups.
         """
-        own = {*groups, *nodes}
+        ids = {*nodes}
         try:
-            for record in self._lookup("EventName", CREATIONS, datetime.now(timezone.utc) - KEPT):
-                if _has_tag(record, CLUSTER_TAG, self._cloud.cluster):
-                    own |= _new_ids(record)
-            networks = [each for each in sorted(own) if each.startswith("vpc-")]
-            self._lookup("ResourceName", [*groups, *networks], since)
+            ids |= self._own_ids()
+            self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS), since)
-            unknown = [node.launched_at for node in nodes.values() if node.launched_at and not node.instance_type]
-            launches = self._lookup("EventName", [RUN], min([since, *(datetime.fromtimestamp(each, timezone.utc) for each in unknown)]))
-            for record in launches:
+            for record in self._lookup("EventName", [RUN], _first_launch(nodes, since)):
                 _describe_nodes(record, nodes)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
-        found = (_event(record, own) for record in self._records.values())
-        return [event for event in found if event and event.time >= since.timestamp()]
+        found = (_event(record, _own(record, ids, groups)) for record in self._records.values() if _is_change(record))
+        return [event for event in found if event.resources and event.time >= since.timestamp()]
+
+    def _own_ids(self) -> set[str]:
+        """Return the IDs of the resources that were created with the cluster's tag."""
+        created = self._lookup("EventName", CREATIONS, datetime.fromtimestamp(0, timezone.utc))
+        own = [record for record in created if _has_tag(record, CLUSTER_TAG, self._cloud.cluster)]
+        return set[str]().union(*map(_new_ids, own))
 
     def _lookup(self, attribute: str, values: Iterable[str], since: datetime) -> list[dict[str, Any]]:
         """Return the records of the events with one of the values, and keep them."""
@@ -77,7 +72,8 @@ class Trail:
         return found
 
     def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
-        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": since}
+        start = max(since, datetime.now(timezone.utc) - KEPT)
+        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
         pages = self._cloud.client("cloudtrail").get_paginator("lookup_events").paginate(**asked)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
@@ -87,24 +83,37 @@ class Trail:
                 return
 
 
-def _event(record: Mapping[str, Any], own: Iterable[str]) -> Event | None:
-    """Return an event for a record, or None if it changes none of the cluster's own resources or was made by Auto Scaling itself.
+def _is_change(record: Mapping[str, Any]) -> bool:
+    """Return whether a record may be an event to show. Auto Scaling's own launches and terminations are its activities."""
+    by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
+    return not (record.get("readOnly") or by_auto_scaling or record["eventName"] == RUN)
 
-    Auto Scaling's own launches and terminations are its activities.
+
+def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str]) -> list[str]:
+    """Return the IDs and names of the cluster's own resources in a record.
+
+    AWS assigns IDs, but anyone can give another resource the name of a group, and any resource a tag with an ID.
     """
-    identity = record.get("userIdentity") or {}
-    if record.get("readOnly") or identity.get("invokedBy") == "autoscaling.amazonaws.com":
-        return None
-    resources = sorted(set(own) & {text for _name, text in _texts(_elements(record))})
-    if not resources or record["eventName"] == RUN:
-        return None
+    names = groups if record["eventSource"] == "autoscaling.amazonaws.com" else ()
+    texts = [(name.lower(), text) for name, text in _texts(_elements(record))]
+    return sorted({text for name, text in texts if (text in names if name == "autoscalinggroupname" else text in ids and name != "value")})
+
+
+def _event(record: Mapping[str, Any], resources: list[str]) -> Event:
     moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    caller = identity.get("arn") or identity.get("invokedBy") or ""
-    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, error=record.get("errorCode") or "")
+    identity = record.get("userIdentity") or {}
+    caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
+    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, error=error)
 
 
 def _elements(record: Mapping[str, Any]) -> list[Any]:
     return [record.get(name) for name in ("requestParameters", "responseElements", "serviceEventDetails")]
+
+
+def _first_launch(nodes: Mapping[str, LifeOfNode], since: datetime) -> datetime:
+    """Return the time from which launches are read, so that they contain the nodes whose type is not known yet."""
+    unknown = [node.launched_at for node in nodes.values() if node.launched_at and not node.instance_type]
+    return min([since, *(datetime.fromtimestamp(each, timezone.utc) for each in unknown)])
 
 
 def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) -> None:

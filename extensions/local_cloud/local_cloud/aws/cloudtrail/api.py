@@ -38,27 +38,29 @@ def lookup_events(self: CloudTrailResponse) -> str:
     """Return a page of the account's events in a region, newest first. A token belongs to the parameters of its request."""
     _limit_rate()
     request = json.loads(self.body or "{}")
-    attributes = request.get("LookupAttributes") or []
-    if len(attributes) > 1:
-        raise _error("InvalidLookupAttributesException", "You can specify only one lookup attribute.")
-    if request.get("EventCategory"):
-        raise _error("InvalidEventCategoryException", "The local cloud has no Insights events.")
-    start, end = request.get("StartTime"), request.get("EndTime")
-    if start is not None and end is not None and start > end:
-        raise _error("InvalidTimeRangeException", "The start time is after the end time.")
+    _check(request)
     asked = json.dumps({name: value for name, value in request.items() if name not in ("MaxResults", "NextToken")}, sort_keys=True)
     after = _after(request.get("NextToken"), asked)
-    found = (entry for entry in visible(self.current_account, self.region) if _matches(entry, attributes, start, end))
+    found = (entry for entry in visible(self.current_account, self.region) if _matches(entry, request))
     page = list(islice(_rest(found, after), (request.get("MaxResults") or PAGE) + 1))
     shown = page[: request.get("MaxResults") or PAGE]
     more = {"NextToken": base64.b64encode(json.dumps([asked, shown[-1].id]).encode()).decode()} if len(page) > len(shown) else {}
     return json.dumps({"Events": [describe(entry) for entry in shown], **more})
 
 
-def _matches(entry: Entry, attributes: list[Mapping[str, str]], start: float | None, end: float | None) -> bool:
-    if (start is not None and entry.time < start) or (end is not None and int(entry.time) > end):
+def _check(request: Mapping[str, Any]) -> None:
+    if len(request.get("LookupAttributes") or []) > 1:
+        raise _error("InvalidLookupAttributesException", "You can specify only one lookup attribute.")
+    if request.get("EventCategory"):
+        raise _error("InvalidEventCategoryException", "The local cloud has no Insights events.")
+    if request.get("StartTime", 0) > request.get("EndTime", float("inf")):
+        raise _error("InvalidTimeRangeException", "The start time is after the end time.")
+
+
+def _matches(entry: Entry, request: Mapping[str, Any]) -> bool:
+    if not request.get("StartTime", 0) <= entry.time < request.get("EndTime", float("inf")) + 1:
         return False
-    return all(SELECTS[each["AttributeKey"]](entry, each["AttributeValue"]) for each in attributes)
+    return all(SELECTS[each["AttributeKey"]](entry, each["AttributeValue"]) for each in request.get("LookupAttributes") or [])
 
 
 def _rest(found: Any, after: str) -> Any:

@@ -1,0 +1,149 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tests of the words for what happened to a cluster."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import timeline
+
+START = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
+ALICE = "arn:aws:iam::123456789012:user/alice"
+PRICE = {"currency": "USD", "read_at": START, "published": "", "problem": "", "endpoint": "", "charges": []}
+INTERRUPTED = "At 2026-09-21T14:13:20Z an instance was taken out of service in response to an EC2 health check."
+
+
+def event(action, *resources, seconds=0.0, **more):
+    told = {"time": START + seconds, "source": "auto_scaling", "action": action, "resources": list(resources), "group": "workers"}
+    return {**told, "caller": "", "cause": "", "error": "", "hourly": None, **more}
+
+
+def node(launched, ended, hourly=2.0, running=False):
+    times = {name: time if time is None else START + time for name, time in (("launched_at", launched), ("ended_at", ended))}
+    return {"instance_id": "i-1", "running": running, "hourly": hourly, **times}
+
+
+def facts(*events, nodes=(), problems=(), price=PRICE, since=START - 3600):
+    return {
+        "events": list(events),
+        "nodes": list(nodes),
+        "problems": list(problems),
+        "price": price,
+        "since": since,
+        "read_at": START + 7200,
+    }
+
+
+def job(**more):
+    started = {"created": START - 60, "began": START, "ended": START + 60, "hosts": 2, "attempt": 1, "attempts": [], "processes": []}
+    return {"name": "digits-1", "state": "succeeded", "over": True, **started, **more}
+
+
+def lines(*events, jobs=(), host="demo-master", problem="", form="text", **more):
+    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (event("launch", "i-1", hourly=17.05), "node i-1 of workers launched, +17.05 USD per hour"),
+        (
+            event("termination", "i-1", hourly=-17.05, cause=INTERRUPTED),
+            f"node i-1 of workers terminated, -17.05 USD per hour. {INTERRUPTED}",
+        ),
+        (event("failed_launch", cause="No capacity."), "a node of workers could not be launched. No capacity."),
+        (event("TerminateInstances", "i-1", "i-2", caller=ALICE), f"TerminateInstances i-1, i-2, by {ALICE}"),
+        (event("DeleteVpc", "vpc-1", caller=ALICE, error="AccessDenied"), f"DeleteVpc vpc-1 failed (AccessDenied), by {ALICE}"),
+    ],
+)
+def test_an_event_of_aws(told, line):
+    assert lines(told)[0] == f"2026-09-21 14:13:20  {line}"
+
+
+def test_launches_that_fail_again_and_again_are_one_line():
+    failed = [event("failed_launch", cause="No capacity.", seconds=60 * number) for number in range(5)]
+    shown = lines(*failed, event("launch", "i-1", seconds=400), *failed[:1])
+    assert [line.partition("  ")[2] for line in shown[:3]] == [
+        "a node of workers could not be launched, 5 times until 2026-09-21 14:17:20. No capacity.",
+        "a node of workers could not be launched. No capacity.",
+        "node i-1 of workers launched",
+    ]
+    other = event("failed_launch", cause="No capacity.", group="master")
+    assert len([line for line in lines(failed[0], other, failed[1]) if "could not" in line]) == 3
+
+
+def test_what_a_host_reports_is_told_apart():
+    failure = {"name": "rank0", "host": "demo-worker2", "how": "ended with exit status 1", "lines": []}
+    attempt = {"attempt": 1, "cause": "demo-worker3 was lost", "ended": START + 20, "action": "restart", "why": "on 2 hosts"}
+    shown = lines(jobs=[job(state="failed", failure=failure, attempts=[attempt], attempt=2)])
+    assert [line for line in shown if "reported by demo-master: job digits-1: " in line] == shown[:-1]
+    assert [line.partition("digits-1: ")[2] for line in shown[:-1]] == [
+        "code copied",
+        "started on 2 hosts",
+        "attempt 1 failed: demo-worker3 was lost",
+        "restart: on 2 hosts",
+        "failed. job digits-1 failed: rank 0 on demo-worker2 ended with exit status 1.",
+    ]
+    assert len(lines(jobs=[job(created=0.0, began=0.0, ended=0.0)])) == 1, "older than the time that is shown"
+    assert "Jobs are not shown, because the cluster has no running nodes." in lines(host="")
+    assert "Jobs are not shown, because demo-master did not list them: no route" in lines(problem="no route")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node(-1800, 1800)], "1 node ran for 1.0 node-hours and cost 2.00 USD, without volumes, at the prices of today. Prices: AWS"),
+        ([node(-7200, None, running=True)], "1 node ran for 3.0 node-hours and cost 6.00 USD"),
+        ([node(-9000, -7200)], "0 nodes ran for 0.0 node-hours and cost 0.000 USD"),
+        (
+            [node(0, 3600, None), node(0, 3600)],
+            "2 nodes ran for 2.0 node-hours and cost 2.00 USD, without volumes, at the prices of today, ",
+        ),
+        ([node(0, 3600, None), node(0, 3600)], "and without 1 node whose price is not known. Prices"),
+        (
+            [node(0, None), node(None, 3600)],
+            "0 nodes ran for 0.0 node-hours and cost 0.000 USD, without volumes, at the prices of today, and ",
+        ),
+        ([node(0, None), node(None, 3600)], "without 2 nodes whose time is not known."),
+    ],
+)
+def test_the_sum(nodes, words):
+    assert words in lines(nodes=nodes)[-1]
+
+
+def test_the_sum_without_prices():
+    assert lines(nodes=[node(0, 3600)], price=None)[-1].endswith("1 node ran for 1.0 node-hours.")
+
+
+def test_what_is_missing_is_said():
+    told = [
+        {"kind": "denied", "message": "An error occurred."},
+        {"kind": "unavailable", "message": "no route"},
+        {"kind": "truncated", "message": "EventName RunInstances", "time": "2026-09-21T00:00:00Z"},
+        {"kind": "foreign_group", "message": "demo-workers"},
+    ]
+    assert lines(problems=told)[:-1] == [
+        "CloudTrail does not say who did what, because this is not allowed: An error occurred. Allow cloudtrail:LookupEvents.",
+        "CloudTrail could not be asked who did what, so events may be missing: no route.",
+        "CloudTrail has more events for EventName RunInstances. Only those since 2026-09-21T00:00:00Z are shown. Choose a shorter time.",
+        "Auto Scaling group demo-workers does not have the tag of this cluster, so its events are not shown.",
+    ]
+
+
+def test_csv_and_json():
+    told = event("TerminateInstances", "i-1", caller=ALICE, hourly=-2.5)
+    rows = list(csv.reader(io.StringIO("\n".join(lines(told, form="csv")))))
+    assert rows == [
+        ["time", "source", "what", "by", "why", "price_per_hour", "currency"],
+        ["2026-09-21 14:13:20", "AWS", "TerminateInstances i-1", ALICE, "", "-2.5", "USD"],
+    ]
+    document = json.loads("\n".join(lines(told, form="json", nodes=[node(0, 3600)])))
+    (shown,) = document["events"]
+    assert (shown["what"], shown["by"], shown["hourly"], shown["time"]) == ("TerminateInstances i-1", ALICE, -2.5, "2026-09-21 14:13:20")
+    assert document["nodes"][0]["instance_id"] == "i-1"
+    assert "node-hours" in document["remarks"][-1]
