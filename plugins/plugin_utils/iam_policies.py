@@ -97,7 +97,7 @@ def playbooks() -> dict[str, set[str]]:
         "session_manager": set(SESSIONS),
         "dataset": inventory | all_of((BUCKET,)) | set(UPLOADS),
         "status": inventory,
-        "events": inventory | all_of((EVENTS, PRICES)),
+        "events": inventory | all_of((EVENTS, FORMER_NODES, PRICES)),
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | all_of((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
@@ -246,7 +247,8 @@ def test_instances_that_have_left_are_listed(cloud, run, definition, name):
     assert run("former_nodes_info", cluster=name, days=10, instance_ids=[lost])["instance_ids"] == []
     (departure,) = run("former_nodes_info", cluster=name, days=10)["nodes"]
     replacement = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 2)
-    assert departure == {"instance_id": lost, "cause": departure["cause"], "replacement": replacement}
+    assert departure["launched_at"] < departure["left_at"] < time.time()
+    assert departure == {**departure, "instance_id": lost, "replacement": replacement}
     shrunk = next(instance_id for instance_id, number in numbers(cloud, name).items() if number == 3)
     run("cluster", **{**definition, "worker_count": 1})
     assert run("former_nodes_info", cluster=name, days=10)["instance_ids"] == sorted([lost, shrunk])

@@ -130,7 +130,7 @@ def witness(cloud, tmp_path_factory):
     before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     witness = Witness(cloud, tmp_path_factory.mktemp("witness"))
     cloud.client("kms").create_alias(AliasName="alias/data", TargetKeyId=key_of(cloud))
-    for scenario in (provision, shortage, validate, configure, status, dataset, emr, destroy):
+    for scenario in (provision, shortage, validate, configure, events, status, dataset, emr, destroy):
         scenario(witness)
     witness.note()
     os.environ.update(before)
@@ -268,6 +268,13 @@ def configure(witness):
     run_module("ssh_authority", cluster=f"{CLUSTER}-emr", create_kms_key=True)
     run_module("former_nodes_info", cluster=CLUSTER, days=10)
     inventory(witness, "configure")
+
+
+def events(witness):
+    witness.become("events")
+    for cluster in (CLUSTER, f"{CLUSTER}-spot"):
+        run_module("cluster_events_info", cluster=cluster)
+    inventory(witness, "events")
 
 
 def trust(node, cluster):

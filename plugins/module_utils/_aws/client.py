@@ -267,6 +267,10 @@ class AwsClient:
     def ssm(self) -> Any:
         return self.client("ssm")
 
+    @property
+    def cloudtrail(self) -> Any:
+        return self.client("cloudtrail")
+
     # Tags, by which later runs find the cluster's resources
 
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:

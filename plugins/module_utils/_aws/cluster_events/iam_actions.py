@@ -6,6 +6,5 @@
 from __future__ import annotations
 
 from ..iam_actions import IamActions
-from ..node_group.iam_actions import FORMER_NODES
 
-EVENTS = IamActions(reads=("cloudtrail:LookupEvents", *FORMER_NODES.reads))
+EVENTS = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "cloudtrail:LookupEvents", "ec2:DescribeInstances"))

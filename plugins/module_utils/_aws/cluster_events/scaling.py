@@ -91,10 +91,15 @@ def ends_of(members: Iterable[Member], known: Iterable[Event]) -> Iterator[Event
 
 
 def nodes_of(events: Iterable[Event], members: Iterable[Member]) -> dict[str, LifeOfNode]:
-    """Return the nodes by instance ID, from the events of the groups and from EC2's descriptions of instances."""
+    """Return the nodes by instance ID, from the events of the groups and from EC2's descriptions of instances.
+
+    Instances whose launch has failed were never in service, and are no nodes.
+    """
     nodes: dict[str, LifeOfNode] = {}
-    for event in events:
-        for name in event.resources:
+    told = list(events)
+    failed = {name for event in told if event.action == LAUNCH_FAILED for name in event.resources}
+    for event in told:
+        for name in set(event.resources) - failed:
             node = nodes.setdefault(name, LifeOfNode(name, event.group))
             if event.action == LAUNCH:
                 node.launched_at = event.time

@@ -23,11 +23,10 @@ KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
 RUN = "RunInstances"
-# Calls that create and delete resources that cost money, other than nodes.
-CREATIONS = ("CreateVpc", "CreateNatGateway", "CreateFileSystem")
+# Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
+# of the response that contains its ID.
+CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
 DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
-# The names of members that contain the ID of a new resource, in lower case.
-NEW = ("vpcid", "natgatewayid", "filesystemid")
 
 
 class Trail:
@@ -60,7 +59,8 @@ class Trail:
         """Return the IDs of the resources that were created with the cluster's tag."""
         created = self._lookup("EventName", CREATIONS, datetime.fromtimestamp(0, timezone.utc))
         own = [record for record in created if _has_tag(record, CLUSTER_TAG, self._cloud.cluster)]
-        return set[str]().union(*map(_new_ids, own))
+        elements = ((record["eventName"], _texts(record.get("responseElements"))) for record in own)
+        return {text for action, texts in elements for name, text in texts if name == CREATIONS.get(action)}
 
     def _lookup(self, attribute: str, values: Iterable[str], since: datetime) -> list[dict[str, Any]]:
         """Return the records of the events with one of the values, and keep them."""
@@ -74,7 +74,7 @@ class Trail:
     def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
         start = max(since, datetime.now(timezone.utc) - KEPT)
         asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
-        pages = self._cloud.client("cloudtrail").get_paginator("lookup_events").paginate(**asked)
+        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
             yield from records
@@ -134,10 +134,6 @@ def _has_tag(record: Mapping[str, Any], key: str, value: str) -> bool:
 def _pair(item: Mapping[str, Any]) -> tuple[Any, Any]:
     lower = {name.lower(): value for name, value in item.items()}
     return lower.get("key"), lower.get("value")
-
-
-def _new_ids(record: Mapping[str, Any]) -> set[str]:
-    return {text for name, text in _texts(record.get("responseElements")) if name.lower() in NEW}
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:

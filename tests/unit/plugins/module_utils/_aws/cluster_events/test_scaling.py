@@ -80,6 +80,11 @@ def test_nodes_and_their_lives():
     assert list(nodes) == [A, B]
 
 
+def test_an_instance_that_failed_while_pending_is_no_node():
+    failed = Event(0, "auto_scaling", "failed_launch", [A], "workers")
+    assert scaling.nodes_of([failed, Event(1, "auto_scaling", "termination", [A], "workers")], ()) == {}
+
+
 def test_each_node_changes_the_price_twice():
     nodes = {name: LifeOfNode(name, "workers", hourly=price) for name, price in ((A, 2.0), (B, None))}
     events = [

@@ -36,7 +36,7 @@ def read(*records, nodes=(NODE,)):
     client = MagicMock()
     client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
     found = {name: LifeOfNode(name, "workers") for name in nodes}
-    return trail.Trail(SimpleNamespace(cluster="c", client=lambda _service: client)).read(GROUPS, found, SINCE), found
+    return trail.Trail(SimpleNamespace(cluster="c", cloudtrail=client)).read(GROUPS, found, SINCE), found
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,12 @@ def test_an_event_of_the_cluster(one, resources):
 )
 def test_what_is_no_event_of_the_cluster(one):
     assert read(one)[0] == []
+
+
+def test_the_adopted_vpc_of_a_nat_gateway_is_not_the_clusters_own():
+    made = {"natGateway": {"natGatewayId": NAT, "vpcId": VPC}}
+    gateway, subnet = record("CreateNatGateway", tags("c"), made), record("CreateSubnet", {"vpcId": VPC}, {"subnet": {"vpcId": VPC}})
+    assert [event.resources for event in read(gateway, subnet)[0]] == [[NAT]]
 
 
 def test_a_call_that_failed_has_its_error_and_a_service_is_a_caller():
