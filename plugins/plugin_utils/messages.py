@@ -18,7 +18,6 @@ from ._output.hosts import host_names
 from ._output.prices import Price
 from .commands import continuing_command, playbook_command
 from .job_formatting import duration, plural
-from .timeline import cluster_events  # noqa: F401  # a message, too
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
@@ -372,3 +371,11 @@ def unexported_job(job: str, directory: str, reason: str, destination: str) -> s
 def stopped_job(job: str, hosts: Sequence[str]) -> str:
     """Return on which hosts a job was stopped."""
     return f"Stopped job {job} on {host_names(hosts, ())}."
+
+
+def cluster_events(**facts: Any) -> str:
+    """Return what happened to a cluster. `timeline.cluster_events` describes the facts."""
+    # Only one playbook needs this file, which imports the SDK
+    from . import timeline
+
+    return timeline.cluster_events(**facts)

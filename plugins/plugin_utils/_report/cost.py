@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils._aws.pricing.instances import PREPAID
 from .._output import prices
 from .._output.prices import Price
 from ..commands import playbook_command
@@ -53,5 +52,5 @@ def _amount(time: str, hours: float, price: Price | None) -> str:
         at = prices.amount(hourly, price["currency"])
         less = "" if any(each["product"] == "volume" for each in price["charges"]) else " without volumes"
         return f"{prices.amount(hours * hourly, price['currency'])} for {time}, at {at} per hour{less}"
-    prepaid = price and any(each["product"] == PREPAID for each in price["charges"])
+    prepaid = price and any(each["product"] == "capacity_block" for each in price["charges"])
     return f"{time}, {'paid in advance' if prepaid else 'whose price is not known'}"

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Tuple
+from typing import Any, Mapping, Tuple
 
 from ..instances import market_of
 from ..node_group.activities import FAILED
