@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..module_utils._aws.cluster_events.scaling import LAUNCH, LAUNCH_FAILED, TERMINATION
+from ..module_utils._aws.cluster_events.scaling import LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
 from ._output import prices
 from ._report.events import of_job
@@ -26,7 +26,7 @@ from .job_formatting import failure_cause, moment, plural
 REPORTED, CAUSE = 300, 1000
 # The most events of the hosts that are shown. The newest ones count.
 MOST_REPORTED = 1000
-WORDS = {LAUNCH: "launched", LAUNCH_FAILED: "could not be launched", TERMINATION: "terminated"}
+WORDS = {LAUNCH: "launched", LAUNCH_FAILED: "could not be launched", STOP: "stopped", TERMINATION: "terminated"}
 # The beginnings of cells that a spreadsheet would evaluate as formulas, also in full width.
 FORMULA = re.compile(r"[\s]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "currency")

@@ -183,6 +183,17 @@ def test_an_interruption_is_told(cloud, run, definition, name, events):
     assert (one["caller"], one["hourly"] < 0) == ("ec2.amazonaws.com", True)
 
 
+def test_a_stopped_node_costs_nothing(cloud, run, definition, name, events):
+    run("cluster", **definition)
+    victim = min(numbers(cloud, name))
+    cloud.client("ec2").stop_instances(InstanceIds=[victim])
+    found = events()
+    stopped = event(found, "StopInstances", victim)
+    assert (stopped["hourly"], stopped["caller"][-5:]) == (-HOURLY, ":root")
+    node = next(each for each in found["nodes"] if each["instance_id"] == victim)
+    assert (node["running"], node["ended_at"]) == (False, stopped["time"])
+
+
 def test_the_time_to_look_back(cloud, run, definition, name, events, monkeypatch):
     with pytest.raises(ModuleFailed, match=r"since: 'yesterday' is not a time span. Use a number with m, h, d or w, such as 12h or 7d."):
         events(since="yesterday")

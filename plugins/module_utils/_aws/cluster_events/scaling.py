@@ -15,13 +15,14 @@ from ..instances import market_of
 from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
 
-LAUNCH, LAUNCH_FAILED, TERMINATION = "launch", "failed_launch", "termination"
+LAUNCH, LAUNCH_FAILED, STOP, TERMINATION = "launch", "failed_launch", "stop", "termination"
 AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"
 # The end of the reason that EC2 gives for an instance's state, such as `User initiated (2026-11-29 09:00:00 GMT)`.
 ENDED_AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)$")
-ENDED = ("shutting-down", "terminated")
-# Calls and events in CloudTrail that end instances.
-ENDS = ("TerminateInstances", "TerminateInstanceInAutoScalingGroup", "BidEvictedEvent")
+# The states of instances that cost nothing by the hour, and what has led to them.
+ENDED = {"stopping": STOP, "stopped": STOP, "shutting-down": TERMINATION, "terminated": TERMINATION}
+# Calls and events in CloudTrail that end or stop instances.
+ENDS = ("StopInstances", "TerminateInstances", "TerminateInstanceInAutoScalingGroup", "BidEvictedEvent")
 # A group of nodes, and an instance of the group as EC2 describes it.
 Member = Tuple[str, Mapping[str, Any]]
 
@@ -47,7 +48,7 @@ class Event:
     @property
     def ends_nodes(self) -> bool:
         """Return whether the event ends nodes."""
-        return self.action == TERMINATION or (self.action in ENDS and not self.error)
+        return self.action in (STOP, TERMINATION) or (self.action in ENDS and not self.error)
 
 
 @dataclass
@@ -80,14 +81,15 @@ def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[E
 
 
 def ends_of(members: Iterable[Member], known: Iterable[Event]) -> Iterator[Event]:
-    """Yield the ends of instances, which EC2 describes for about an hour, unless `known` events contain them."""
+    """Yield when instances stopped, or ended, which EC2 describes for about an hour, unless `known` events contain them."""
     ended = {name for event in known if event.ends_nodes for name in event.resources}
     for group, instance in members:
         found, name = ENDED_AT.search(instance.get("StateTransitionReason", "")), instance["InstanceId"]
-        if found and instance["State"]["Name"] in ENDED and name not in ended:
+        action = ENDED.get(instance["State"]["Name"])
+        if found and action and name not in ended:
             moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
             cause = instance.get("StateReason", {}).get("Message", "")
-            yield Event(moment.timestamp(), EC2, TERMINATION, [name], group, cause=cause)
+            yield Event(moment.timestamp(), EC2, action, [name], group, cause=cause)
 
 
 def nodes_of(events: Iterable[Event], members: Iterable[Member]) -> dict[str, LifeOfNode]:

@@ -64,6 +64,8 @@ def test_the_end_that_only_ec2_tells():
     (event,) = scaling.ends_of([("workers", ended), ("workers", instance(B))], ())
     assert (event.resources, event.cause) == ([A], "Client.UserInitiatedShutdown: User initiated shutdown")
     assert (event.time, event.source) == ((START + timedelta(seconds=400)).timestamp(), "ec2")
+    (stop,) = scaling.ends_of([("workers", instance(A, "stopped", "User initiated (2026-09-21 14:20:00 GMT)"))], ())
+    assert (stop.action, stop.time, stop.ends_nodes) == ("stop", event.time, True)
     assert list(scaling.ends_of([("workers", ended)], [Event(1.0, "cloudtrail", "TerminateInstances", [A])])) == []
     failed = Event(1.0, "cloudtrail", "TerminateInstances", [A], error="Client.UnauthorizedOperation")
     assert list(scaling.ends_of([("workers", ended)], [failed])) == [event]
