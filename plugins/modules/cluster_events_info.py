@@ -68,7 +68,7 @@ events:
       description: Who has recorded the event, V(auto_scaling), V(cloudtrail) or V(ec2).
       type: str
     action:
-      description: V(launch), V(failed_launch), V(stop), V(termination), or the name of the API call or event in CloudTrail.
+      description: V(launch), V(failed_launch), V(stop), V(termination), V(detachment), or the name of the API call or event in CloudTrail.
       type: str
       sample: TerminateInstances
     resources:

@@ -9,6 +9,7 @@ has neither a caller nor a price.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..module_utils._aws.cluster_events.scaling import LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
+from ..module_utils._aws.cluster_events.scaling import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
 from ._output import prices
 from ._report.events import of_job
@@ -26,7 +27,13 @@ from .job_formatting import failure_cause, moment, plural
 REPORTED, CAUSE = 300, 1000
 # The most events of the hosts that are shown. The newest ones count.
 MOST_REPORTED = 1000
-WORDS = {LAUNCH: "launched", LAUNCH_FAILED: "could not be launched", STOP: "stopped", TERMINATION: "terminated"}
+WORDS = {
+    DETACHMENT: "detached, so it no longer belongs to the cluster",
+    LAUNCH: "launched",
+    LAUNCH_FAILED: "could not be launched",
+    STOP: "stopped",
+    TERMINATION: "terminated",
+}
 # The beginnings of cells that a spreadsheet would evaluate as formulas, also in full width.
 FORMULA = re.compile(r"[\s]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "currency")
@@ -49,11 +56,8 @@ def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], 
     `facts` is the result of the module cluster_events_info, and `jobs` are the jobs that `host` has reported. `problem` says why it has
     reported none. Without a running node, `host` is empty.
     """
-    reported = sorted((line for job in jobs for line in _of_job(job, host)), key=lambda line: line.time)
-    # Nothing that a host reports has happened in the future
-    since = [line._replace(time=min(line.time, facts["read_at"])) for line in reported if line.time >= facts["since"]][-MOST_REPORTED:]
     # Events of AWS come first if the times are equal
-    lines = sorted([*_of_aws(facts["events"]), *since], key=lambda line: line.time)
+    lines = sorted([*_of_aws(facts["events"]), *_reported(jobs, host, facts["since"], facts["read_at"])], key=lambda line: line.time)
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv(lines, currency)
@@ -62,6 +66,15 @@ def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], 
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
         return json.dumps({"events": told, "nodes": facts["nodes"], "currency": currency, "remarks": notes}, indent=2) + "\n"
     return "\n".join([*(_text(line, currency) for line in lines), *notes])
+
+
+def _reported(jobs: Sequence[Mapping[str, Any]], host: str, since: float, now: float) -> list[Line]:
+    """Return what a host has reported about jobs since a time. Nothing that it reports has happened in the future."""
+    lines: list[Line] = []
+    for job in jobs:
+        with contextlib.suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of a job that lacks something
+            lines += [line._replace(time=min(line.time, now)) for line in _of_job(job, host) if line.time >= since]
+    return sorted(lines, key=lambda line: line.time)[-MOST_REPORTED:]
 
 
 def _silence(host: str, problem: str) -> Iterator[str]:

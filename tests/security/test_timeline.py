@@ -64,6 +64,28 @@ def test_impossible_times_do_not_end_the_run(moment):
     assert "node i-1 of workers launched" in with_job
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        {},
+        {"name": "a"},
+        {"began": "x"},
+        {"began": []},
+        {"ended": None, "attempts": [{}]},
+        {"attempts": [1]},
+        {"failure": {}},
+        {"hosts": {}},
+    ],
+)
+def test_a_job_that_lacks_something_hides_neither_facts_nor_other_jobs(job):
+    facts = {"events": [LAUNCH], "nodes": [], "problems": [], "price": PRICE, "since": 0, "read_at": START}
+    good = {"name": "good", "state": "running", "over": False, "created": START, "began": START, "ended": 0, "hosts": 1, "attempt": 1}
+    broken = {**good, "state": "failed", "over": True, **job} if job.keys() - {"name"} else job
+    text = timeline.cluster_events(facts, [broken, {**good, "attempts": []}], "demo-worker2", "", "text")
+    assert "node i-1 of workers launched" in text
+    assert "reported by demo-worker2: job good: started on 1 host" in text
+
+
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " =", "\r=", "\uff1d", "\uff0b", "\uff20"])
 def test_no_cell_is_a_formula(start, monkeypatch):
     """The texts of nodes follow the name of a job, but callers and causes begin with texts of others."""

@@ -15,7 +15,7 @@ from ..instances import market_of
 from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
 
-LAUNCH, LAUNCH_FAILED, STOP, TERMINATION = "launch", "failed_launch", "stop", "termination"
+LAUNCH, LAUNCH_FAILED, STOP, TERMINATION, DETACHMENT = "launch", "failed_launch", "stop", "termination", "detachment"
 AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"
 # The end of the reason that EC2 gives for an instance's state, such as `User initiated (2026-11-29 09:00:00 GMT)`.
 ENDED_AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)$")
@@ -47,8 +47,8 @@ class Event:
 
     @property
     def ends_nodes(self) -> bool:
-        """Return whether the event ends nodes."""
-        return self.action in (STOP, TERMINATION) or (self.action in ENDS and not self.error)
+        """Return whether the event ends nodes, or makes them leave the cluster."""
+        return self.action in (STOP, TERMINATION, DETACHMENT) or (self.action in ENDS and not self.error)
 
 
 @dataclass
@@ -76,7 +76,7 @@ def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[E
             if not LEAVES.match(description):
                 yield Event(time, AUTO_SCALING, LAUNCH_FAILED, [found[1]] if found else [], group, cause=reason)
         elif found:
-            action = LAUNCH if LAUNCHES.match(description) else TERMINATION
+            action = LAUNCH if LAUNCHES.match(description) else DETACHMENT if description.startswith("Detaching") else TERMINATION
             yield Event(time, AUTO_SCALING, action, [found[1]], group, cause=activity.get("Cause", ""))
 
 

@@ -31,7 +31,7 @@ def instance(name, state="running", reason="", lifecycle=None):
         (activity(f"Launching a new EC2 instance: {A}", Cause="At ..."), "launch", [A], "At ..."),
         (activity(f"Launching a new EC2 instance: {A}", "InProgress"), "launch", [A], ""),
         (activity(f"Terminating EC2 instance: {A} - Draining ELB connection.", Cause="At ..."), "termination", [A], "At ..."),
-        (activity(f"Detaching EC2 instance: {A}"), "termination", [A], ""),
+        (activity(f"Detaching EC2 instance: {A}"), "detachment", [A], ""),
         (
             activity("Launching a new EC2 instance.  Status Reason: No capacity.", "Failed", StatusMessage="No capacity."),
             "failed_launch",
