@@ -13,6 +13,7 @@ from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
+from ..module_utils._aws.lease.iam_actions import PROLONG
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ..module_utils._aws.pricing.iam_actions import PRICES
@@ -67,7 +68,6 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "kms:Encrypt": ("ssm:PutParameter",),
     "route53:AssociateVPCWithHostedZone": ("ec2:CreateVpcEndpoint",),
     "s3:TagResource": ("s3:CreateBucket",),
-    "scheduler:DeleteSchedule": ("scheduler:DeleteScheduleGroup",),
     "scheduler:TagResource": ("scheduler:CreateScheduleGroup",),
     "ssm:AddTagsToResource": ("ssm:PutParameter",),
 }
@@ -86,7 +86,7 @@ def playbooks() -> dict[str, set[str]]:
     inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads + PUBLIC_KEY.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     trust = all_of((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
-    configure = inventory | all_of((FORMER_NODES,)) | trust
+    configure = inventory | all_of((FORMER_NODES, PROLONG)) | trust
     emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {

@@ -22,7 +22,7 @@ from .job_formatting import duration, plural
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
-# Seconds that may have passed since a run has made the lease long enough for its job.
+# Seconds that may have passed since a run has made the lease long enough for its job, and that AWS has to terminate nodes.
 LEASE_MARGIN = 600
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
@@ -60,17 +60,20 @@ def running_nodes(
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
-        + (_lease_end(lease, price) if lease else "")
+        + (_lease_end(lease, price, count) if lease else "")
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
 
 
-def _lease_end(lease: Mapping[str, Any], price: Price | None) -> str:
-    """Return when AWS terminates the nodes, and what the cluster costs afterwards."""
+def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
+    """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
     if lease["seconds"] <= 0:
-        return f"The lease ended at {end}, and AWS terminated the nodes. "
+        late = count and lease["seconds"] < -LEASE_MARGIN
+        what = "but AWS has not terminated the nodes. Run the playbook destroy" if late else "and AWS terminates the nodes"
+        cause = ", and look for denied calls of DeleteAutoScalingGroup in CloudTrail" if late else ""
+        return f"The lease ended at {end}, {what}{cause}. "
     after = prices.without_nodes(price) if price else None
     rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
     return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, unless a run prolongs the lease.{rest} "
@@ -139,7 +142,7 @@ def cluster_overview(
         billed = [line for line in (*prices.lines(price), prices.since_launch(price, nodes, time.time())) if line]
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
-    billed += [_lease_end(lease, price).rstrip()] if lease else []
+    billed += [_lease_end(lease, price, len(nodes)).rstrip()] if lease else []
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

@@ -135,10 +135,10 @@ def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud,
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 300)
     run("cluster", **leased, renew_lease=True)
-    assert 90 in pauses
+    assert 120 in pauses
     pauses.clear()
     run("cluster", **leased, renew_lease=True)
-    assert 90 not in pauses
+    assert 120 not in pauses
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -180,6 +180,7 @@ DAMAGE = {
     "schedule group": lambda cloud, name: cloud.client("scheduler").delete_schedule_group(Name=f"{name}-nodes-lease"),
     "policy": lambda cloud, name: cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-lease-us-east-1", PolicyName="lease"),
     "disabled": lambda cloud, name: change_schedule(cloud, name, State="DISABLED"),
+    "once": lambda cloud, name: change_schedule(cloud, name, EndDate=datetime.now(UTC) + timedelta(hours=8, minutes=1)),
     "later": lambda cloud, name: change_schedule(cloud, name, StartDate=datetime.now(UTC) + timedelta(hours=20)),
 }
 
@@ -210,6 +211,59 @@ def test_a_failed_deletion_is_repeated(cloud, run, leased, name):
     client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="none")
     cloud.control.advance(300)
     assert (running(cloud, name), groups(cloud, name)) == (0, set())
+
+
+def test_a_cluster_that_is_made_again_at_once_has_a_lease(cloud, run, leased, name):
+    """AWS deletes a schedule group, and refuses another of the same name, while schedules still exist."""
+    cloud.control.set_delays(schedule_group=5)
+    run("cluster", **leased)
+    run("cluster", cluster=name, state="absent")
+    run("cluster", **leased)
+    cloud.control.advance(9 * HOUR)
+    assert running(cloud, name) == 0
+
+
+def test_a_lease_that_cannot_be_read_is_not_forgotten(cloud, run, leased, definition):
+    denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized"}
+    run("cluster", **leased)
+    cloud.control.set_faults([{**denied, "service": "scheduler"}])
+    with pytest.raises(ModuleFailed, match="is not authorized"):
+        run("cluster", **definition)
+
+
+@pytest.mark.parametrize("had", [False, True])
+def test_a_lease_begins_only_with_nodes(cloud, run, leased, name, had, monkeypatch):
+    """A lease that has ended remains the evidence of the end, and is given anew."""
+    monkeypatch.setattr(resources, "LATE", timedelta())
+    options = {**leased, "instance_type": "p4d.24xlarge", "capacity_timeout": 1, "suppress_validators": ["vcpu_quota"], "efa": False}
+    if had:
+        run("cluster", **leased)
+        cloud.control.advance(9 * HOUR)
+    cloud.control.set_capacity({"p4d.24xlarge": dict.fromkeys(("us-east-1a", "us-east-1b", "us-east-1c"), 0)})
+    with pytest.raises(ModuleFailed, match="AWS has insufficient capacity"):
+        run("cluster", **options, renew_lease=True)
+    roles = [each["RoleName"] for each in cloud.client("iam").list_roles(PathPrefix="/deeplearning/")["Roles"]]
+    assert (f"{name}-nodes-lease-us-east-1" in roles) is had
+
+
+def test_tags_may_be_empty(cloud, run, leased):
+    assert run("cluster", **leased, tags={"team": ""})["lease"]
+
+
+def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
+    assert run("lease", cluster=name, lease="8h")["lease"] is None
+    made = run("cluster", **leased)
+    cloud.control.advance(3 * HOUR)
+    assert run("lease", cluster=name, lease="8h")["lease"]["end"] == made["lease"]["end"]
+    longer = run("lease", cluster=name, lease="8h", minimum=6 * HOUR)
+    assert (longer["changed"], longer["lease"]["prolonged"]) == (False, True)
+    assert seconds_left(longer) == pytest.approx(8 * HOUR, abs=60)
+    cloud.control.advance(5 * HOUR)
+    assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
+    assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
+    cloud.control.advance(9 * HOUR)
+    ended = run("lease", cluster=name, lease="8h")["lease"]
+    assert (ended["seconds"] < 0, ended["prolonged"]) == (True, False)
 
 
 def test_another_clusters_groups_stay(cloud, run, leased, definition, name):

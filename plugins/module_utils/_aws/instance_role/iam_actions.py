@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from ..iam_actions import IamActions
 
+# Runs that remove a lease delete its role.
+REMOVALS = (
+    "iam:DeleteRole",
+    "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+)
+
 IAM_ACTIONS = IamActions(
     reads=(
         "iam:GetInstanceProfile",
@@ -21,14 +30,11 @@ IAM_ACTIONS = IamActions(
         "iam:PutRolePolicy",
         "iam:TagInstanceProfile",
         "iam:TagRole",
+        *REMOVALS,
     ),
     absent=(
         "iam:DeleteInstanceProfile",
-        "iam:DeleteRole",
-        "iam:DeleteRolePolicy",
-        "iam:DetachRolePolicy",
-        "iam:ListAttachedRolePolicies",
-        "iam:ListRolePolicies",
         "iam:RemoveRoleFromInstanceProfile",
+        *REMOVALS,
     ),
 )

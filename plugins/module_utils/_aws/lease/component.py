@@ -29,15 +29,16 @@ def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
     If there are no groups, a lease may have ended.
     """
     groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
-    has_none = bool(groups) and not any(LEASE_TAG in item.properties["tags"] for item in groups)
+    tagged = any(LEASE_TAG in item.properties["tags"] for item in groups)
+    has_none = bool(groups) and not tagged
     state, defined = request.options.get("state"), request.present and request.options.get("lease")
     if (state and not request.manages(LEASE_COMPONENT)) or (state != "absent" and not defined and has_none):
         return []
     try:
         return list(resources.read(request.cloud))
     except ClientError as error:
-        # Policies for clusters without a lease need no permission for it
-        if defined or error_code(error) not in DENIED:
+        # Without permissions for leases, a run can change clusters that have none. A role that can be read is that of a lease
+        if defined or tagged or error.operation_name != "GetRole" or error_code(error) not in DENIED:
             raise
         return []
 

@@ -25,16 +25,15 @@ from ..instance_role.own_role import PATH
 from ..instances import NODE_TYPES, group_name
 from ..plan.resources import Address, Found, Wanted
 from ..regions import partition_of
-from ..tags import CLUSTER_TAG
 
 LEASE = Address("node_lease", "main")
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 LEAST, MOST = timedelta(minutes=15), timedelta(days=365)
-# Seconds between two deletions after the end, and the time during which they are repeated. AWS allows one-minute precision.
-INTERVAL, REPEATED = timedelta(minutes=2), timedelta(days=1)
-# Calls that AWS has begun may still arrive for so long after the schedules have changed. Calls are not retried, but repeated.
-LATE = timedelta(seconds=90)
-EXPRESSION = f"rate({INTERVAL // timedelta(minutes=1)} minutes)"
+# The deletions begin at the end of the lease, with a precision of one minute. AWS retries a failed one for RETRIED, and repeats them at
+# each INTERVAL during REPEATED.
+RETRIED, INTERVAL, REPEATED = timedelta(minutes=1), timedelta(minutes=5), timedelta(days=1)
+# After the schedules have changed, calls that AWS has already begun may still arrive for so long.
+LATE = RETRIED + timedelta(minutes=1)
 DESCRIPTION = "Terminates the nodes of the training cluster {cluster} (lease: {terms})"
 TERMS = re.compile(r"\(lease: (.+)\)$")
 
@@ -127,7 +126,11 @@ def call(cluster: str, region: str, group: str) -> dict[str, Any]:
     """Return the API call that deletes the group, in a form that can be compared with an existing schedule."""
     return {
         "state": "ENABLED",
-        "expression": EXPRESSION,
+        "expression": f"rate({INTERVAL // timedelta(minutes=1)} minutes)",
+        "zone": "UTC",
+        "window": {"Mode": "OFF"},
+        "repeated": REPEATED.total_seconds(),
+        "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
         "target": f"arn:{partition_of(region).name}:scheduler:::aws-sdk:autoscaling:deleteAutoScalingGroup",
         "role": role_name(cluster, region),
         "input": {"AutoScalingGroupName": group_name(cluster, group), "ForceDelete": True},
@@ -136,10 +139,14 @@ def call(cluster: str, region: str, group: str) -> dict[str, Any]:
 
 def found_call(schedule: Mapping[str, Any]) -> dict[str, Any]:
     """Return the API call of an existing schedule."""
-    target = schedule["Target"]
+    target, end = schedule["Target"], schedule.get("EndDate")
     return {
         "state": schedule["State"],
         "expression": schedule["ScheduleExpression"],
+        "zone": schedule.get("ScheduleExpressionTimezone"),
+        "window": schedule["FlexibleTimeWindow"],
+        "repeated": (end - schedule["StartDate"]).total_seconds() if end and "StartDate" in schedule else None,
+        "retry": target.get("RetryPolicy"),
         "target": target["Arn"],
         "role": role_in(target["RoleArn"]),
         "input": json.loads(target["Input"]),
@@ -151,17 +158,17 @@ def schedule(cluster: str, terms: str, end: datetime, call_: Mapping[str, Any], 
     return {
         "Description": DESCRIPTION.format(cluster=cluster, terms=terms),
         "ScheduleExpression": call_["expression"],
-        "ScheduleExpressionTimezone": "UTC",
+        "ScheduleExpressionTimezone": call_["zone"],
         "StartDate": end,
-        "EndDate": end + REPEATED,
+        "EndDate": end + timedelta(seconds=call_["repeated"]),
         "State": call_["state"],
         "ActionAfterCompletion": "NONE",
-        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "FlexibleTimeWindow": call_["window"],
         "Target": {
             "Arn": call_["target"],
             "RoleArn": role_arn,
             "Input": json.dumps(call_["input"]),
-            "RetryPolicy": {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0},
+            "RetryPolicy": call_["retry"],
         },
     }
 
@@ -179,13 +186,15 @@ def trust_policy(region: str, name: str) -> dict[str, Any]:
 
 
 def policy(cluster: str, region: str) -> dict[str, Any]:
-    """Return the policy, which allows only the deletion of the cluster's own groups."""
+    """Return the policy, which allows only the deletion of the cluster's own groups.
+
+    A condition on tags would turn repeated deletions into denied calls, on which accounts have alarms.
+    """
     names = [f"autoScalingGroup:*:autoScalingGroupName/{group_name(cluster, group)}" for group in NODE_TYPES]
     statement = {
         "Sid": "EndNodes",
         "Effect": "Allow",
         "Action": "autoscaling:DeleteAutoScalingGroup",
         "Resource": [partition_of(region).arn("autoscaling", name, region, "*") for name in names],
-        "Condition": {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": cluster}},
     }
     return {"Version": "2012-10-17", "Statement": [statement]}

@@ -12,9 +12,16 @@ IAM_ACTIONS = IamActions(
     present=(
         "scheduler:CreateSchedule",
         "scheduler:CreateScheduleGroup",
+        "scheduler:DeleteSchedule",
         "scheduler:DeleteScheduleGroup",
         "scheduler:GetScheduleGroup",
         "scheduler:UpdateSchedule",
     ),
-    absent=("scheduler:DeleteScheduleGroup",),
+    absent=("scheduler:DeleteSchedule", "scheduler:DeleteScheduleGroup"),
+)
+
+# Those of the module `lease`, which repairs what it finds.
+PROLONG = IamActions(
+    reads=("iam:GetRole", "iam:GetRolePolicy", "scheduler:GetSchedule"),
+    present=("scheduler:CreateSchedule", "scheduler:CreateScheduleGroup", "scheduler:GetScheduleGroup", "scheduler:UpdateSchedule"),
 )

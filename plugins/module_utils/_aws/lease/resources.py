@@ -67,21 +67,27 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     ROLE.update(cloud, found, properties, changed)
     if changed & {"lease", "ends", "calls"}:
-        end = end_of(found)
         _put_schedules(cloud, found, properties)
-        if end and end <= cloud.now < end + REPEATED + LATE:
-            cloud.progress("waiting until AWS no longer terminates nodes because of the former lease")
-            cloud.pause(LATE.total_seconds())
+        _wait_for_last_calls(cloud, found)
+
+
+def _wait_for_last_calls(cloud: AwsClient, former: Found) -> None:
+    """If the former lease has ended, wait until AWS makes no more calls for it, so that it does not terminate new nodes."""
+    end = end_of(former)
+    if end and end <= cloud.now < end + REPEATED + LATE:
+        cloud.progress("waiting until AWS no longer terminates nodes because of the former lease")
+        cloud.pause(LATE.total_seconds())
 
 
 def _put_schedules(cloud: AwsClient, role: Found, properties: Properties) -> None:
+    _ensure_group(cloud, properties)
     for group in NODE_TYPES:
         end = datetime.fromisoformat(properties["ends"][group])
         schedule = definition.schedule(cloud.cluster, properties["lease"], end, properties["calls"][group], role.attributes["arn"])
-        _put_schedule(cloud, {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule}, properties)
+        _put_schedule(cloud, {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule})
 
 
-def _put_schedule(cloud: AwsClient, schedule: dict[str, Any], properties: Properties) -> None:
+def _put_schedule(cloud: AwsClient, schedule: dict[str, Any]) -> None:
     """Replace the schedule, or create it. Retry while EventBridge Scheduler cannot use a new role."""
 
     def accepted() -> bool:
@@ -91,7 +97,6 @@ def _put_schedule(cloud: AwsClient, schedule: dict[str, Any], properties: Proper
             except ClientError as error:
                 if not is_missing(error):
                     raise
-                _ensure_group(cloud, properties)
                 cloud.scheduler.create_schedule(**schedule)
         except ClientError as error:
             refusals.append(error)
@@ -105,7 +110,7 @@ def _put_schedule(cloud: AwsClient, schedule: dict[str, Any], properties: Proper
     try:
         cloud.wait_until("EventBridge Scheduler to accept the lease", accepted, ROLE_TIMEOUT, pause=1)
     except WaitTimeout as error:
-        raise refusals[-1] from error
+        raise (refusals[-1] if refusals else error) from error
 
 
 def _ensure_group(cloud: AwsClient, properties: Properties) -> None:
@@ -118,16 +123,21 @@ def _ensure_group(cloud: AwsClient, properties: Properties) -> None:
         except ClientError as error:
             if not is_missing(error):
                 raise
-        cloud.scheduler.create_schedule_group(Name=name, Tags=tag_list(properties["tags"]))
+        # Unlike other services, EventBridge Scheduler accepts no empty values
+        cloud.scheduler.create_schedule_group(Name=name, Tags=tag_list({key: value for key, value in properties["tags"].items() if value}))
         return True
 
     cloud.wait_until(f"the deletion of the former schedule group {name}", exists, GROUP_TIMEOUT)
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
+    # While AWS deletes a group, its schedules still make calls
+    for group in NODE_TYPES:
+        cloud.once_unused(cloud.scheduler.delete_schedule, "ConflictException", GroupName=schedule_group(cloud.cluster), Name=group)
     cloud.once_unused(cloud.scheduler.delete_schedule_group, "ConflictException", Name=schedule_group(cloud.cluster))
-    # Without its role, a call that AWS has already begun fails
     ROLE.delete(cloud, found)
+    if cloud.module.params.get("state") != "absent":
+        _wait_for_last_calls(cloud, found)
 
 
 KIND = Kind(

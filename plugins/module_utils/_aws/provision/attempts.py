@@ -117,8 +117,8 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
 
 
 def _restore_groups(run: Run, shortages: Sequence[str]) -> None:
-    """Restore the Auto Scaling groups, launch templates and lease to their state before the run. Delete new ones."""
-    kinds = ("auto_scaling_group", "launch_template", LEASE.kind)
+    """Restore the Auto Scaling groups and launch templates to their state before the run. Delete new ones, and a new lease."""
+    kinds = {"auto_scaling_group", "launch_template", LEASE.kind} - {item.address.kind for item in run.before if item.address == LEASE}
     properties = {item.address: item.properties for item in run.before if item.address.kind in kinds}
     for address in properties:
         template = launch_template(address.key)

@@ -66,8 +66,10 @@ def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
     nat = [each["hourly"] for each in PRICE["charges"] if each["kind"] != "auto_scaling_group"]
     assert f"{end} The rest of the cluster then costs {prices.per_hour({**PRICE, 'hourly': sum(nat)})}. To delete" in told
     assert f"{end} To delete" in messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)
-    ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5.0})
-    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS terminated the nodes." in ended
+    ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5000.0})
+    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS terminates the nodes." in ended
+    late = messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "seconds": -5000.0})
+    assert "The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. Run the playbook destroy, and" in late
 
 
 @pytest.mark.parametrize(
