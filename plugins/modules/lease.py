@@ -85,7 +85,10 @@ def main() -> None:
         module.fail_json(msg=f"lease: {error}.")
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    module.exit_json(changed=False, lease=describe(Request(cloud, {}), found))
+    lease = describe(Request(cloud, {}), found)
+    if lease is None:
+        module.warn(f"lease: AWS does not terminate the nodes of cluster {cloud.cluster}. To begin the lease, run the playbook provision.")
+    module.exit_json(changed=False, lease=lease)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ options:
       - job_unreachable
       - nodes_gone
       - nodes_replaced
+      - lease_ended
+      - price_exceeded
       - nodes_short
       - test
   msg:

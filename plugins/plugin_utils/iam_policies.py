@@ -13,10 +13,11 @@ from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
+from ..module_utils._aws.instance_role.iam_actions import READ_ROLE
 from ..module_utils._aws.lease.iam_actions import PROLONG
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
-from ..module_utils._aws.pricing.iam_actions import PRICES
+from ..module_utils._aws.pricing.iam_actions import LIST_PRICES, PRICES
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO, PUBLIC_KEY
 from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ..module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS
@@ -86,7 +87,7 @@ def playbooks() -> dict[str, set[str]]:
     inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads + PUBLIC_KEY.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     trust = all_of((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
-    configure = inventory | all_of((FORMER_NODES, PROLONG)) | trust
+    configure = inventory | all_of((FORMER_NODES, PROLONG, READ_ROLE)) | trust
     emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
@@ -100,7 +101,7 @@ def playbooks() -> dict[str, set[str]]:
         "events": inventory | all_of((EVENTS, FORMER_NODES, PRICES)),
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
-        "emr": emr_nodes | trust | all_of((EMR, PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
+        "emr": emr_nodes | trust | all_of((EMR, LIST_PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
         "emr_status": emr_nodes | set(PUBLIC_KEY.reads),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }

@@ -43,7 +43,10 @@ DEFINITION = {
     "key_name": KEY_NAME,
     "wait_timeout": 30,
     "capacity_timeout": 120,
+    "prices": True,
 }
+# A cluster whose nodes have a lease.
+LEASED = {**DEFINITION, "cluster": f"{CLUSTER}-leased", "nat": "none", "worker_count": 0, "lease": "8h"}
 
 
 # The reasons for allowing permissions that AWS does not check in any of these runs, by action and statement
@@ -77,11 +80,21 @@ IGNORED = {
             "CreateVpcEndpoint",
         )
     },
+    "ec2:DescribeSpotPriceHistory StartTime": "The local cloud has one price per type and zone.",
     **{
-        f"ec2:{call} LaunchTemplateData.InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior": (
-            "Interrupted instances are terminated. The collection requests nothing else, and the local cloud terminates them."
+        f"pricing:GetProducts {parameter}": "The local cloud reads the body of the request itself."
+        for parameter in ("Filters", "ServiceCode")
+    },
+    **{
+        f"scheduler:{call} Name": "The local cloud reads the path of the request."
+        for call in (
+            *("CreateSchedule", "CreateScheduleGroup", "DeleteSchedule", "DeleteScheduleGroup"),
+            *("GetSchedule", "GetScheduleGroup", "UpdateSchedule"),
         )
-        for call in ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
+    },
+    **{
+        f"scheduler:{call} ClientToken": TOKEN
+        for call in ("CreateSchedule", "CreateScheduleGroup", "DeleteSchedule", "DeleteScheduleGroup", "UpdateSchedule")
     },
     **{
         f"fsx:{call} ClientRequestToken": TOKEN
@@ -174,6 +187,8 @@ def validate(witness):
     run_module("cluster_validation", **DEFINITION, **options, lustre=True, lustre_capacity=2400)
     run_module("cluster_validation", **{**scarce, "cluster": f"{CLUSTER}-new"})
     run_module("cluster_validation", **{**DEFINITION, "cluster": f"{CLUSTER}-new"})
+    run_module("cluster_validation", **{**DEFINITION, "cluster": f"{CLUSTER}-new", "instance_type": "g5.xlarge", "market": "spot"})
+    run_module("cluster_validation", **LEASED)
     run_module("ssh_authority_info", cluster=CLUSTER)  # for the playbook info
 
 
@@ -231,12 +246,23 @@ def provision(witness):
     third = {**second, "worker_count": 1, "instance_profile": profile}
     run_module("cluster", **third, replace_nodes=True)
 
+    lease(cloud)
     run_module("cluster", **{**scarce, "cluster": f"{CLUSTER}-scarce"}, check=True)
     spot = {**DEFINITION, "cluster": f"{CLUSTER}-spot", "market": "spot", "spot_max_price": "40", "nat": "none"}
     spot |= {"instance_type": EFA_TYPE, "efa": True, "root_volume_throughput": 250, "root_volume_kms_key": key}
     spot["file_system_id"] = theirs["FileSystemId"]
     run_module("cluster", **spot, file_system_directory="/teams/bert")
     run_module("cluster", **spot, file_system_directory="/teams/gpt", replace_nodes=True)
+
+
+def lease(cloud):
+    """Remove a lease, begin a new one, and repair it."""
+    run_module("cluster", **LEASED)
+    cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-leased-nodes-lease-{REGION}", PolicyArn=ATTACHED)
+    run_module("cluster", **{**LEASED, "lease": None})
+    run_module("cluster", **LEASED)
+    cloud.client("scheduler").delete_schedule(GroupName=f"{CLUSTER}-leased-nodes-lease", Name="workers")
+    run_module("cluster", **LEASED)
 
 
 def shortage(witness):
@@ -267,6 +293,10 @@ def configure(witness):
     trust(node["instance_id"], CLUSTER)
     run_module("ssh_authority", cluster=f"{CLUSTER}-emr", create_kms_key=True)
     run_module("former_nodes_info", cluster=CLUSTER, days=10)
+    scheduler, group = witness.cloud.client("scheduler"), f"{CLUSTER}-leased-nodes-lease"
+    run_module("lease", cluster=f"{CLUSTER}-leased", lease="8h", minimum=10 * 3600)
+    scheduler.delete_schedule(GroupName=group, Name="workers")
+    run_module("lease", cluster=f"{CLUSTER}-leased", lease="8h", minimum=11 * 3600)
     inventory(witness, "configure")
 
 
@@ -362,6 +392,7 @@ def emr(witness):
         "emr_instance_type": "c5.xlarge",
         "emr_core_count": 1,
         "emr_key_name": KEY_NAME,
+        "prices": True,
         "emr_subnet_id": subnet,
         "emr_additional_security_group_ids": {"workers": [group]},
         "emr_security_group_ids": dict(zip(("master", "workers", "service"), managed, strict=True)),
@@ -397,10 +428,10 @@ def destroy(witness):
     witness.cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-efa-nodes-{REGION}", PolicyArn=ATTACHED)
     file_systems = witness.cloud.client("efs").describe_file_systems(CreationToken=f"{CLUSTER}-theirs")["FileSystems"]
     inventory(witness, "destroy", adopted=tuple(each["FileSystemArn"] for each in file_systems))
-    for cluster in (CLUSTER, f"{CLUSTER}-efa", f"{CLUSTER}-spot"):
+    for cluster in (CLUSTER, f"{CLUSTER}-efa", f"{CLUSTER}-spot", f"{CLUSTER}-leased"):
         for check in (True, False):
             run_module("ssh_authority_info", cluster=cluster)
-            run_module("cluster", cluster=cluster, state="absent", delete_data=True, check=check)
+            run_module("cluster", cluster=cluster, state="absent", delete_data=True, prices=True, check=check)
             run_module("ssh_authority", cluster=cluster, state="absent", check=check)
 
 

@@ -16,12 +16,10 @@ REMOVALS = (
     "iam:ListRolePolicies",
 )
 
+READ_ROLE = IamActions(reads=("iam:GetRole", "iam:GetRolePolicy"))
+
 IAM_ACTIONS = IamActions(
-    reads=(
-        "iam:GetInstanceProfile",
-        "iam:GetRole",
-        "iam:GetRolePolicy",
-    ),
+    reads=("iam:GetInstanceProfile", *READ_ROLE.reads),
     present=(
         "iam:AddRoleToInstanceProfile",
         "iam:CreateInstanceProfile",

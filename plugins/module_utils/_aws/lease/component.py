@@ -30,9 +30,8 @@ def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
     """
     groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
     tagged = any(LEASE_TAG in item.properties["tags"] for item in groups)
-    has_none = bool(groups) and not tagged
-    state, defined = request.options.get("state"), request.present and request.options.get("lease")
-    if (state and not request.manages(LEASE_COMPONENT)) or (state != "absent" and not defined and has_none):
+    defined = request.present and request.options.get("lease")
+    if not _may_exist(request, bool(groups) and not tagged):
         return []
     try:
         return list(resources.read(request.cloud))
@@ -41,6 +40,13 @@ def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
         if defined or tagged or error.operation_name != "GetRole" or error_code(error) not in DENIED:
             raise
         return []
+
+
+def _may_exist(request: Request, has_none: bool) -> bool:
+    """Return whether the run manages a lease that may exist. `has_none` says that there are groups, and that none has a lease."""
+    if "state" in request.options and not request.manages(LEASE_COMPONENT):
+        return False
+    return not has_none or bool(request.options.get("lease")) or request.options.get("state") == "absent"
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:

@@ -20,8 +20,8 @@ IAM_ACTIONS = IamActions(
     absent=("scheduler:DeleteSchedule", "scheduler:DeleteScheduleGroup"),
 )
 
-# Those of the module `lease`, which repairs what it finds.
+# Those of the module `lease`, which completes a lease, in addition to those that read the role.
 PROLONG = IamActions(
-    reads=("iam:GetRole", "iam:GetRolePolicy", "scheduler:GetSchedule"),
-    present=("scheduler:CreateSchedule", "scheduler:CreateScheduleGroup", "scheduler:GetScheduleGroup", "scheduler:UpdateSchedule"),
+    reads=("scheduler:GetSchedule",),
+    present=("scheduler:CreateSchedule", "scheduler:GetScheduleGroup", "scheduler:UpdateSchedule"),
 )

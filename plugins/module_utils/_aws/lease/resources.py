@@ -53,7 +53,8 @@ def _schedule(cloud: AwsClient, group: str) -> dict[str, Any] | None:
 
 def prolong(cloud: AwsClient, found: Found, end: datetime) -> Found:
     """Let an existing lease end later. Return the changed lease."""
-    properties = {**found.properties, "ends": {group: iso(end) for group in NODE_TYPES}}
+    calls = {group: definition.call(cloud.cluster, cloud.region, group) for group in NODE_TYPES}
+    properties = {**found.properties, "calls": calls, "ends": {group: iso(end) for group in NODE_TYPES}}
     _put_schedules(cloud, found, properties)
     return replace(found, properties=properties, attributes={**found.attributes, "prolonged": True})
 

@@ -7,4 +7,5 @@ from __future__ import annotations
 
 from ..iam_actions import IamActions
 
-PRICES = IamActions(reads=("ec2:DescribeSpotPriceHistory", "pricing:GetProducts"))
+LIST_PRICES = IamActions(reads=("pricing:GetProducts",))
+PRICES = IamActions(reads=("ec2:DescribeSpotPriceHistory", *LIST_PRICES.reads))
