@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from moto.autoscaling.exceptions import AutoscalingClientError, ValidationError
 from moto.autoscaling.models import AutoScalingBackend
@@ -15,6 +15,7 @@ from moto.ec2.exceptions import EC2ClientError
 from ..context import CLOUD
 from ..ec2.placement_groups import find_placement_group
 from ..override import check_before, override
+from . import notifications
 from .activities import activities
 from .groups import Group, find_group, find_member
 
@@ -215,15 +216,14 @@ def disable_metrics_collection(self: AutoScalingResponse) -> EmptyResult:
 @override(AutoScalingResponse)
 def put_notification_configuration(self: AutoScalingResponse) -> EmptyResult:
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
-    topics = group.__dict__.setdefault("notifications", {})
-    topics[self._get_param("TopicARN")] = self._get_param("NotificationTypes", [])
+    notifications.configure(group, self._get_param("TopicARN"), self._get_param("NotificationTypes", []))
     return EmptyResult()
 
 
 @override(AutoScalingResponse)
 def delete_notification_configuration(self: AutoScalingResponse) -> EmptyResult:
     group = find_group(self.autoscaling_backend, self._get_param("AutoScalingGroupName"))
-    group.__dict__.setdefault("notifications", {}).pop(self._get_param("TopicARN"), None)
+    group.notifications.pop(self._get_param("TopicARN"), None)
     return EmptyResult()
 
 
@@ -234,9 +234,9 @@ def describe_notification_configurations(self: AutoScalingResponse) -> ActionRes
         {
             "NotificationConfigurations": [
                 {"AutoScalingGroupName": group.name, "TopicARN": topic, "NotificationType": kind}
-                for group in self.autoscaling_backend.autoscaling_groups.values()
+                for group in cast("dict[str, Group]", self.autoscaling_backend.autoscaling_groups).values()
                 if not names or group.name in names
-                for topic, kinds in group.__dict__.get("notifications", {}).items()
+                for topic, kinds in group.notifications.items()
                 for kind in kinds
             ]
         }

@@ -19,7 +19,7 @@ from ..context import CLOUD
 from ..ec2.admission import market
 from ..ec2.instances import ENDING
 from ..ec2.launch import Data, check, launch, with_template
-from . import activities
+from . import activities, notifications
 
 LOG = logging.getLogger(__name__)
 ACTIVE = ("Pending", "InService")
@@ -64,6 +64,8 @@ class Group(FakeAutoScalingGroup):
         """What the next launches or terminations are a result of, as their causes say."""
         self.suspension_reasons: dict[str, str] = {}
         """The suspended processes, and the reason for each suspension."""
+        self.notifications: dict[str, list[str]] = {}
+        """The types of notifications that are sent to each SNS topic."""
         super().__init__(*args, **kwargs)
 
     def asked(self, what: str, before: int) -> None:
@@ -185,6 +187,7 @@ class Group(FakeAutoScalingGroup):
     def _end_activity(self, member: Member, status: str = "Successful", message: str | None = None) -> None:
         if member.activity:
             activities.end(member.activity, status, message)
+            notifications.publish(self, member.activity, member.instance_id)
             member.activity = None
 
     def _finish_deletion(self) -> None:
@@ -223,6 +226,7 @@ class Group(FakeAutoScalingGroup):
                 description = f"Launching a new EC2 instance.  Status Reason: {message}"
                 activity = activities.begin(self, description, self._cause(), request=self.request)
                 activities.end(activity, "Failed", message)
+                notifications.publish(self, activity)
                 self.retry_at = time.time() + CLOUD.delays.launch_retry
                 return
 

@@ -443,13 +443,8 @@ def test_update(account: Account) -> None:
             account.groups.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=desired)
 
 
-def test_notifications_and_metrics(account: Account) -> None:
+def test_metrics(account: Account) -> None:
     group = account.group(0)
-    account.groups.put_notification_configuration(
-        AutoScalingGroupName=group, TopicARN="arn:aws:sns:us-east-1:1:t", NotificationTypes=["autoscaling:EC2_INSTANCE_LAUNCH_ERROR"]
-    )
-    found = account.groups.describe_notification_configurations(AutoScalingGroupNames=[group])["NotificationConfigurations"]
-    assert [each["NotificationType"] for each in found] == ["autoscaling:EC2_INSTANCE_LAUNCH_ERROR"]
     account.groups.enable_metrics_collection(AutoScalingGroupName=group, Granularity="1Minute", Metrics=["GroupMinSize"])
     account.groups.disable_metrics_collection(AutoScalingGroupName=group)
     assert (account.described(group) or {})["EnabledMetrics"] == []
