@@ -71,7 +71,9 @@ CREATES = (
 )
 CHANGES = (
     "autoscaling:DeleteAutoScalingGroup",
+    "autoscaling:DeleteNotificationConfiguration",
     "autoscaling:DeleteTags",
+    "autoscaling:PutNotificationConfiguration",
     "autoscaling:ResumeProcesses",
     "autoscaling:SuspendProcesses",
     "autoscaling:TerminateInstanceInAutoScalingGroup",
@@ -162,7 +164,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     return (
         Scope(
             "Create",
-            (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation"),
+            (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation", "fsx:TagResource"),
             condition=account.new,
         ),
         # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
@@ -193,7 +195,6 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("elasticfilesystem:TagResource",),
             condition={"StringEquals": {"elasticfilesystem:CreateAction": ["CreateFileSystem", "CreateAccessPoint"]}},
         ),
-        Scope("TagLustre", ("fsx:TagResource",), condition=account.new),
         Scope(
             "CreateInVpc",
             ("ec2:CreateNatGateway", "ec2:CreateRouteTable", "ec2:CreateSecurityGroup", "ec2:CreateSubnet", "ec2:CreateVpcEndpoint"),

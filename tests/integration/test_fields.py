@@ -112,6 +112,10 @@ class Account:
         create = self.cloud.client("fsx").create_file_system
         return self.once("fsx", lambda: create(FileSystemType="LUSTRE", **place)["FileSystem"]["FileSystemId"])
 
+    @property
+    def topic(self) -> str:
+        return self.once("topic", lambda: self.cloud.client("sns").create_topic(Name=self.name)["TopicArn"])
+
     def image(self, parameter: str) -> str:
         return self.cloud.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
 
@@ -293,6 +297,7 @@ FIELDS = {
         shows="update launch_template workers security_groups",
     ),
     "metadata_hop_limit": Field(second=2, shows="update launch_template workers metadata_hop_limit: 2"),
+    "notify_topic": Field(second=lambda account: account.topic, shows="update auto_scaling_group master notifications: .*TERMINATE"),
     "efa": Field("adapters", second=True, shows="update launch_template workers interfaces: .*efa"),
     "placement": Field("reserved", second="cluster", shows="update launch_template workers placement_group"),
     "placement_group": Field(

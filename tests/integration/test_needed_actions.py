@@ -184,6 +184,7 @@ def validate(witness):
     key, scarce = key_of(cloud), reserved(cloud)
     witness.become("validate")
     options = {"interface_endpoints": ["ssm"], "root_volume_kms_key": key, "instance_profile": f"{CLUSTER}-theirs"}
+    options["notify_topic"] = cloud.client("sns").create_topic(Name="alerts")["TopicArn"]
     run_module("cluster_validation", **DEFINITION, **options, lustre=True, lustre_capacity=2400)
     run_module("cluster_validation", **{**scarce, "cluster": f"{CLUSTER}-new"})
     run_module("cluster_validation", **{**DEFINITION, "cluster": f"{CLUSTER}-new"})
@@ -196,6 +197,7 @@ def provision(witness):
     cloud = witness.cloud
     ec2, autoscaling, efs, fsx, iam = (cloud.client(name) for name in ("ec2", "autoscaling", "efs", "fsx", "iam"))
     key, profile, scarce = key_of(cloud), adopted_profile(cloud, f"{CLUSTER}-theirs"), reserved(cloud)
+    topics = [cloud.client("sns").create_topic(Name=each)["TopicArn"] for each in ("former", "alerts")]
     cloud.client("s3").create_bucket(Bucket=f"{CLUSTER}-lustre")
     theirs = efs.create_file_system(CreationToken=f"{CLUSTER}-theirs")
     cloud.control.enable_guardduty()
@@ -209,6 +211,7 @@ def provision(witness):
         "lustre": True,
         "lustre_data_repositories": links,
         "kms_key_id": key,
+        "notify_topic": topics[0],
     }
     made = run_module("cluster", **first, tags={"team": "vision"})["resources"]
     run_module("ssh_authority_info", cluster=CLUSTER)
@@ -236,6 +239,7 @@ def provision(witness):
         "nat": "single",
         "interface_endpoints": [],
         "root_volume_size": 120,
+        "notify_topic": topics[1],
         "throughput_mode": "elastic",
         "lustre_capacity": 2400,
         "lustre_data_repositories": [{**links[0], "export_changes": True}],

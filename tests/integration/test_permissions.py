@@ -34,7 +34,7 @@ COMPUTED = {
 # Services whose names differ between botocore, IAM and the local cloud's records
 PREFIXES = {"efs": "elasticfilesystem", "emr": "elasticmapreduce", "service-quotas": "servicequotas"}
 SERVICES = (
-    *("autoscaling", "cloudtrail", "ec2", "efs", "emr", "fsx", "iam", "kms", "pricing", "s3", "scheduler", "service-quotas", "ssm"),
+    *("autoscaling", "cloudtrail", "ec2", "efs", "emr", "fsx", "iam", "kms", "pricing", "s3", "scheduler", "service-quotas", "sns", "ssm"),
     "sts",
 )
 # Actions whose names in IAM differ from their names in the API

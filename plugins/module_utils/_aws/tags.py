@@ -10,6 +10,7 @@ COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"
 LEASE_TAG = "deeplearning:lease"  # on groups: AWS deletes them at the end of a lease
+TOPIC_TAG = "deeplearning:notify-topic"  # on groups: the ARN of the SNS topic to which Auto Scaling sends notifications
 
 # Component names, which are the values of the tag `deeplearning:component`. Each storage package declares its own component name.
 NETWORK_COMPONENT = "network"

@@ -70,6 +70,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
             public_master=public_master,
             storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
             leased=_is_leased(options, known.get(definition.auto_scaling_group(group))),
+            topic=options["notify_topic"],
             wait=options["wait"],
         )
 

@@ -18,13 +18,15 @@ from ..instances import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, WORKERS, 
 from ..lease.definition import LEASE
 from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ..plan.resources import Address, Computed, Ref, Wanted
-from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, LEASE_TAG
+from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, LEASE_TAG, TOPIC_TAG
 from . import first_boot
 
 WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
-NOT_INHERITED = (WANTED_TAG, LEASE_TAG)  # tags of groups that their instances do not inherit
+NOT_INHERITED = (WANTED_TAG, LEASE_TAG, TOPIC_TAG)  # tags of groups that their instances do not inherit
 NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
+# What Auto Scaling sends to an SNS topic. Successful launches are what somebody has asked for
+NOTIFICATION_TYPES = tuple(f"autoscaling:EC2_INSTANCE_{event}" for event in ("LAUNCH_ERROR", "TERMINATE", "TERMINATE_ERROR"))
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 # The tags of an instance, except user-defined tags and mount tags. Groups have `WANTED_TAG` instead of `NUMBER_TAG`.
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
@@ -168,18 +170,19 @@ def wanted(
     public_master: bool,
     storage_tags: Mapping[str, str] | None = None,
     leased: bool = False,
+    topic: str | None = None,
     wait: bool,
 ) -> list[Wanted]:
     """Return the resources of one group, `master` or `workers`. The numbered nodes are included only if `wait` is true.
 
     `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`. If `leased` is
-    true, the group has the tag of a lease.
+    true, the group has the tag of a lease. Auto Scaling notifies the SNS topic with the ARN `topic`.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
     template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
     mounted = _storage_tags(settings) if storage_tags is None else storage_tags
-    more = {**mounted, LEASE_TAG: cluster} if leased else mounted
+    more = {**mounted, **({LEASE_TAG: cluster} if leased else {}), **({TOPIC_TAG: topic} if topic else {})}
     result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **more}, public=public)]
     return [*result, _numbered_nodes(group, capacity)] if wait else result
 
@@ -240,6 +243,7 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
             "health_check_grace_period": HEALTH_CHECK_GRACE_PERIOD,
             # If a group has more members than its size, AWS must not choose which nodes it terminates. A run terminates specific nodes
             "protected_from_scale_in": True,
+            "notifications": {tags[TOPIC_TAG]: NOTIFICATION_TYPES} if TOPIC_TAG in tags else {},
             "tags": {
                 **tags,
                 "Name": f"{cluster}-{NODE_TYPES[group]}",

@@ -15,8 +15,8 @@ from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..storage.kinds import TAG_KEYS
-from ..tags import NODES_COMPONENT
-from .definition import NODE_TYPE_TAG, NOT_INHERITED, SUSPENDED, WANTED_TAG, assign_numbers
+from ..tags import NODES_COMPONENT, TOPIC_TAG
+from .definition import NODE_TYPE_TAG, NOT_INHERITED, NOTIFICATION_TYPES, SUSPENDED, WANTED_TAG, assign_numbers
 from .members import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
 from .membership import number_of
 
@@ -27,13 +27,25 @@ NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to 
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Return the cluster's groups, except groups that are being deleted."""
     described = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", Filters=cloud.filters())
-    return read_own(cloud, described, NODES_COMPONENT, "AutoScalingGroupName", _found)
+    return read_own(cloud, described, NODES_COMPONENT, "AutoScalingGroupName", partial(_found, _notifications(cloud, described)))
 
 
-def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None:
+def _notifications(cloud: AwsClient, groups: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, str]]:
+    """Return the group, the topic and the type of all notifications of the groups with a topic. Without such groups, make no request."""
+    names = [group["AutoScalingGroupName"] for group in groups if TOPIC_TAG in tag_dict(group["Tags"])]
+    if not names:
+        return set()
+    key = "NotificationConfigurations"
+    found = cloud.retrieve("autoscaling", "describe_notification_configurations", key, AutoScalingGroupNames=names)
+    return {(item["AutoScalingGroupName"], item["TopicARN"], item["NotificationType"]) for item in found}
+
+
+def _found(notifications: set[tuple[str, str, str]], cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None:
     if group.get("Status") or group["AutoScalingGroupName"] != group_name(cloud.cluster, key):
         return None  # being deleted, or not this cluster's group, even if it has the cluster's tags
     tags = tag_dict(group["Tags"])
+    topic = tags.get(TOPIC_TAG, "")
+    types = tuple(each for each in NOTIFICATION_TYPES if (group["AutoScalingGroupName"], topic, each) in notifications)
     return Found(
         Address("auto_scaling_group", key),
         group["AutoScalingGroupName"],
@@ -47,6 +59,7 @@ def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found | None
             "suspended": frozenset(process["ProcessName"] for process in group["SuspendedProcesses"] if not _is_foreign(process)),
             "health_check_grace_period": group["HealthCheckGracePeriod"],
             "protected_from_scale_in": group["NewInstancesProtectedFromScaleIn"],
+            "notifications": {topic: types} if types else {},
             "tags": _comparable_group_tags(cloud, tags),
         },
         {
@@ -122,8 +135,8 @@ def _create_group(cloud: AwsClient, address: Address, properties: Properties) ->
     )
     # The template and the role are also new, so AWS may deny the call for a while
     _once_accepted(cloud, name, partial(cloud.once_allowed, create))
-    found = Found(address, name, {**properties, "suspended": frozenset()})
-    cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended"})))
+    found = Found(address, name, {**properties, "suspended": frozenset(), "notifications": {}})
+    cloud.once_allowed(partial(_update_group, cloud, found, properties, frozenset({"suspended", "notifications"})))
     return Found(address, name, properties)
 
 
@@ -166,6 +179,20 @@ def _not_yet_accepted(error: Exception) -> bool:
 
 
 def _update_group(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    """Change the group. Its tag with the topic changes after the former topic is removed and before the new topic is added.
+
+    A run that is killed thus leaves no topic that the next run does not know.
+    """
+    before, after = (each["notifications"] if "notifications" in changed else {} for each in (found.properties, properties))
+    for topic in before.keys() - after.keys():
+        cloud.once_idle(cloud.autoscaling.delete_notification_configuration, AutoScalingGroupName=found.id, TopicARN=topic)
+    _update_settings(cloud, found, properties, changed)
+    for topic, types in after.items():
+        put = cloud.autoscaling.put_notification_configuration
+        cloud.once_idle(put, AutoScalingGroupName=found.id, TopicARN=topic, NotificationTypes=list(types))
+
+
+def _update_settings(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     settings: dict[str, Any] = {parameter: properties[name] for name, parameter in SETTINGS.items() if name in changed}
     if "tags" in changed:
         _change_tags(cloud, found, properties["tags"], inherited=True)
@@ -245,6 +272,7 @@ KIND = Kind(
             "health_check_grace_period",
             "launch_template",
             "minimum",
+            "notifications",
             "protected_from_scale_in",
             "size",
             "subnets",

@@ -18,6 +18,7 @@ REMOVALS = (
 IAM_ACTIONS = IamActions(
     reads=(
         "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:DescribeNotificationConfigurations",
         "ec2:DescribeAddresses",
         "ec2:DescribeInstances",
         "ec2:DescribeLaunchTemplateVersions",
@@ -33,8 +34,10 @@ IAM_ACTIONS = IamActions(
     present=(
         "autoscaling:CreateAutoScalingGroup",
         "autoscaling:CreateOrUpdateTags",
+        "autoscaling:DeleteNotificationConfiguration",
         "autoscaling:DeleteTags",
         "autoscaling:DescribeScalingActivities",
+        "autoscaling:PutNotificationConfiguration",
         "autoscaling:ResumeProcesses",
         "autoscaling:SuspendProcesses",
         "autoscaling:TerminateInstanceInAutoScalingGroup",

@@ -5,7 +5,19 @@
 
 from __future__ import annotations
 
-from ..option import EMR_CLUSTER, NODE_GROUP, NOT_STORED, REPLACES_NODES, SUBJECT, Option, Suboption, Update, UpdatePolicy, in_place
+from ..option import (
+    EMR_CLUSTER,
+    IN_PLACE,
+    NODE_GROUP,
+    NOT_STORED,
+    REPLACES_NODES,
+    SUBJECT,
+    Option,
+    Suboption,
+    Update,
+    UpdatePolicy,
+    in_place,
+)
 
 MARKETS = ["on-demand", "spot", "capacity-reservation", "capacity-block"]
 
@@ -301,6 +313,16 @@ OPTIONS = (
         (
             "Hop limit for responses from the instance metadata service, from 1 to 64. With V(1), only processes on the host and containers"
             " that use the host network can get the credentials of the nodes' role. Containers on a bridge network need V(2).",
+        ),
+    ),
+    Option(
+        "notify_topic",
+        {"type": "str"},
+        (NODE_GROUP,),
+        IN_PLACE,
+        (
+            "ARN of an existing SNS topic, which AWS notifies when a launch fails and when it terminates nodes, even without a controller.",
+            "The topic must be a standard topic in the region of the cluster. A run never changes the topic or its subscriptions.",
         ),
     ),
     Option(

@@ -19,6 +19,7 @@ IAM_ACTIONS = IamActions(
         "iam:SimulatePrincipalPolicy",
         "kms:DescribeKey",
         "servicequotas:ListServiceQuotas",
+        "sns:GetTopicAttributes",
         "ssm:DescribeParameters",
         "sts:GetCallerIdentity",
     ),

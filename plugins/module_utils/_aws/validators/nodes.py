@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ..client import ClientError, ClusterError, error_code, is_missing
+from ..client import DENIED, ClientError, ClusterError, error_code, is_missing
 from ..component import Request
 from ..network import adopted
 from ..network.zones import available, name_advice, offering, zones
@@ -129,6 +130,30 @@ class RootVolumeKey(Validator):
             return
         if state != "Enabled":
             yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable this key, or specify another key."
+
+
+class NotifyTopic(Validator):
+    name = "notify_topic"
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        cloud, topic = request.cloud, request.options["notify_topic"]
+        if not topic:
+            return
+        if not re.fullmatch(rf"arn:[\w-]+:sns:{cloud.region}:\d{{12}}:[\w-]+", topic):
+            yield (
+                f"notify_topic: '{topic}' is not the ARN of a standard topic in {cloud.region}. Specify the ARN of such a topic. AWS "
+                "cannot send notifications to FIFO topics."
+            )
+            return
+        try:
+            cloud.client("sns").get_topic_attributes(TopicArn=topic)
+        except ClientError as error:
+            if error_code(error) in (*DENIED, "AuthorizationError"):
+                return  # the owner of a topic decides who may read its attributes
+            if not is_missing(error):
+                raise
+            yield f"notify_topic: there is no topic '{topic}'. Create the topic, or specify the ARN of another topic."
 
 
 class Efa(Validator):

@@ -44,6 +44,7 @@ VALIDATORS: tuple[Validator, ...] = (
     images.StorageClients(),
     nodes.RootVolumeSize(),
     nodes.RootVolumeKey(),
+    nodes.NotifyTopic(),
     nodes.Efa(),
     nodes.EfaUnused(),
     nodes.SuspendedProcesses(),
