@@ -321,7 +321,8 @@ OPTIONS = (
         (NODE_GROUP,),
         IN_PLACE,
         (
-            "ARN of an existing SNS topic, which AWS notifies when a launch fails and when it terminates nodes, even without a controller.",
+            "ARN of an existing SNS topic, which AWS notifies, even without a controller, when a launch fails and when a node is terminated"
+            " through its Auto Scaling group.",
             "The topic must be a standard topic in the region of the cluster. A run never changes the topic or its subscriptions.",
         ),
     ),
