@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease import definition as lease
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease import resources
 from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
 
 from .conftest import FAST, ModuleFailed, new_name
 from .killing import kill_at
@@ -41,6 +43,14 @@ def groups(cloud, name) -> set[str]:
     return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
 
 
+def all_end(cloud, name) -> bool:
+    """Return whether AWS ends all nodes and groups. The terminations take a moment."""
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: running(cloud, name) == 0 and groups(cloud, name) == set(), 20)
+        return True
+    return False
+
+
 def schedules(cloud, name) -> dict[str, dict[str, Any]]:
     client = cloud.client("scheduler")
     found = client.list_schedules(GroupName=f"{name}-nodes-lease")["Schedules"]
@@ -59,7 +69,7 @@ def test_aws_terminates_the_nodes_and_keeps_the_data(cloud, run, leased, name):
     cloud.control.advance(8 * HOUR - 120)
     assert running(cloud, name) == 3
     cloud.control.advance(240)
-    assert (running(cloud, name), groups(cloud, name)) == (0, set())
+    assert all_end(cloud, name)
     assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
 
 
@@ -81,7 +91,7 @@ def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leas
     cloud.control.advance(7 * HOUR)
     assert running(cloud, name) == 3
     cloud.control.advance(2 * HOUR)
-    assert running(cloud, name) == 0
+    assert all_end(cloud, name)
 
 
 def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
@@ -125,7 +135,7 @@ def test_changed_terms_are_a_new_lease(cloud, run, leased, name, monkeypatch):
     shorter = run("cluster", **{**leased, "lease": "1h"})
     assert (kinds(shorter), seconds_left(shorter)) == ([("update", "node_lease")], pytest.approx(HOUR, abs=60))
     cloud.control.advance(2 * HOUR)
-    assert running(cloud, name) == 0
+    assert all_end(cloud, name)
     assert seconds_left(run("cluster", **leased)) == pytest.approx(8 * HOUR, abs=60)
 
 
@@ -142,13 +152,16 @@ def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud,
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud, run, leased, definition, name, ended):
+def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud, run, leased, definition, name, ended, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(resources.AwsClient, "pause", lambda _self, seconds: pauses.append(seconds))
     run("cluster", **leased)
     if ended:
         cloud.control.advance(8 * HOUR + 300)
     removed = run("cluster", **definition)
     assert ("delete", "node_lease") in kinds(removed)
     order = kinds(removed)
+    assert (120 in pauses) is ended
     if ended:
         assert order.index(("delete", "node_lease")) < order.index(("create", "auto_scaling_group"))
     cloud.control.advance(9 * HOUR)
@@ -199,7 +212,7 @@ def test_a_run_repairs_a_lease_that_would_not_end(cloud, run, leased, name, dama
     assert kinds(run("cluster", **leased)) == [("update", "node_lease")]
     assert run("cluster", **leased)["changes"] == []
     cloud.control.advance(9 * HOUR)
-    assert running(cloud, name) == 0
+    assert all_end(cloud, name)
 
 
 def test_a_failed_deletion_is_repeated(cloud, run, leased, name):
@@ -210,7 +223,7 @@ def test_a_failed_deletion_is_repeated(cloud, run, leased, name):
     assert groups(cloud, name) == {f"{name}-workers"}
     client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="none")
     cloud.control.advance(300)
-    assert (running(cloud, name), groups(cloud, name)) == (0, set())
+    assert all_end(cloud, name)
 
 
 def test_a_cluster_that_is_made_again_at_once_has_a_lease(cloud, run, leased, name):
@@ -220,7 +233,7 @@ def test_a_cluster_that_is_made_again_at_once_has_a_lease(cloud, run, leased, na
     run("cluster", cluster=name, state="absent")
     run("cluster", **leased)
     cloud.control.advance(9 * HOUR)
-    assert running(cloud, name) == 0
+    assert all_end(cloud, name)
 
 
 def test_a_lease_that_cannot_be_read_is_not_forgotten(cloud, run, leased, definition):
@@ -271,7 +284,8 @@ def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
     run("cluster", **leased)
     run("cluster", **{**definition, "cluster": other})
     cloud.control.advance(9 * HOUR)
-    assert (running(cloud, name), running(cloud, other)) == (0, 3)
+    assert all_end(cloud, name)
+    assert running(cloud, other) == 3
 
 
 FINDINGS = {
@@ -314,7 +328,7 @@ MOST = 8 * 60
 def ends_in_time(cloud, name):
     """Let the lease end, and return whether no node runs 8 minutes later."""
     cloud.control.advance(HOUR + MOST)
-    return running(cloud, name) == 0 and groups(cloud, name) == set()
+    return all_end(cloud, name)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.exhaustive] if seed > 4 else []) for seed in range(50)])
