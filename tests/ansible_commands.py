@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Runs ansible-inventory and ansible-playbook in processes that are forked from one that has imported them.
 
 The commands take most of their time for imports, of which Ansible compiles those of collections each time. Their output is the same.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Makes every process that a test starts, in any folder, use this checkout and no collections from the home directory."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Random sequences of playbooks on clusters of one name, in two regions and two accounts, run by two people on two controllers.
 
 A step may change only the cluster that it names. Afterwards, each person reaches each cluster that still exists.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A pytest plugin that leaves out test files that take long, except those of one part and those of changed files.
 
 `parts.yml` contains the files of each part. Files that are not in it always run. `part.txt` contains the number of the next part.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A pytest plugin that runs a part of the selected tests: those that follow the tests of the previous run, until a time limit.
 
 A tracked file contains the name of the last test that passed, so that the runs on all machines together run all tests. A run goes on after

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A local cloud with real hosts for the whole test session. The tests use the local cloud through commands, as users do."""
 
 from __future__ import annotations

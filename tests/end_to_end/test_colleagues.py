@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A second person, on a second controller, who has not configured the cluster and has only the policy `status`."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The example of a private cluster that uses an existing network and file system, on real hosts without public addresses."""
 
 from __future__ import annotations

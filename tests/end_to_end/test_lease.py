@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A cluster whose lease ends while a job is running: the job saves, AWS terminates the nodes, and a later run waits for a new lease."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Users' mistakes, and the messages that report them. `pytest -s` shows each message, and the number of seconds until it appeared."""
 
 from __future__ import annotations

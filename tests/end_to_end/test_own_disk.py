@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A cluster of one node that has no shared storage, and that stores jobs on the node's own disk. The tests build on each other."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The life cycle of a cluster: from an empty account to a trained model on three hosts, and back to an empty account.
 
 The tests build on each other.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Healthy hosts have no findings, and the checks find each fault on the host that has it."""
 
 from __future__ import annotations

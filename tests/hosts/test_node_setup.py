@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The role node_setup on two real hosts with a local package and git repository. In the second test, the second host is a new host."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """A job on hosts in a hand-written inventory. The files are those that the role's README shows."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The published public keys of the SSH certificate authority, which controllers without the policy `configure` read."""
 
 from __future__ import annotations

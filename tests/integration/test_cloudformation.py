@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Requests of the modules as CloudFormation resources, which cfn-lint checks with the schemas of AWS.
 
 The schemas contain patterns, lengths, enumerations and forbidden combinations that botocore's models lack.

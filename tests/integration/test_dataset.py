@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Staging from and to S3 with the AWS CLI, in the same way as on every host."""
 
 from __future__ import annotations

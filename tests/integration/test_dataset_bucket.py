@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The bucket for data sets: the bucket is private from its creation, drift is corrected, and other owners' buckets stay unchanged."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """New resources take time to reach IAM: calls that name them are denied for a while, and only those calls are repeated."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The definitions in the guides are valid, and the guides' commands that need no hosts run. The other commands: tests/end_to_end."""
 
 from __future__ import annotations

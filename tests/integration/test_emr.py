@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """EMR clusters are created, changed, replaced and terminated as defined.
 
 Each change is first predicted in check mode, and no change is made twice.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Exports to S3 with the AWS CLI, the permissions that nodes need for exports, and the validators for export destinations."""
 
 from __future__ import annotations

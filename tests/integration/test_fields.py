@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Every option of every provisioning module: a change is predicted, reported and applied, and the next run has nothing to do."""
 
 from __future__ import annotations

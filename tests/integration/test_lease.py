@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """AWS terminates the nodes at the end of their lease, and no run launches nodes again until the lease is given anew."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Condition keys in the documented policies, compared with the policies that AWS itself manages.
 
 AWS documents for each action which condition keys exist, but not in which of the action's own checks a key is set. A pair of action and

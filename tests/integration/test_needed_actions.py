@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Every permission in the shipped policies is necessary, and the policies are sufficient.
 
 Operators who have only a playbook's policies can use all features of the playbook. The tests compare the actions that AWS checked with

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Auto Scaling notifies an SNS topic of what happens to the nodes when no controller is there."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The IAM policies for operators, as declared and as documented.
 
 test_needed_actions.py shows that these policies are necessary and sufficient.

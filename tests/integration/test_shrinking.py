@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The playbooks do not terminate nodes that run a job, or nodes whose jobs cannot be listed. The instances in these tests have no hosts."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Shared storage: EFS modes, FSx for Lustre, other owners' file systems, and two clusters that share a file system."""
 
 from __future__ import annotations

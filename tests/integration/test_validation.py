@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The module that runs all validators, the validators that check the account, and the documentation page about validators."""
 
 from __future__ import annotations

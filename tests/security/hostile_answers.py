@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """What hostile nodes answer: the data of test_hostile_answers.py. Add answers to the list ANSWERS.
 
 Each entry of ANSWERS is a tuple:

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """More answers of hostile nodes, in the format of hostile_answers.py, from the documentation and the sources of Ansible."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The largest result that the filter accepts costs Ansible's main process less than a second.
 
 The tests build results from the documentation of each module: for each documented key, as many values as the filter accepts.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Results from nodes are untrusted data (finding C1 of the security review). The nodes' Python prints the results that a test specifies."""
 
 from __future__ import annotations

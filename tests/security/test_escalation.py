@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """An operator who has a playbook's policies for one cluster tries to gain more permissions, or to access other people's resources."""
 
 from __future__ import annotations

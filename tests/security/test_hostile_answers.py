@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Hostile nodes give the answers in hostile_answers.py and in the lists of two authors who had not seen the filter.
 
 Honest nodes take part in the same tasks, and nothing changes for them.

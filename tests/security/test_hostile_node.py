@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """An attacker is root on the master and worker 2 of a cluster. The tests run the playbooks against this cluster.
 
 The controller's files do not change, no process remains on the controller, no certificate has another node's name, and the operator is

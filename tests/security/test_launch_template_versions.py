@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """An operator who may create launch template versions cannot launch nodes with a role that the operator may not pass."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """The local cloud does not give web pages, other users or programs on its hosts access to its machine (H3, L14)."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tags alone do not make an instance a node or a node's replacement, and add nothing to fstab (H1 of the security review)."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that check which parameters of waiting jobs a new node gets if other nodes lie.
 
 The new node itself checks the parameters: tests/unit/plugins/module_utils/_hosts/training_job/test_waiting.py.

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """What a job or a node says about itself cannot look like a fact of AWS in the timeline of a cluster, nor act in a spreadsheet."""
 
 from __future__ import annotations

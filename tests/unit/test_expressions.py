@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests of the Jinja expressions in roles and playbooks: they are short, and do not compose sentences. Python code does."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests of the layout rules in CONTRIBUTING.md: where code runs, what it may import, and where its tests are.
 
 Other tests limit the complexity of functions and compare the template of a project with the README.

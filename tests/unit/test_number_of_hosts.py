@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """No task that runs on each host reads the variables of all hosts.
 
 Ansible needs about a millisecond to read the variables of one host. With 1000 hosts, such a task would take a quarter of an hour.

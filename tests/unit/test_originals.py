@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that the table of the replaced systems' capabilities is complete, and that the tests and pages to which it refers exist."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests of the pairs of nodes between which all-reduce is measured, of the verdict about slow nodes, and of the report on all nodes."""
 
 from __future__ import annotations

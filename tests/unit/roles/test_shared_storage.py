@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests of the role shared_storage: its default values, and directories on a host's own disk.
 
 The definition consists of the controller's variables.

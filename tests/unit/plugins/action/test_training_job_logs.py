@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests of Ctrl-C while the action follows logs. tests/hosts/test_job_logs.py tests Ctrl-C on real hosts."""
 
 from __future__ import annotations

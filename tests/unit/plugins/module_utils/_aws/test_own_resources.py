@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Readers of the cluster's resources with descriptions of resources that others have tagged: nothing but an ID, and the tags."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that check which instances have left an Auto Scaling group, according to the descriptions of the group's scaling activities."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that host keys are read from the latest console output and from the output that EC2 stored at boot, and that both must agree."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that check how instances become numbered nodes, and which errors occur if they cannot become nodes."""
 
 from __future__ import annotations

@@ -1,6 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
 """Tests that checks run concurrently, and that a check that hangs or fails does not prevent others from completing."""
 
 from __future__ import annotations
