@@ -84,9 +84,13 @@ class Trail:
 
 
 def _is_change(record: Mapping[str, Any]) -> bool:
-    """Return whether a record may be an event to show. Auto Scaling's own launches and terminations are its activities."""
+    """Return whether a record may be an event to show. Auto Scaling's own launches and terminations are its activities.
+
+    After the end of a lease, AWS repeats the deletion of groups that no longer exist.
+    """
     by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
-    return not (record.get("readOnly") or by_auto_scaling or record["eventName"] == RUN)
+    is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or record["eventName"] == RUN)
 
 
 def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str]) -> list[str]:

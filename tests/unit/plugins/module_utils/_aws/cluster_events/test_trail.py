@@ -81,6 +81,13 @@ def test_an_event_of_the_cluster(one, resources):
         record("DescribeInstances", {"instancesSet": {"items": [{"instanceId": NODE}]}}, readOnly=True),
         record("RunInstances", {}, {"instancesSet": {"items": [{"instanceId": NODE}]}}),
         record("TerminateInstances", {"x": NODE}, userIdentity={"arn": "arn:x", "invokedBy": "autoscaling.amazonaws.com"}),
+        record(
+            "DeleteAutoScalingGroup",
+            {"autoScalingGroupName": "c-workers"},
+            source="autoscaling",
+            errorCode="ValidationException",
+            errorMessage="AutoScalingGroup name not found - null",
+        ),
         record("TerminateInstances", {"x": NODE}, eventTime="2026-09-20T00:00:00Z"),
         record("TerminateInstances", None, None),
     ],
