@@ -162,6 +162,9 @@ lease:
     prolonged:
       description: Whether this run has prolonged the lease.
       type: bool
+    fixed:
+      description: Whether the definition specifies the end, which no run then prolongs.
+      type: bool
 lease_ended:
   description: True if the run failed because the lease of the nodes has ended.
   returned: failure

@@ -51,6 +51,9 @@ lease:
     prolonged:
       description: Whether this run has prolonged the lease.
       type: bool
+    fixed:
+      description: Whether the definition specifies the end, which no run then prolongs.
+      type: bool
 resources:
   description: The cluster's resources.
   returned: always

@@ -57,6 +57,9 @@ lease:
     prolonged:
       description: Whether this run has prolonged the lease.
       type: bool
+    fixed:
+      description: Whether the definition specifies the end, which no run then prolongs.
+      type: bool
 """
 
 from datetime import timedelta
@@ -87,7 +90,7 @@ def main() -> None:
         fail(module, error)
     lease = describe(Request(cloud, {}), found)
     if lease is None:
-        module.warn(f"lease: AWS does not terminate the nodes of cluster {cloud.cluster}. To begin the lease, run the playbook provision.")
+        module.warn(f"lease: cluster {cloud.cluster} has no lease. To begin one, run the playbook provision.")
     module.exit_json(changed=False, lease=lease)
 
 

@@ -22,8 +22,8 @@ from .job_formatting import duration, plural
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
-# Seconds that may have passed since a run has made the lease long enough for its job, and that AWS has to terminate nodes.
-LEASE_MARGIN = 600
+# Seconds that AWS has to terminate the nodes after the end of their lease, and seconds from the end of jobs to the end of the lease.
+LATE, ANNOUNCED = 600, 600
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -69,25 +69,29 @@ def running_nodes(
 def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
     """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
-    if lease["seconds"] <= 0:
-        late = count and lease["seconds"] < -LEASE_MARGIN
-        what = "but AWS has not terminated the nodes. Run the playbook destroy" if late else "and AWS terminates the nodes"
-        cause = ", and look for denied calls of DeleteAutoScalingGroup in CloudTrail" if late else ""
-        return f"The lease ended at {end}, {what}{cause}. "
     after = prices.without_nodes(price) if price else None
     rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
-    return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, unless a run prolongs the lease.{rest} "
+    if lease["seconds"] <= 0:
+        if count and lease["seconds"] < -LATE:
+            return (
+                f"The lease ended at {end}, but AWS has not terminated the nodes. Look for denied calls of DeleteAutoScalingGroup in "
+                f"CloudTrail, and run {playbook_command('destroy')}. "
+            )
+        return f"The lease ended at {end}, and AWS {'terminates' if count else 'has terminated'} the nodes.{rest} "
+    unless = "" if lease["fixed"] else ", unless a run prolongs the lease"
+    return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}{unless}.{rest} "
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
     """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
-    if not lease or 0 < time_limit <= lease["seconds"] + LEASE_MARGIN:
+    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED:
         return ""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    how = "change it, and run the playbook provision" if lease["fixed"] else "run the playbook configure when less than half is left"
     limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
     return (
         f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. 10 minutes earlier, the job "
-        "gets SIGTERM, so that it can save a checkpoint. To prolong the lease, run the playbook configure when less than half is left."
+        f"gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."
     )
 
 

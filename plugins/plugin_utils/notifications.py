@@ -81,7 +81,7 @@ EVENTS: Mapping[str, Event] = {
     "job_unreachable": Event("failure", "show it", "status", always=True),
     "nodes_gone": Event("warning", "show the nodes", "info"),
     "nodes_replaced": Event("info", "show the nodes", "info"),
-    "lease_ended": Event("warning", "start nodes with a new lease", "train", "-e deeplearning_renew_lease=true"),
+    "lease_ended": Event("warning", "see what still costs money", "info"),
     "price_exceeded": Event("warning", "see what costs how much", "validate"),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
     TEST: Event("info", "check the definition", "validate", always=True),
@@ -217,7 +217,7 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif result.get("failed") and INSUFFICIENT in message:
         yield "nodes_short", message
     elif result.get("lease_ended"):
-        yield "lease_ended", "AWS has terminated the nodes at the end of their lease."
+        yield "lease_ended", f"No nodes were launched. {message.partition(': ')[2]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", message
     replaced = [change for change in changes.changes_of(result) or [] if changes.replaces_nodes(change)]

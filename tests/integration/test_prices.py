@@ -199,7 +199,9 @@ def asked(cloud) -> list[str]:
 def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, definition):
     options = {**definition, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
     cloud.control.forget_calls()
-    with pytest.raises(ModuleFailed, match=r"price_warning: after this run, cluster .* USD per day, .*Nothing was changed\.") as failure:
+    with pytest.raises(
+        ModuleFailed, match=r"price_warning: this run was stopped because after it, cluster .* USD per day, .*Nothing was changed\."
+    ) as failure:
         run("cluster", **options)
     assert failure.value.result["price_exceeded"]
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []

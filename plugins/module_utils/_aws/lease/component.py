@@ -86,10 +86,11 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     if not request.present or not request.options["lease"] or existing is None or not has_ended(request, existing):
         return
     if any(change.address.kind == "auto_scaling_group" and change.action is Action.CREATE for change in plan):
-        end = end_of(existing)
+        end, is_fixed = end_of(existing), definition.parse(request.options["lease"]).fixed_end
+        anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_renew_lease=true"
         raise LeaseEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
-            "start nodes with a new lease, add -e deeplearning_renew_lease=true, or change deeplearning_lease."
+            f"start nodes with a new lease, {anew}."
         )
 
 
@@ -118,10 +119,11 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     """Return when the lease ends, and the seconds until then. Return None without a lease, or if the lease is only predicted."""
     existing = lease_in(found)
     end = end_of(existing) if existing and existing.properties else None
-    if end is None or request.options.get("state") == "absent":
+    if existing is None or end is None or request.options.get("state") == "absent":
         return None
     left = (end - request.cloud.now).total_seconds()
-    return {"end": iso(end), "seconds": left, "prolonged": bool(existing and existing.attributes.get("prolonged"))}
+    prolonged, is_fixed = existing.attributes.get("prolonged", False), existing.properties["lease"] == iso(end)
+    return {"end": iso(end), "seconds": left, "prolonged": prolonged, "fixed": is_fixed}
 
 
 NODES_LEASE = Component(

@@ -36,7 +36,11 @@ def enforce_warning(run: Run, plan: Sequence[Change], found: Sequence[Found], zo
     estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
     excess = estimate and _excess(run, estimate.describe())
     if estimate and excess and sum(estimate.difference(change.address) or 0 for change in plan) > 0:
-        fail(run.module, ClusterError(f"price_warning: after this run, {excess}. Nothing was changed."), price_exceeded=True)
+        fail(
+            run.module,
+            ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed."),
+            price_exceeded=True,
+        )
 
 
 def _warn(run: Run, price: Mapping[str, Any]) -> None:

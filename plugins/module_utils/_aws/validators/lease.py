@@ -44,7 +44,7 @@ class LeaseData(Validator):
         if request.options["lease"] and not has_copy:
             yield (
                 "lease: the cluster has no shared storage, so the files of jobs are deleted with the nodes at the end of the lease. Set "
-                "export_destinations and export each job, use shared storage, or add lease_data to suppress_validators."
+                "export_destinations and export each job, use shared storage, or accept the loss with lease_data in suppress_validators."
             )
 
 
@@ -57,7 +57,7 @@ class LeaseProtection(Validator):
         if request.options["lease"] and protected:
             yield (
                 f"lease: the deletion protection of {' and '.join(sorted(protected))} prevents that AWS terminates the nodes at the end of "
-                "the lease. Turn it off, or remove lease."
+                "the lease. Turn it off (aws autoscaling update-auto-scaling-group --deletion-protection none), or remove lease."
             )
 
 

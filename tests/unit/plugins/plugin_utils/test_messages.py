@@ -54,7 +54,7 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False}
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
 
 
 def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
@@ -64,17 +64,19 @@ def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
     assert f"{end} The rest of the cluster then costs {prices.per_hour({**PRICE, 'hourly': sum(nat)})}. To delete" in told
     assert f"{end} To delete" in messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)
     ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5000.0})
-    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS terminates the nodes." in ended
+    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes." in ended
     late = messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "seconds": -5000.0})
-    assert "The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. Run the playbook destroy, and" in late
+    assert "The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. Look for denied calls" in late
+    assert "in 2 h 0 min. To" in messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "fixed": True})
 
 
 @pytest.mark.parametrize(
     ("lease", "time_limit", "told"),
     [
         (None, 0, ""),
-        (LEASE, 7200, ""),
-        (LEASE, 7700, ""),
+        (LEASE, 6600, ""),
+        (LEASE, 6601, "in 2 h 0 min, before the time limit of the job (1 h 50 min). 10 minutes earlier"),
+        ({**LEASE, "fixed": True}, 9000, "To prolong the lease, change it, and run the playbook provision."),
         (LEASE, 0, "in 2 h 0 min, and the job has no time limit. 10 minutes earlier"),
         (LEASE, 9000, "in 2 h 0 min, before the time limit of the job (2 h 30 min). 10 minutes earlier"),
     ],
