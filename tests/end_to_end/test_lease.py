@@ -55,4 +55,4 @@ def test_a_job_saves_before_its_lease_ends_and_aws_terminates_the_nodes(cloud, p
     assert running(cloud) == []
     assert "The lease ended at" in play("info", deeplearning_lease=end)
     refused = play("provision", status=2, deeplearning_lease=end)
-    assert "AWS terminated the nodes. To start nodes with a new lease, add -e deeplearning_renew_lease=true" in refused
+    assert "AWS terminated the nodes. To start nodes with a new lease, change deeplearning_lease to a later time." in refused
