@@ -17,6 +17,7 @@ from .conftest import FAST, ModuleFailed, new_name
 from .killing import kill_at
 
 HOUR = 3600
+OVER = 8 * HOUR + 600  # after the end of a lease of 8 hours
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
     assert (120 in pauses) is ended
     if ended:
         assert order.index(("delete", "node_lease")) < order.index(("create", "auto_scaling_group"))
-    cloud.control.advance(9 * HOUR)
+    cloud.control.advance(OVER)
     assert running(cloud, name) == 3
     assert run("cluster", **definition)["changes"] == []
 
@@ -208,7 +209,7 @@ def test_a_run_repairs_a_lease_that_would_not_end(cloud, run, leased, name, dama
     cloud.control.advance(300)  # the deletion of a schedule group takes a while
     assert kinds(run("cluster", **leased)) == [("update", "node_lease")]
     assert run("cluster", **leased)["changes"] == []
-    cloud.control.advance(9 * HOUR)
+    cloud.control.advance(OVER)
     assert all_end(cloud, name)
 
 
@@ -229,7 +230,7 @@ def test_a_cluster_that_is_made_again_at_once_has_a_lease(cloud, run, leased, na
     run("cluster", **leased)
     run("cluster", cluster=name, state="absent")
     run("cluster", **leased)
-    cloud.control.advance(9 * HOUR)
+    cloud.control.advance(OVER)
     assert all_end(cloud, name)
 
 
@@ -248,7 +249,7 @@ def test_a_lease_begins_only_with_nodes(cloud, run, leased, name, had, monkeypat
     options = {**leased, "instance_type": "p4d.24xlarge", "capacity_timeout": 1, "suppress_validators": ["vcpu_quota"], "efa": False}
     if had:
         run("cluster", **leased)
-        cloud.control.advance(9 * HOUR)
+        cloud.control.advance(OVER)
     cloud.control.set_capacity({"p4d.24xlarge": dict.fromkeys(("us-east-1a", "us-east-1b", "us-east-1c"), 0)})
     with pytest.raises(ModuleFailed, match="AWS has insufficient capacity"):
         run("cluster", **options, renew_lease=True)
@@ -271,7 +272,7 @@ def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
     cloud.control.advance(5 * HOUR)
     assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
     assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
-    cloud.control.advance(9 * HOUR)
+    cloud.control.advance(OVER)
     ended = run("lease", cluster=name, lease="8h")["lease"]
     assert (ended["seconds"] < 0, ended["prolonged"]) == (True, False)
 
@@ -280,7 +281,7 @@ def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
     other = new_name()
     run("cluster", **leased)
     run("cluster", **{**definition, "cluster": other})
-    cloud.control.advance(9 * HOUR)
+    cloud.control.advance(OVER)
     assert all_end(cloud, name)
     assert running(cloud, other) == 3
 

@@ -25,6 +25,7 @@ MODULES = ROOT / "plugins" / "modules"
 # Modules that run on the controller.
 ON_CONTROLLER = {
     "cluster",
+    "cluster_events_info",
     "cluster_info",
     "cluster_validation",
     "confirmation",
@@ -34,9 +35,11 @@ ON_CONTROLLER = {
     "former_nodes_info",
     "host_keys_info",
     "instance_role",
+    "lease",
     "lustre_file_system",
     "network",
     "node_group",
+    "notification",
     "ssh_authority",
     "ssh_authority_info",
     "ssh_files",

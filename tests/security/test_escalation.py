@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import boto3
 import permissions
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
 from botocore.exceptions import ClientError
 from local_cloud.aws.context import ACCOUNT
 from local_cloud.testing import wait_until
-from permissions import tool
 
 REGION = "us-east-1"
 MINE, THEIRS = "bert", "gpt"
@@ -516,13 +516,19 @@ ATTACKS = {
         lambda mine, theirs, _who: {"Name": theirs.record, "Value": mine.emr, "Overwrite": True},
     ),
     "the end of the record of another EMR cluster": ("ssm", "delete_parameter", lambda mine, theirs, _who: {"Name": theirs.record}),
+    "the end of another cluster's lease": (
+        "scheduler",
+        "delete_schedule",
+        lambda *_: {"GroupName": f"{THEIRS}-nodes-lease", "Name": "workers"},
+    ),
+    "the lease of another cluster": ("scheduler", "delete_schedule_group", lambda *_: {"Name": f"{THEIRS}-nodes-lease"}),
     "the default role of EMR": (
         "iam",
         "attach_role_policy",
         lambda *_: {"RoleName": "EMR_DefaultRole", "PolicyArn": ADMINISTRATOR},
     ),
 }
-POLICIES = tuple(tool().playbooks())
+POLICIES = tuple(iam_policies.playbooks())
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
