@@ -13,6 +13,10 @@ description:
   - This module lets a lease with a duration end later, if less than half of it is left. It neither begins a lease, nor prolongs one that
     has ended or that differs from O(lease). It reports no change, because the definition has not changed.
 options:
+  cluster:
+    description: Name of the cluster.
+    type: str
+    required: true
   lease:
     description:
       - The lease in the cluster's definition, such as V(8h). A lease with a fixed end is not prolonged.
@@ -27,7 +31,16 @@ extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
   - amazon.aws.boto3
-  - deeplearning.cluster.aws_info
+attributes:
+  check_mode:
+    description: In check mode, the lease is not prolonged.
+    support: full
+  diff_mode:
+    description: The module reports no changes.
+    support: none
+  idempotent:
+    description: A lease of which enough is left stays as it is.
+    support: full
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """

@@ -380,9 +380,9 @@ def stopped_job(job: str, hosts: Sequence[str]) -> str:
     return f"Stopped job {job} on {host_names(hosts, ())}."
 
 
-def cluster_events(**facts: Any) -> str:
+def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
     """Return what happened to a cluster. `timeline.cluster_events` describes the facts."""
     # Only one playbook needs this file, which imports the SDK
     from . import timeline
 
-    return timeline.cluster_events(**facts)
+    return timeline.cluster_events(facts, jobs, host, problem, form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,18 @@ from .killing import kill_at
 
 HOUR = 3600
 OVER = 8 * HOUR + 600  # after the end of a lease of 8 hours
+
+
+@pytest.fixture(autouse=True)
+def _only_own_leases(cloud) -> Iterator[None]:
+    """Remove the schedules of the test, which would make calls as soon as other tests advance the clock."""
+    yield
+    cloud.control.set_faults([])
+    cloud.control.set_delays(schedule_group=0)
+    client = cloud.client("scheduler")
+    for group in client.list_schedule_groups()["ScheduleGroups"]:
+        if group["Name"] != "default" and group["State"] == "ACTIVE":
+            client.delete_schedule_group(Name=group["Name"])
 
 
 @pytest.fixture
