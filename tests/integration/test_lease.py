@@ -139,6 +139,15 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     assert run("cluster", **leased)["changes"] == []
 
 
+def test_groups_that_still_exist_after_the_end_do_not_grow(cloud, run, leased, name):
+    cloud.control.set_delays(schedule_latency=600)
+    run("cluster", **leased)
+    cloud.control.advance(8 * HOUR + 60)
+    assert len(groups(cloud, name)) == 2
+    with pytest.raises(ModuleFailed, match=r"lease: .* ended at"):
+        run("cluster", **{**leased, "worker_count": 3})
+
+
 def test_changed_terms_are_a_new_lease(cloud, run, leased, name, monkeypatch):
     monkeypatch.setattr(resources, "LATE", timedelta())
     run("cluster", **leased)

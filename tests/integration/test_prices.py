@@ -212,5 +212,19 @@ def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, de
         run("cluster", **{**options, "worker_count": 3})
 
 
+def test_an_alternative_above_the_price_is_skipped(cloud, run, definition):
+    zones = ("us-east-1a", "us-east-1b", "us-east-1c")
+    cloud.control.set_capacity({"c5.large": dict.fromkeys(zones, 0)})
+    options = {
+        **definition,
+        "capacity_timeout": 1,
+        "alternatives": [{"instance_type": "p4d.24xlarge"}],
+        "suppress_validators": ["vcpu_quota"],
+    }
+    with pytest.raises(ModuleFailed, match=r"insufficient capacity.*p4d.*price_warning: with this alternative, cluster") as failure:
+        run("cluster", **options, efa=False, placement="none", prices=True, price_warning=100.0, enforce_price_warning=True)
+    assert "price_exceeded" not in failure.value.result
+
+
 def kinds_of(result):
     return {change["kind"] for change in result["changes"]}

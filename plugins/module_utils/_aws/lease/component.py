@@ -85,13 +85,19 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     existing = lease_in(found)
     if not request.present or not request.options["lease"] or existing is None or not has_ended(request, existing):
         return
-    if any(change.address.kind == "auto_scaling_group" and change.action is Action.CREATE for change in plan):
+    if any(map(_launches, plan)):
         end, is_fixed = end_of(existing), definition.parse(request.options["lease"]).fixed_end
         anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_renew_lease=true"
         raise LeaseEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
             f"start nodes with a new lease, {anew}."
         )
+
+
+def _launches(change: Change) -> bool:
+    """Return whether a change creates or enlarges a group. Until AWS has deleted the groups, they still exist."""
+    grows = change.after.get("size", 0) > change.before.get("size", 0)
+    return change.address.kind == "auto_scaling_group" and (change.action is Action.CREATE or grows)
 
 
 def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> Found:

@@ -27,7 +27,7 @@ from .apply import converge
 from .components import KINDS
 from .context import Run
 from .plan import plan_changes, plan_end_of_nodes, predict
-from .price import enforce_warning
+from .price import forbidden_price
 from .read import read_all
 
 
@@ -43,7 +43,12 @@ def provision(run: Run) -> NoReturn:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if refusal:
             raise ClusterError(refusal)
-        enforce_warning(run, plan, found, alternative.zones if alternative else ())
+        forbidden = forbidden_price(run, plan, found, alternative.zones if alternative else ())
+        if forbidden and not applied:
+            report.fail_price(run, forbidden)
+        if forbidden:  # an earlier alternative has failed, and its nodes are gone
+            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden}.")
+            continue
         _announce(request, plan)
         try:
             changes, after = converge(run, partial(_plan_now, run, request), found)

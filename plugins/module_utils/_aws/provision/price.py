@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..client import AwsClient, ClusterError, fail
+from ..client import AwsClient
 from ..plan.planning import Change
 from ..plan.resources import Found
 from ..pricing.charges import resources_after
@@ -31,16 +31,12 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones:
     return estimate
 
 
-def enforce_warning(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> None:
-    """Fail the module if the definition forbids that the changes make the cluster cost more than `price_warning`."""
+def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> str:
+    """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
     estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
     excess = estimate and _excess(run, estimate.describe())
-    if estimate and excess and sum(estimate.difference(change.address) or 0 for change in plan) > 0:
-        fail(
-            run.module,
-            ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed."),
-            price_exceeded=True,
-        )
+    rises = estimate and sum(estimate.difference(change.address) or 0 for change in plan) > 0
+    return excess if excess and rises else ""
 
 
 def _warn(run: Run, price: Mapping[str, Any]) -> None:

@@ -81,6 +81,12 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
     fail(run.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
 
 
+def fail_price(run: Run, excess: str) -> NoReturn:
+    """Fail the module because the definition forbids the price of the cluster after the run."""
+    error = ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.")
+    fail(run.module, error, price_exceeded=True)
+
+
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
     """Fail the module after the last alternative has failed and the groups have been restored."""
     message = (
