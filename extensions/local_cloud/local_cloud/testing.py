@@ -236,6 +236,13 @@ class Control:
         """Return the authorization decisions so far for calls by users and roles: caller, call, action, resource, effect, statements."""
         return list(self._ask("GET", "decisions"))
 
+    def invocations(self, function: str = "") -> list[dict[str, Any]]:
+        """Return the invocations of functions, or of one function, that have ended: function, request_id, time, event, failed, value, log.
+
+        `value` is what the function has returned, or the description of its error.
+        """
+        return [each for each in self._ask("GET", "invocations") if each["function"].endswith(f":{function}") or not function]
+
     def forget_decisions(self) -> None:
         self._ask("DELETE", "decisions")
 

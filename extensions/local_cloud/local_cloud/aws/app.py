@@ -41,8 +41,8 @@ from .validation import validate
 LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 KEPT_CALLS = 100_000
-# Actions that wait for a host, and therefore run without the local cloud's lock.
-WITHOUT_LOCK = {"GetConsoleOutput"}
+# Actions that wait for a host or for a function, and therefore run without the local cloud's lock.
+WITHOUT_LOCK = {"GetConsoleOutput", "Invoke"}
 
 
 class AwsApi:
@@ -119,6 +119,7 @@ class AwsApi:
         self.faults.set([])
         self.held_calls.resume()
         with CLOUD.lock:
+            CLOUD.function_invocations.clear()
             CLOUD.delays = CLOUD.settings.delays
             CLOUD.capacity.clear()
             CLOUD.monitored_by_guardduty = CLOUD.reads_stale_parameters = False
@@ -129,9 +130,9 @@ class AwsApi:
             retry_all()
 
     def advance(self, seconds: float) -> float:
-        """Advance the clock, make the delayed calls that become due and the calls of schedules, in order, and return the clock's time.
+        """Advance the clock, make the delayed calls that become due, the calls of schedules and the invocations of functions, in order.
 
-        Waits until these calls are done, but not for what follows from them, such as the termination of instances.
+        Return the clock's time. Waits until these calls are done, but not for what follows from them, such as the termination of instances.
         """
         with CLOUD.lock:
             end = CLOUD.clock.now() + seconds
@@ -232,4 +233,6 @@ def create(hosts: HostInterface, settings: Settings | None = None) -> AwsApi:
 
 def serve(cloud: calls.Application, port: int = 0) -> BaseWSGIServer:
     """Return a server on 127.0.0.1, bound and ready for `serve_forever()`. Port 0 selects a free port: see `server_port`."""
-    return make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=RequestHandler)
+    server = make_server(HOST, port, origin_check.refuse_foreign_origins(cloud), threaded=True, request_handler=RequestHandler)
+    CLOUD.endpoint = f"http://{HOST}:{server.server_port}"
+    return server

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # The account that moto uses for all requests.
 ACCOUNT = "123456789012"
 KEPT_DECISIONS = 100_000
+KEPT_INVOCATIONS = 1000
 
 
 class CloudState:
@@ -27,6 +28,8 @@ class CloudState:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.endpoint = ""
+        """The URL of the API, which a server sets."""
         self.use(NoHosts(), Settings())
 
     def use(self, hosts: HostInterface, settings: Settings) -> None:
@@ -56,7 +59,9 @@ class CloudState:
         """Authorization decisions for requests from users and roles."""
         self.wake = threading.Event()
         self.invocations: deque[Any] = deque()
-        """Occurrences of schedules whose calls are due."""
+        """Occurrences of schedules whose calls are due, and asynchronous invocations of functions that are due."""
+        self.function_invocations: deque[dict[str, Any]] = deque(maxlen=KEPT_INVOCATIONS)
+        """Invocations of functions that have ended."""
         self.invoke = threading.Event()
         self.lifecycle: InstanceLifecycle
 

@@ -9,6 +9,8 @@ GET    decisions DELETE decisions        authorization decisions for calls by us
                                          "effect", "statements"}]
 PUT    parameters                        start recording which parameters requests contain, and which parameters are never read
 GET    parameters                        the record, as "service:Action Parameter": {"sent": [...], "ignored": [...]}
+GET    invocations                       invocations of functions that have ended: [{"function", "request_id", "time", "event", "failed",
+                                         "value", "log"}]. `value` is what the function has returned, or describes its error
 GET    faults    PUT faults  [rule ...]  DELETE faults     rules as in requests.faults.Rule; they replace all others
 GET    paused                            held calls: [{"service", "action", "stage"}]
 POST   resume    {"execute": true}       resume held calls; with false, drop calls held before execution
@@ -29,7 +31,7 @@ PUT    stale_parameters true              let the first GetParameter after each 
 PUT    lookup_rate 2                     the number of LookupEvents requests allowed per second; null for any number
 GET    delays    PUT delays {name: seconds}                DELETE delays       names as in settings.Delays
 POST   advance   {"seconds": n}          let this time pass for delayed changes and schedules (see clock.Clock), and wait for the calls of
-                                         schedules: {"now": seconds since the epoch}
+                                         schedules and the invocations of functions: {"now": seconds since the epoch}
 POST   reset                             clear calls, faults, limits, prices, quotas, GuardDuty, changed delays, and advances of the clock;
                                          resources are kept
 """
@@ -127,6 +129,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("DELETE", "delays"): lambda: _do(_forget_delays),
         ("GET", "decisions"): lambda: list(CLOUD.decisions),
         ("DELETE", "decisions"): lambda: _do(CLOUD.decisions.clear),
+        ("GET", "invocations"): lambda: _do(lambda: list(CLOUD.function_invocations)),
         ("GET", "parameters"): lambda: _do(RECORD.as_dict),
         ("PUT", "parameters"): lambda: _do(RECORD.start),
         ("GET", "calls"): cloud.recorded_calls,

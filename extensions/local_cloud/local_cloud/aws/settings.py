@@ -29,6 +29,10 @@ class Delays:
     scheduler_role: float = 0.2
     schedule_latency: float = 0.1
     schedule_change: float = 0.1
+    # Time until Lambda can assume a new role, and until a new function, its code and its configuration take effect. On AWS, each takes
+    # seconds.
+    lambda_role: float = 0.2
+    lambda_function: float = 0.2
     # Time from the start of the deletion of a schedule group until the group and its schedules no longer exist.
     schedule_group: float = 0.2
     # Time until policies are evaluated with the tags of a new resource. On AWS, this takes up to a minute.

@@ -35,6 +35,7 @@ DELAYS = Delays(
     instance_profile=0,
     emr_service_role=0,
     scheduler_role=0,
+    lambda_role=0,
     schedule_latency=0,
     schedule_change=0,
     trail=0,

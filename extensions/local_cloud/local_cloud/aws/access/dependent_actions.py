@@ -251,6 +251,17 @@ def for_iam(call: Any, parameters: Mapping[str, Any], resource: str, tag_context
         yield Permission("iam:PassRole", resources.role(parameters["RoleName"])[0], {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
+def for_lambda(call: Any, parameters: Mapping[str, Any], resource: str, tag_context: Context) -> Iterator[Permission]:
+    """Yield the permissions that the role and the tags of a function require.
+
+    Source: AWS Lambda Developer Guide, "Lambda execution role" and "Using tags on Lambda functions".
+    """
+    if parameters.get("Role"):
+        yield Permission("iam:PassRole", parameters["Role"], {"iam:passedtoservice": "lambda.amazonaws.com"})
+    if call.action == "CreateFunction" and tag_context:
+        yield Permission("lambda:TagResource", resource, tag_context)
+
+
 def for_scheduler(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
     """Yield the permissions that the role of a schedule, and the tags and schedules of a schedule group, require.
 

@@ -368,6 +368,19 @@ def _sts(call: Call, parameters: Parameters) -> Iterator[Permission]:
         yield Permission(f"sts:{call.action}", parameters.get("RoleArn") or "*")
 
 
+def _lambda(call: Call, parameters: Parameters) -> Iterator[Permission]:
+    if call.action == "ListFunctions":
+        yield _on_any_resource(call)
+        return
+    tag_context = request_tags(tag_pairs(parameters.get("Tags")))
+    if call.action == "UntagResource":
+        tag_context = {"aws:tagkeys": tuple(parameters.get("TagKeys") or ())}
+    resource, tags = resources.function(call.region, parameters.get("FunctionName") or parameters["Resource"])
+    action = "InvokeFunction" if call.action == "Invoke" else call.action
+    yield Permission(f"lambda:{action}", resource, tag_context | resource_tags(tags))
+    yield from dependent_actions.for_lambda(call, parameters, resource, tag_context)
+
+
 def _only_reads(call: Call, _parameters: Parameters) -> Iterator[Permission] | None:
     return iter([_on_any_resource(call)]) if call.action.startswith(READS) else None
 
@@ -381,6 +394,7 @@ SERVICES: dict[str, Callable[[Call, Parameters], Iterator[Permission] | None]] =
     "fsx": _fsx,
     "iam": _iam,
     "kms": _kms,
+    "lambda": _lambda,
     "pricing": _only_reads,
     "scheduler": _scheduler,
     "servicequotas": _only_reads,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moto.autoscaling.models import autoscaling_backends
+from moto.awslambda.models import lambda_backends
 from moto.ec2.models import ec2_backends
 from moto.efs.models import efs_backends
 from moto.emr.models import emr_backends
@@ -19,6 +20,7 @@ from ..context import ACCOUNT, CLOUD
 from ..ec2.placement_groups import placement_groups
 from ..emr.clusters import clusters
 from ..fsx.data_repository_associations import associations
+from ..lambda_.functions import functions, parse_name
 from .identities import PARTITION
 
 # The kind of EC2 resource, by the prefix of the resource ID. Source: Service Authorization Reference, "Resource types defined by Amazon
@@ -105,6 +107,13 @@ def fsx(region: str, identifier: str) -> tuple[str, Tags]:
     found = (backend.file_systems if kind == "file-system" else associations(backend)).get(identifier)
     resource = found.resource_arn if found else arn("fsx", region, f"{kind}/{identifier}")
     return resource, _visible(_tags(backend.list_tags_for_resource(resource)), found.created if found else 0.0)
+
+
+def function(region: str, identifier: str) -> tuple[str, Tags]:
+    """Return the ARN and tags of a Lambda function, by name or ARN."""
+    name = parse_name(identifier)[1]
+    found = functions(lambda_backends[ACCOUNT][region]).get(name)
+    return arn("lambda", region, f"function:{name}"), _visible(dict(found.tags), found.created) if found else {}
 
 
 def schedule_group(region: str, name: str) -> tuple[str, Tags]:

@@ -44,7 +44,8 @@ EC2_RESOURCES = {
 }
 EC2_ID = re.compile(rf"({'|'.join(EC2_RESOURCES)})-[0-9a-f]{{8,17}}")
 # Members whose values CloudTrail does not record.
-SENSITIVE = ("userdata", "secretaccesskey", "sessiontoken")
+SENSITIVE = ("userdata", "secretaccesskey", "sessiontoken", "zipfile")
+SENSITIVE_OF_SERVICE = (("ssm", "Value"), ("lambda", "Environment"))
 HIDDEN = "HIDDEN_DUE_TO_SECURITY_REASONS"
 # Actions whose parameters EC2 records as they are in the request, within an element named after the request.
 WRAPPED = re.compile(r"(?:Create|Delete|Modify)(?:CapacityReservation|Fleet|LaunchTemplate\w*|NatGateway|VpcEndpoints?)")
@@ -93,7 +94,7 @@ def visible(account: str, region: str) -> Iterator[Entry]:
 
 def record(environ: calls.Environ, call: calls.Call, identity: Identity, parameters: Any, status: str, body: bytes) -> None:
     """Record a call of a user. IAM and other global services have their events in us-east-1."""
-    if call.service in WITHOUT_EVENTS or not call.region:
+    if call.service in WITHOUT_EVENTS or (call.service, call.action) == ("lambda", "Invoke") or not call.region:
         return
     account = identity.arn.split(":")[4]
     found = ACCESS_KEY.search(environ.get("HTTP_AUTHORIZATION", ""))
@@ -157,7 +158,7 @@ def _record_of_service(
 def _without_secrets(value: Any, service: str = "") -> Any:
     """Return parameters or a response without values that must stay secret."""
     if isinstance(value, dict):
-        secret = {name for name in value if name.lower() in SENSITIVE or (service == "ssm" and name == "Value")}
+        secret = {name for name in value if name.lower() in SENSITIVE or (service, name) in SENSITIVE_OF_SERVICE}
         return {name: HIDDEN if name in secret else _without_secrets(each) for name, each in value.items()}
     return [_without_secrets(each) for each in value] if isinstance(value, list) else value
 
@@ -302,7 +303,7 @@ def _lowered(value: Any) -> Any:
 
 def _named(shape: Any, value: Any, sets: bool) -> Any:
     """Return a response with the names that members have on the wire, and with lists as EC2 records them if `sets` is true."""
-    if isinstance(shape, StructureShape):
+    if isinstance(shape, StructureShape) and isinstance(value, dict):
         result = {}
         for name, each in value.items():
             member = shape.members[name]

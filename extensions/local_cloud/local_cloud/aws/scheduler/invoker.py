@@ -1,7 +1,8 @@
-"""Makes the calls of schedules: as the schedule's role, and through the same checks as calls from outside."""
+"""Makes the calls of schedules, as the schedule's role and through the same checks as calls from outside, and invokes functions."""
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from datetime import UTC, datetime
@@ -15,10 +16,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 from moto.core.botocore_stubber import MockRawResponse
-from moto.sts.models import sts_backends
 from werkzeug.test import create_environ, run_wsgi_app
 
 from ..context import CLOUD
+from ..iam.role_sessions import role_session
+from ..lambda_ import invocations
 from . import targets
 from .errors import SchedulerError
 from .schedules import Occurrence, check_role
@@ -35,7 +37,7 @@ def _session() -> Session:
 
 
 class Invoker:
-    """A thread that makes the calls that are due. A call that is held back holds back the calls of other schedules, but no other calls."""
+    """A thread that makes the calls and invocations that are due, one after the other. One that takes long holds back only these."""
 
     def __init__(self, api: Any) -> None:
         self._api = api
@@ -47,17 +49,19 @@ class Invoker:
     def make_calls(self) -> None:
         """Make the calls that are due, and wait until they are done."""
         with self._lock:
-            while CLOUD.invocations:
+            while CLOUD.invocations and not self._closing.is_set():
                 # While the call is made, it is still listed: a server that starts from a snapshot makes it again
-                occurrence = CLOUD.invocations[0]
-                failure = _invoke(self._api, occurrence)
+                queue = CLOUD.invocations  # loading a snapshot replaces it
+                occurrence = queue[0]
+                failure = occurrence.run() if isinstance(occurrence, invocations.Event) else _invoke(self._api, occurrence)
                 with CLOUD.lock:
-                    CLOUD.invocations.popleft()
+                    queue.popleft()
                     occurrence.conclude(failure)
 
     def close(self) -> None:
-        """Stop the thread after its current call."""
+        """Stop the thread after its current call, and end the invocations of functions."""
         self._closing.set()
+        invocations.stop_all()
         CLOUD.invoke.set()
         self._thread.join()
 
@@ -74,44 +78,48 @@ def _invoke(api: Any, occurrence: Occurrence) -> str:
     """Make one call. Return '' if it succeeds, or the reason for its failure."""
     schedule = occurrence.schedule
     backend, target = schedule.backend, occurrence.definition["Target"]
-    sessions: Any = sts_backends[backend.account_id][backend.partition]
-    session = None
     try:
         with CLOUD.lock:
             check_role(backend, schedule.group_name, target["RoleArn"])
-            session = sessions.assume_role(
-                backend.region_name, f"schedule-{schedule.name}"[:64], target["RoleArn"], "", SESSION_SECONDS, ""
-            )
         service, operation, parameters = targets.call(target["Arn"], _text(occurrence))
-        client = _session().create_client(
-            service,
-            backend.region_name,
-            endpoint_url=ENDPOINT,
-            aws_access_key_id=session.access_key_id,
-            aws_secret_access_key=session.secret_access_key,
-            aws_session_token=session.session_token,
-            config=Config(retries={"total_max_attempts": 1}),
-        )
-        client.meta.events.register("before-send", partial(_send, api))
-        client._make_api_call(operation, parameters)
+        with role_session(backend, target["RoleArn"], f"schedule-{schedule.name}", SESSION_SECONDS) as session:
+            client = _session().create_client(
+                service,
+                backend.region_name,
+                endpoint_url=ENDPOINT,
+                aws_access_key_id=session.access_key_id,
+                aws_secret_access_key=session.secret_access_key,
+                aws_session_token=session.session_token,
+                config=Config(retries={"total_max_attempts": 1}),
+            )
+            client.meta.events.register("before-send", partial(_send, api))
+            client._make_api_call(operation, parameters)
     except (BotoCoreError, ClientError, SchedulerError) as error:
         return str(error)
     except Exception as error:  # an error in one call must not prevent the calls of other schedules
         LOG.exception("The call of %s could not be made", schedule.arn)
         return f"{type(error).__name__}: {error}"
-    finally:
-        with CLOUD.lock:
-            if session in sessions.assumed_roles:
-                sessions.assumed_roles.remove(session)
     return ""
 
 
 def _text(occurrence: Occurrence) -> str:
-    """Return the input of the target with its context attributes."""
-    text = str(occurrence.definition["Target"]["Input"])
+    """Return the input of the target with its context attributes. A function without an input gets a notification."""
+    due, backend = f"{datetime.fromtimestamp(occurrence.due, UTC):%Y-%m-%dT%H:%M:%SZ}", occurrence.schedule.backend
+    notification = {
+        "version": "0",
+        "id": str(uuid4()),
+        "detail-type": "Scheduled Event",
+        "source": "aws.scheduler",
+        "account": backend.account_id,
+        "time": due,
+        "region": backend.region_name,
+        "resources": [occurrence.schedule.arn],
+        "detail": "{}",
+    }
+    text = str(occurrence.definition["Target"].get("Input") or json.dumps(notification))
     values = {
         "schedule-arn": occurrence.schedule.arn,
-        "scheduled-time": f"{datetime.fromtimestamp(occurrence.due, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "scheduled-time": due,
         "execution-id": uuid4().hex[:16],
         "attempt-number": str(occurrence.attempts + 1),
     }

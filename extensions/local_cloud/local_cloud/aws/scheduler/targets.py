@@ -17,6 +17,7 @@ from botocore.model import OperationModel, ServiceModel
 
 from .errors import invalid, unavailable
 
+FUNCTION = re.compile(r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:[\w-]+(?::[\w$-]+)?")
 UNIVERSAL = re.compile(r"arn:aws[a-z-]*:scheduler:::aws-sdk:([a-z0-9]+):(\w+)")
 TEMPLATED = (
     "codebuild",
@@ -26,7 +27,6 @@ TEMPLATED = (
     "firehose",
     "inspector",
     "kinesis",
-    "lambda",
     "sagemaker",
     "sns",
     "sqs",
@@ -58,6 +58,8 @@ def call(arn: str, text: str) -> Call:
 
     Raises `ValidationException` for an unknown service or action, and for an input that lacks a required parameter.
     """
+    if FUNCTION.fullmatch(arn):
+        return "lambda", "Invoke", {"FunctionName": arn, "InvocationType": "Event", "Payload": text}
     found = UNIVERSAL.fullmatch(arn)
     if found is None:
         raise _other_target(arn)

@@ -81,7 +81,7 @@ def test_create_refuses(scheduler: Scheduler, changes: dict[str, Any], words: st
         ),
         ({"Arn": "arn:aws:s3:::bucket"}, "ValidationException", "s3 is not a supported service for a target"),
         ({"Arn": "ec2:stopInstances"}, "ValidationException", "not in correct format"),
-        ({"Arn": "arn:aws:lambda:us-east-1:123456789012:function:f"}, "UnsupportedOperation", "templated targets (lambda)"),
+        ({"Arn": "arn:aws:sqs:us-east-1:123456789012:queue"}, "UnsupportedOperation", "templated targets (sqs)"),
         ({"Input": None}, "ValidationException", "You must provide an input"),
         ({"Input": "{'InstanceIds': []}"}, "ValidationException", "Invalid RequestJson provided"),
         ({"Input": "[]"}, "ValidationException", "Invalid RequestJson provided"),

@@ -1,0 +1,1 @@
+"""AWS Lambda: functions, and their invocations."""
