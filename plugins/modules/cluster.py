@@ -165,8 +165,27 @@ lease:
     fixed:
       description: Whether the definition specifies the end, which no run then prolongs.
       type: bool
-lease_ended:
-  description: True if the run failed because the lease of the nodes has ended.
+idle:
+  description: What AWS does with idle nodes. Null if it does not look for idle nodes or if the run only predicts it.
+  returned: success
+  type: dict
+  contains:
+    seconds:
+      description: Number of seconds for which all nodes must be idle.
+      type: int
+      sample: 1800
+    then:
+      description: What AWS does, V(terminate) or V(notify).
+      type: str
+    since:
+      description: Since when AWS has found the nodes idle. Null as long as it has not.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    holds:
+      description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
+      type: dict
+nodes_ended:
+  description: True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle.
   returned: failure
   type: bool
 price_exceeded:

@@ -54,6 +54,28 @@ lease:
     fixed:
       description: Whether the definition specifies the end, which no run then prolongs.
       type: bool
+idle:
+  description: What AWS does with idle nodes. Null if it does not look for idle nodes.
+  returned: success
+  type: dict
+  contains:
+    seconds:
+      description: Number of seconds for which all nodes must be idle.
+      type: int
+      sample: 1800
+    then:
+      description: What AWS does, V(terminate) or V(notify).
+      type: str
+    since:
+      description: Since when AWS has found the nodes idle. Null as long as it has not.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    holds:
+      description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
+      type: dict
+    busy:
+      description: Why the nodes are not idle now. Empty if they are idle. Null without nodes, or if the run may not read metrics.
+      type: str
 resources:
   description: The cluster's resources.
   returned: always
@@ -178,6 +200,8 @@ nodes:
 
 from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.idle.component import describe as describe_idle
+from ..module_utils._aws.idle.component import why_busy
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership import MembershipError
@@ -213,10 +237,20 @@ def main() -> None:
             }
             for item in sorted(found, key=lambda item: item.address)
         ]
+        idle = describe_idle(request, found)
+        if idle:
+            idle["busy"] = why_busy(cloud, idle)
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
-    module.exit_json(changed=False, resources=resources, nodes=live, price=price and price.describe(), lease=describe_lease(request, found))
+    module.exit_json(
+        changed=False,
+        resources=resources,
+        nodes=live,
+        price=price and price.describe(),
+        lease=describe_lease(request, found),
+        idle=idle,
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ options:
       - job_unreachable
       - nodes_gone
       - nodes_replaced
-      - lease_ended
+      - nodes_ended
       - price_exceeded
       - nodes_short
       - test

@@ -47,11 +47,13 @@ def running_nodes(
     service: str,
     price: Price | None,
     lease: Mapping[str, Any] | None = None,
+    idle: Mapping[str, Any] | None = None,
 ) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
     `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
-    not Auto Scaling. `price` is the price of the whole cluster, and `lease` its lease, if this run has read them.
+    not Auto Scaling. `price` is the price of the whole cluster, `lease` its lease, and `idle` what AWS does with idle nodes, if this
+    run has read them.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
@@ -61,6 +63,7 @@ def running_nodes(
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
         + (_lease_end(lease, price, count) if lease else "")
+        + (_idle_end(idle, count) if idle else "")
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
@@ -80,6 +83,20 @@ def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str
         return f"The lease ended at {end}, and AWS {'terminates' if count else 'has terminated'} the nodes.{rest} "
     unless = "" if lease["fixed"] else ", unless a run prolongs the lease"
     return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}{unless}.{rest} "
+
+
+def _idle_end(idle: Mapping[str, Any], count: int) -> str:
+    """Return what AWS does with idle nodes. `count` is the number of running nodes."""
+    since = f"{idle['since'][:16].replace('T', ' ')} UTC" if idle["since"] else ""
+    if since and not count and idle["then"] == "terminate":
+        again = playbook_command("provision")
+        ended = f"AWS terminated the nodes, which had been idle since {since}."
+        return f"{ended} To start nodes again, run {again} -e deeplearning_start_again=true. "
+    does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
+    held = max(idle["holds"].values(), default="")
+    kept = f", but not before {held[:16].replace('T', ' ')} UTC ({', '.join(sorted(idle['holds']))})" if held else ""
+    now = f" Now they are not idle: {idle['busy']}." if idle.get("busy") else " Now they are idle." if idle.get("busy") == "" else ""
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{now} "
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
@@ -133,8 +150,9 @@ def cluster_overview(
     login: str,
     price: Price | None,
     lease: Mapping[str, Any] | None = None,
+    idle: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return lines about the nodes, resources, price and lease that cluster_info returns.
+    """Return lines about the nodes, resources, price, lease and end of idle nodes that cluster_info returns.
 
     `login` is the command that logs in to the master. Without prices, only the resources are named that cost money even without nodes.
     """
@@ -147,6 +165,7 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     billed += [_lease_end(lease, price, len(nodes)).rstrip()] if lease else []
+    billed += [_idle_end(idle, len(nodes)).rstrip()] if idle else []
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

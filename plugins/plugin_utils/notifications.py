@@ -81,7 +81,7 @@ EVENTS: Mapping[str, Event] = {
     "job_unreachable": Event("failure", "show it", "status", always=True),
     "nodes_gone": Event("warning", "show the nodes", "info"),
     "nodes_replaced": Event("info", "show the nodes", "info"),
-    "lease_ended": Event("warning", "see what still costs money", "info"),
+    "nodes_ended": Event("warning", "see what still costs money", "info"),
     "price_exceeded": Event("warning", "see what costs how much", "validate"),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
     TEST: Event("info", "check the definition", "validate", always=True),
@@ -216,8 +216,8 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "nodes_short", f"The cluster has {degraded['workers']} of {degraded['wanted']} workers. {degraded['reason'] or ''}"
     elif result.get("failed") and INSUFFICIENT in message:
         yield "nodes_short", message
-    elif result.get("lease_ended"):
-        yield "lease_ended", f"No nodes were launched. {message.partition(': ')[2]}"
+    elif result.get("nodes_ended"):
+        yield "nodes_ended", f"No nodes were launched. {message.partition(': ')[2]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", message
     replaced = [change for change in changes.changes_of(result) or [] if changes.replaces_nodes(change)]

@@ -157,7 +157,7 @@ FIELDS = {
     "prices": Field(second=False),
     "price_warning": Field(second=1000.0),
     "lease": Field(first="8h", second="1d12h", shows="update node_lease main lease: .129600 s"),
-    "renew_lease": Field(second=True),
+    "start_again": Field(second=True),
     "lease_minimum": Field(second=3600),
     "enforce_price_warning": Field(second=True),
     "known_instances": Field(second=["i-0123456789abcdef0"]),

@@ -128,11 +128,11 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 450)  # between two calls, whose retries end after a minute
     for options in ({"check": True}, {}):
-        with pytest.raises(ModuleFailed, match=r"lease: .* ended at .* UTC, and AWS terminated the nodes\. .*renew_lease") as failure:
+        with pytest.raises(ModuleFailed, match=r"lease: .* ended at .* UTC, and AWS terminated the nodes\. .*start_again") as failure:
             run("cluster", **leased, **options)
-        assert failure.value.result["lease_ended"]
+        assert failure.value.result["nodes_ended"]
     assert groups(cloud, name) == set()
-    renewed = run("cluster", **leased, renew_lease=True)
+    renewed = run("cluster", **leased, start_again=True)
     assert seconds_left(renewed) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(HOUR)
     assert running(cloud, name) == 3
@@ -164,10 +164,10 @@ def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud,
     monkeypatch.setattr(resources.AwsClient, "pause", lambda _self, seconds: pauses.append(seconds))
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 300)
-    run("cluster", **leased, renew_lease=True)
+    run("cluster", **leased, start_again=True)
     assert 120 in pauses
     pauses.clear()
-    run("cluster", **leased, renew_lease=True)
+    run("cluster", **leased, start_again=True)
     assert 120 not in pauses
 
 
@@ -274,7 +274,7 @@ def test_a_lease_begins_only_with_nodes(cloud, run, leased, name, had, monkeypat
         cloud.control.advance(OVER)
     cloud.control.set_capacity({"p4d.24xlarge": dict.fromkeys(("us-east-1a", "us-east-1b", "us-east-1c"), 0)})
     with pytest.raises(ModuleFailed, match="AWS has insufficient capacity"):
-        run("cluster", **options, renew_lease=True)
+        run("cluster", **options, start_again=True)
     roles = [each["RoleName"] for each in cloud.client("iam").list_roles(PathPrefix="/deeplearning/")["Roles"]]
     assert (f"{name}-nodes-lease-us-east-1" in roles) is had
 

@@ -9,44 +9,19 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from ..client import DENIED, AwsClient, ClientError, ClusterError, error_code
+from .. import node_ends
+from ..client import AwsClient
 from ..component import Component, Request
-from ..plan.planning import Action, Change
+from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
-from ..tags import LEASE_COMPONENT, LEASE_TAG, NODES_COMPONENT
+from ..tags import LEASE_COMPONENT, NODES_COMPONENT
 from . import definition, resources
 from .definition import LEASE, Terms, end_of, iso
 from .iam_actions import IAM_ACTIONS
 
 
-class LeaseEnded(ClusterError):
-    """The run would launch nodes after the end of their lease."""
-
-
 def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
-    """Return the lease. Without a lease in the definition, make no request if the groups have no tag that says that there is one.
-
-    If there are no groups, a lease may have ended.
-    """
-    groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
-    tagged = any(LEASE_TAG in item.properties["tags"] for item in groups)
-    defined = request.present and request.options.get("lease")
-    if not _may_exist(request, bool(groups) and not tagged):
-        return []
-    try:
-        return list(resources.read(request.cloud))
-    except ClientError as error:
-        # Without permissions for leases, a run can change clusters that have none. A role that can be read is that of a lease
-        if defined or tagged or error.operation_name != "GetRole" or error_code(error) not in DENIED:
-            raise
-        return []
-
-
-def _may_exist(request: Request, has_none: bool) -> bool:
-    """Return whether the run manages a lease that may exist. `has_none` says that there are groups, and that none has a lease."""
-    if "state" in request.options and not request.manages(LEASE_COMPONENT):
-        return False
-    return not has_none or bool(request.options.get("lease")) or request.options.get("state") == "absent"
+    return node_ends.read(request, nodes, LEASE_COMPONENT, resources.read)
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
@@ -73,7 +48,7 @@ def lease_in(found: Sequence[Found]) -> Found | None:
 def has_ended(request: Request, existing: Found) -> bool:
     """Return whether the lease has ended, and neither the definition nor an option of the run gives it anew."""
     terms, end = definition.parse(request.options["lease"]), end_of(existing)
-    return bool(end and end <= request.cloud.now and _is_same(existing, terms) and not request.options["renew_lease"])
+    return bool(end and end <= request.cloud.now and _is_same(existing, terms) and not request.options["start_again"])
 
 
 def _is_same(existing: Found, terms: Terms) -> bool:
@@ -85,19 +60,13 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     existing = lease_in(found)
     if not request.present or not request.options["lease"] or existing is None or not has_ended(request, existing):
         return
-    if any(map(_launches, plan)):
+    if any(map(node_ends.launches, plan)):
         end, is_fixed = end_of(existing), definition.parse(request.options["lease"]).fixed_end
-        anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_renew_lease=true"
-        raise LeaseEnded(
+        anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_start_again=true"
+        raise node_ends.NodesEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
             f"start nodes with a new lease, {anew}."
         )
-
-
-def _launches(change: Change) -> bool:
-    """Return whether a change creates or enlarges a group. Until AWS has deleted the groups, they still exist."""
-    grows = change.after.get("size", 0) > change.before.get("size", 0)
-    return change.address.kind == "auto_scaling_group" and (change.action is Action.CREATE or grows)
 
 
 def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> Found:

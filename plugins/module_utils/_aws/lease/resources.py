@@ -10,18 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing, tag_list
+from ..client import AwsClient
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..instances import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
+from ..schedules import delete_schedules, ensure_group, get_schedule, put_schedule
 from . import definition
 from .definition import LATE, LEASE, REPEATED, end_of, iso, role_name, schedule_group
 
-# Seconds until EventBridge Scheduler can use a new role, and until AWS has deleted a former schedule group of the same name.
-ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600
 ROLE = OwnRole(LEASE, "lease", "Ends the lease of the training cluster")
 
 
@@ -29,7 +27,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the lease if it exists. Its role is created first and deleted last."""
     for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
         with ThreadPoolExecutor(len(NODE_TYPES)) as pool:
-            schedules = dict(zip(NODE_TYPES, pool.map(partial(_schedule, cloud), NODE_TYPES)))
+            schedules = dict(zip(NODE_TYPES, pool.map(partial(get_schedule, cloud, schedule_group(cloud.cluster)), NODE_TYPES)))
         known = {group: found for group, found in schedules.items() if found}
         terms = {found.get("Description", "") for found in known.values()}
         about = definition.TERMS.search(terms.pop()) if len(terms) == 1 else None
@@ -40,15 +38,6 @@ def read(cloud: AwsClient) -> Iterator[Found]:
             "calls": {group: definition.found_call(found) for group, found in known.items()},
         }
         yield replace(role, properties=properties)
-
-
-def _schedule(cloud: AwsClient, group: str) -> dict[str, Any] | None:
-    try:
-        return dict(cloud.scheduler.get_schedule(GroupName=schedule_group(cloud.cluster), Name=group))
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
 
 
 def prolong(cloud: AwsClient, found: Found, end: datetime) -> Found:
@@ -81,61 +70,15 @@ def _wait_for_last_calls(cloud: AwsClient, former: Found) -> None:
 
 
 def _put_schedules(cloud: AwsClient, role: Found, properties: Properties) -> None:
-    _ensure_group(cloud, properties)
+    ensure_group(cloud, schedule_group(cloud.cluster), properties["tags"])
     for group in NODE_TYPES:
         end = datetime.fromisoformat(properties["ends"][group])
         schedule = definition.schedule(cloud.cluster, properties["lease"], end, properties["calls"][group], role.attributes["arn"])
-        _put_schedule(cloud, {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule})
-
-
-def _put_schedule(cloud: AwsClient, schedule: dict[str, Any]) -> None:
-    """Replace the schedule, or create it. Retry while EventBridge Scheduler cannot use a new role."""
-
-    def accepted() -> bool:
-        try:
-            try:
-                cloud.scheduler.update_schedule(**schedule)
-            except ClientError as error:
-                if not is_missing(error):
-                    raise
-                cloud.scheduler.create_schedule(**schedule)
-        except ClientError as error:
-            refusals.append(error)
-            # Another request is changing the schedule, the schedule group is new, or the role is new
-            if error_code(error) == "ConflictException" or is_missing(error) or "to assume the role" in str(error):
-                return False
-            raise
-        return True
-
-    refusals: list[ClientError] = []
-    try:
-        cloud.wait_until("EventBridge Scheduler to accept the lease", accepted, ROLE_TIMEOUT, pause=1)
-    except WaitTimeout as error:
-        raise (refusals[-1] if refusals else error) from error
-
-
-def _ensure_group(cloud: AwsClient, properties: Properties) -> None:
-    """Create the schedule group unless it exists. If a former group is being deleted, wait for it."""
-    name = schedule_group(cloud.cluster)
-
-    def exists() -> bool:
-        try:
-            return bool(cloud.scheduler.get_schedule_group(Name=name)["State"] == "ACTIVE")
-        except ClientError as error:
-            if not is_missing(error):
-                raise
-        # Unlike other services, EventBridge Scheduler accepts no empty values
-        cloud.scheduler.create_schedule_group(Name=name, Tags=tag_list({key: value for key, value in properties["tags"].items() if value}))
-        return True
-
-    cloud.wait_until(f"the deletion of the former schedule group {name}", exists, GROUP_TIMEOUT)
+        put_schedule(cloud, "lease", {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule})
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    # While AWS deletes a group, its schedules still make calls
-    for group in NODE_TYPES:
-        cloud.once_unused(cloud.scheduler.delete_schedule, "ConflictException", GroupName=schedule_group(cloud.cluster), Name=group)
-    cloud.once_unused(cloud.scheduler.delete_schedule_group, "ConflictException", Name=schedule_group(cloud.cluster))
+    delete_schedules(cloud, schedule_group(cloud.cluster), NODE_TYPES)
     ROLE.delete(cloud, found)
     if cloud.module.params.get("state") != "absent":
         _wait_for_last_calls(cloud, found)

@@ -14,7 +14,7 @@ from ..component import Component, Request
 from ..instances import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
-from ..tags import LEASE_TAG, NODES_COMPONENT
+from ..tags import END_TAGS, NODES_COMPONENT
 from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
 from .charges import charges
 from .iam_actions import IAM_ACTIONS
@@ -69,7 +69,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
             tags,
             public_master=public_master,
             storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
-            leased=_is_leased(options, known.get(definition.auto_scaling_group(group))),
+            ends=_ends(options, known.get(definition.auto_scaling_group(group))),
             topic=options["notify_topic"],
             wait=options["wait"],
         )
@@ -81,11 +81,10 @@ def _image_source(image: definition.Image, template: Found | None, moving: bool)
     return str(template.attributes["image_source"] or image.source) if template and keeps else image.source
 
 
-def _is_leased(options: Mapping[str, Any], scaling_group: Found | None) -> bool:
-    """Return whether AWS ends the group at the end of a lease. Modules without the option do not change that."""
-    if "lease" in options:
-        return bool(options["lease"])
-    return bool(scaling_group and LEASE_TAG in scaling_group.properties["tags"])
+def _ends(options: Mapping[str, Any], scaling_group: Found | None) -> list[str]:
+    """Return the tags that say how AWS ends the nodes by itself. Modules without the options do not change that."""
+    existing = scaling_group.properties["tags"] if scaling_group else {}
+    return [tag for option, tag in END_TAGS.items() if options.get(option, tag in existing)]
 
 
 def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:

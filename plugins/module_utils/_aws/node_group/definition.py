@@ -6,23 +6,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Tuple
 
 from ..._hosts.shared_storage import boot
 from ..component import Mount
+from ..idle.definition import IDLE
 from ..instance_role.definition import INSTANCE_PROFILE
 from ..instances import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, WORKERS, group_name
 from ..lease.definition import LEASE
 from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
 from ..plan.resources import Address, Computed, Ref, Wanted
-from ..tags import CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, LEASE_TAG, TOPIC_TAG
+from ..tags import CLUSTER_TAG, COMPONENT_TAG, IDLE_TAG, KEY_TAG, LEASE_TAG, TOPIC_TAG
 from . import first_boot
 
 WANTED_TAG = "deeplearning:wanted"  # on groups: the desired number of nodes, even if fewer were accepted
-NOT_INHERITED = (WANTED_TAG, LEASE_TAG, TOPIC_TAG)  # tags of groups that their instances do not inherit
+NOT_INHERITED = (WANTED_TAG, LEASE_TAG, IDLE_TAG, TOPIC_TAG)  # tags of groups that their instances do not inherit
 NODE_TYPE_TAG = "NodeType"  # for users and billing reports. Nodes are identified by their Auto Scaling group
 SUSPENDED = frozenset({"AZRebalance", "ReplaceUnhealthy"})
 # What Auto Scaling sends to an SNS topic. Successful launches are what somebody has asked for
@@ -169,20 +170,20 @@ def wanted(
     *,
     public_master: bool,
     storage_tags: Mapping[str, str] | None = None,
-    leased: bool = False,
+    ends: Collection[str] = (),
     topic: str | None = None,
     wait: bool,
 ) -> list[Wanted]:
     """Return the resources of one group, `master` or `workers`. The numbered nodes are included only if `wait` is true.
 
-    `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`. If `leased` is
-    true, the group has the tag of a lease. Auto Scaling notifies the SNS topic with the ARN `topic`.
+    `storage_tags` contains the mount tags of nodes that are not replaced. By default, the mount tags come from `settings`. `ends`
+    contains the tags of what AWS does to end the nodes. Auto Scaling notifies the SNS topic with the ARN `topic`.
     """
     public = group == MASTER and public_master
     by_ssh = group == MASTER or not public_master  # if the master has no public address, SSH connects directly to all nodes
     template = _launch_template(group, settings, cluster, tags, public=public, by_ssh=by_ssh)
     mounted = _storage_tags(settings) if storage_tags is None else storage_tags
-    more = {**mounted, **({LEASE_TAG: cluster} if leased else {}), **({TOPIC_TAG: topic} if topic else {})}
+    more = {**mounted, **dict.fromkeys(ends, cluster), **({TOPIC_TAG: topic} if topic else {})}
     result = [template, _scaling_group(group, capacity, cluster, {**tags(auto_scaling_group(group)), **more}, public=public)]
     return [*result, _numbered_nodes(group, capacity)] if wait else result
 
@@ -251,9 +252,9 @@ def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[s
                 WANTED_TAG: str(len(numbers(group, capacity.wanted_workers))),
             },
         },
-        # No node is launched without its lease. The master is launched first, because a cluster can have fewer workers, but cannot work
+        # No node is launched before AWS can end it. The master is launched first, because a cluster can have fewer workers, but cannot work
         # without a master
-        after=(LEASE,) if group == MASTER else (LEASE, auto_scaling_group(MASTER)),
+        after=(LEASE, IDLE) if group == MASTER else (LEASE, IDLE, auto_scaling_group(MASTER)),
     )
 
 

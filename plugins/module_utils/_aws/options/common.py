@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..option import DEFAULT_WAIT_TIMEOUT, EMR_CLUSTER, INSTANCE_ROLE, NETWORK, NODE_GROUP, NOT_STORED, SUBJECT, Option, in_place
+from ..option import DEFAULT_WAIT_TIMEOUT, EMR_CLUSTER, IN_PLACE, INSTANCE_ROLE, NETWORK, NODE_GROUP, NOT_STORED, SUBJECT, Option, in_place
 from ..storage import kinds
 
 # The modules that manage one component each, in the order of the documentation.
@@ -56,15 +56,37 @@ OPTIONS = (
             "When AWS terminates the nodes, whatever else is still running: a duration such as V(8h) or V(1d12h) that begins with the run"
             " that launches the nodes, or a time such as V(2026-12-01T18:00Z). The data is kept.",
             "EventBridge Scheduler deletes the Auto Scaling groups at this time. Runs prolong a lease with a duration when less than half"
-            " of it is left. After the end, no run launches nodes until you set O(renew_lease) or change this option.",
+            " of it is left. After the end, no run launches nodes until you set O(start_again) or change this option.",
         ),
     ),
     Option(
-        "renew_lease",
+        "idle_after",
+        {"type": "str"},
+        (),
+        IN_PLACE,
+        (
+            "When AWS terminates the nodes because nobody uses them: the time for which all of them must have been idle, from V(15m) to"
+            " V(1d), such as V(30m). The data is kept.",
+            "Nodes report on their consoles when nothing runs on them, and AWS Lambda reads these reports every 5 minutes. A node that"
+            " reports nothing counts as in use. Afterwards, no run launches nodes until you set O(start_again).",
+        ),
+    ),
+    Option(
+        "idle_then",
+        {"type": "str", "choices": ["terminate", "notify"], "default": "terminate"},
+        (),
+        IN_PLACE,
+        (
+            "What AWS does if the nodes are idle: V(terminate) terminates them, and tells O(notify_topic) if it is set. V(notify) only"
+            " tells O(notify_topic), to try O(idle_after).",
+        ),
+    ),
+    Option(
+        "start_again",
         {"type": "bool", "default": False},
         (),
         NOT_STORED,
-        ("Whether a new lease begins with this run if the former one has ended.",),
+        ("Whether this run launches nodes again after AWS has terminated them, at the end of O(lease) or because of O(idle_after).",),
     ),
     Option(
         "lease_minimum",

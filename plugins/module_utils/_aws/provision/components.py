@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..component import Component
+from ..idle.component import NODES_IDLE
 from ..instance_role.component import INSTANCE_ROLE
 from ..lease.component import NODES_LEASE
 from ..network.component import NETWORK
@@ -19,7 +20,7 @@ from ..pricing.charges import Charge, Resources
 from ..storage.registry import STORAGE
 
 # The components of the module `cluster`.
-ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_LEASE)
+ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_LEASE, NODES_IDLE)
 KINDS: dict[str, Kind] = {}
 COMPONENT_OF_KIND: dict[str, Component] = {}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)

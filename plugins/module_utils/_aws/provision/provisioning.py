@@ -13,6 +13,7 @@ from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted, fa
 from ..component import Component
 from ..lease import component as lease
 from ..network.addresses import AddressPlanError
+from ..node_ends import NodesEnded
 from ..node_group import capacity, images
 from ..plan.errors import ForbiddenChange
 from ..validator import Finding, Validator
@@ -48,8 +49,8 @@ def run(
                 _converge(this)
         except Interrupted:
             report.fail_interrupted(this)
-    except lease.LeaseEnded as error:
-        fail(module, error, lease_ended=True)
+    except NodesEnded as error:
+        fail(module, error, nodes_ended=True)
     except (ClusterError, *SDK_ERRORS, ForbiddenChange, AddressPlanError) as error:
         fail(module, error)
 

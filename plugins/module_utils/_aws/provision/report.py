@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from ..client import ClusterError, Interrupted, denial_advice, fail
 from ..component import Alternative
+from ..idle import component as idle
 from ..instances import WORKERS, group_name, node_name
 from ..lease import component as lease
 from ..node_group.definition import auto_scaling_group, desired_workers, nodes
@@ -62,6 +63,7 @@ def succeed(
         diff=[change.difference() for change in changes],
         price=price and price.describe(),
         lease=lease.describe(run.request, found),
+        idle=idle.describe(run.request, found),
         deferred=[change.describe() for change in deferred],
         resources=_ids(found),
         alternative=alternative and str(alternative),

@@ -226,7 +226,7 @@ def test_the_events_of_provisioning():
     assert [*of_provisioning({"changes": [outdated], "degraded": None})] == []
     assert [*of_provisioning({"failed": True, "msg": "denied", "changes": [replaced]})] == []
     assert [*of_provisioning({"failed": True, "msg": "x", "price_exceeded": True})] == [("price_exceeded", "x")]
-    assert [event for event, _text in of_provisioning({"failed": True, "msg": "x", "lease_ended": True})] == ["lease_ended"]
+    assert [event for event, _text in of_provisioning({"failed": True, "msg": "x", "nodes_ended": True})] == ["nodes_ended"]
 
 
 def test_a_run_without_capacity_is_an_event(monkeypatch):

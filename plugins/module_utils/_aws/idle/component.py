@@ -1,0 +1,106 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The component for the end of a cluster's idle nodes, which the module `cluster` provisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, Mapping
+
+from .. import node_ends
+from ..client import DENIED, AwsClient, ClientError, error_code
+from ..component import Component, Request
+from ..instances import NODE_TYPES, group_name
+from ..plan.planning import Change
+from ..plan.resources import Found, Wanted
+from ..tags import IDLE_COMPONENT, NODES_COMPONENT
+from . import definition, function, resources
+from .definition import IDLE, TERMINATE
+from .iam_actions import IAM_ACTIONS
+
+
+def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
+    return node_ends.read(request, nodes, IDLE_COMPONENT, resources.read)
+
+
+def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
+    options, cloud, existing = request.options, request.cloud, idle_in(found)
+    if not options["idle_after"]:
+        return
+    after, then = definition.parse(options["idle_after"]), options["idle_then"]
+    # The function sets and removes this time. A run removes it only to launch the nodes again
+    since = "" if existing is None or (options["start_again"] and has_ended(found)) else existing.properties["since"]
+    yield definition.wanted(
+        after,
+        then,
+        cloud.cluster,
+        cloud.region,
+        request.tags(IDLE_COMPONENT),
+        topic=options["notify_topic"],
+        permissions_boundary=options["permissions_boundary"],
+        since=since,
+    )
+
+
+def idle_in(found: Sequence[Found]) -> Found | None:
+    return next((item for item in found if item.address == IDLE), None)
+
+
+def has_ended(found: Sequence[Found]) -> bool:
+    """Return whether AWS has terminated the nodes because they were idle, and no run has launched them again."""
+    existing = idle_in(found)
+    if existing is None or not existing.properties["since"] or any(item.address.kind == "auto_scaling_group" for item in found):
+        return False
+    return bool(_environment(existing).get("THEN") == TERMINATE)
+
+
+def _environment(existing: Found) -> Mapping[str, str]:
+    """Return the environment variables of an existing function."""
+    settings: Mapping[str, Any] = existing.properties["function"] or {}
+    return dict(settings.get("environment", {}))
+
+
+def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
+    """Refuse to launch nodes that AWS has terminated because they were idle."""
+    existing = idle_in(found)
+    if not request.present or not request.options["idle_after"] or request.options["start_again"] or existing is None:
+        return
+    if has_ended(found) and any(map(node_ends.launches, plan)):
+        since = function.time_of(existing.properties["since"])
+        raise node_ends.NodesEnded(
+            f"idle_after: AWS terminated the nodes of cluster {request.cloud.cluster}, because they had been idle since "
+            f"{since:%Y-%m-%d %H:%M} UTC. To start nodes again, add -e deeplearning_start_again=true."
+        )
+
+
+def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
+    """Return what AWS does with idle nodes, and since when it has found them idle. Return None if it does not look for idle nodes."""
+    existing = idle_in(found)
+    if existing is None or not existing.properties or request.options.get("state") == "absent":
+        return None
+    environment = _environment(existing)
+    return {
+        "seconds": int(environment.get("IDLE_SECONDS") or 0),
+        "then": environment.get("THEN"),
+        "since": existing.properties["since"] or None,
+        "holds": existing.attributes.get("holds", {}),
+    }
+
+
+def why_busy(cloud: AwsClient, idle: Mapping[str, Any]) -> str | None:
+    """Return why the nodes are not idle, as the function sees it, or an empty string.
+
+    Return None without nodes, or if this run may not read their consoles.
+    """
+    nodes = list(function.running(cloud.ec2, [group_name(cloud.cluster, group) for group in NODE_TYPES]))
+    try:
+        return function.why_busy(cloud.ec2, nodes, cloud.now, timedelta(seconds=idle["seconds"])) if nodes else None
+    except ClientError as error:
+        if error_code(error) in DENIED:
+            return None
+        raise
+
+
+NODES_IDLE = Component(IDLE_COMPONENT, (resources.KIND,), IAM_ACTIONS, _read, _wanted, refuse=_refuse, reads_after=(NODES_COMPONENT,))

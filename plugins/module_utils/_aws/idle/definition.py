@@ -1,0 +1,203 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How AWS ends a cluster's idle nodes. Performs no I/O.
+
+EventBridge Scheduler calls an AWS Lambda function every 5 minutes. If all nodes report on their consoles that they are idle, the function
+deletes the nodes' Auto Scaling groups with all their instances, as the lease does at its end. The metrics of CloudWatch cannot replace the
+reports: docs/cost.md says why. Sources: EventBridge Scheduler User Guide, "Using templated targets"; Amazon EC2 API Reference,
+"GetConsoleOutput".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import io
+import zipfile
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from ..instances import NODE_TYPES, group_name
+from ..lease.definition import DURATION, INTERVAL, RETRIED, role_in
+from ..plan.resources import Address, Wanted
+from ..regions import partition_of
+from ..tags import CLUSTER_TAG
+from . import function
+from .function import IDLE_SINCE
+
+IDLE = Address("idle_end", "main")
+# Nodes report every 10 minutes, and the function looks every 5 minutes.
+LEAST, MOST = timedelta(minutes=15), timedelta(days=1)
+SCHEDULE = "check"
+TERMINATE = "terminate"
+OWN_ACTIONS = ("InvokeFunction", "ListTags", "TagResource", "UntagResource")
+
+
+def parse(text: str) -> timedelta:
+    """Return the time that a text such as `30m` or `1h30m` describes. Raises ValueError."""
+    found = DURATION.fullmatch(text.replace(" ", ""))
+    if not found or not any(found.groups()):
+        raise ValueError(f"{text!r} is not a duration such as 30m or 1h30m. Correct it")
+    days, hours, minutes = (int(each or 0) for each in found.groups())
+    after = timedelta(days=days, hours=hours, minutes=minutes)
+    if not LEAST <= after <= MOST:
+        raise ValueError(f"{text!r} is not from 15m to 1d. Choose another duration")
+    return after
+
+
+def name_of(cluster: str) -> str:
+    """Return the name of the function and of its schedule group."""
+    return f"{cluster}-nodes-idle"
+
+
+def role_name(cluster: str, region: str) -> str:
+    """Return the name of the role. It begins like the name of the nodes' role, for which operators have permissions."""
+    return f"{name_of(cluster)}-{region}"
+
+
+def wanted(
+    after: timedelta,
+    then: str,
+    cluster: str,
+    region: str,
+    tags: Callable[[Address], dict[str, str]],
+    *,
+    topic: str | None,
+    permissions_boundary: str | None,
+    since: str,
+) -> Wanted:
+    """Return the role, the function and the schedule. `since` is the time since which AWS has found the nodes idle, if any."""
+    environment = {
+        "CLUSTER": cluster,
+        "GROUPS": ",".join(group_name(cluster, group) for group in NODE_TYPES),
+        "IDLE_SECONDS": f"{after.total_seconds():.0f}",
+        "THEN": then,
+        **({"TOPIC": topic} if topic else {}),
+    }
+    return Wanted(
+        IDLE,
+        {
+            "name": role_name(cluster, region),
+            "trust": trust_policy(cluster, region),
+            "permissions_boundary": permissions_boundary,
+            "policy": policy(cluster, region, then, topic),
+            "tags": tags(IDLE),
+            "function": {
+                "code": code_digest(),
+                "runtime": "python3.13",
+                "handler": "function.handler",
+                "timeout": 120,
+                "memory": 256,
+                "role": role_name(cluster, region),
+                "environment": environment,
+            },
+            "schedule": schedule_settings(cluster, region),
+            "since": since,
+        },
+    )
+
+
+def schedule_settings(cluster: str, region: str) -> dict[str, Any]:
+    """Return the settings of the schedule, in a form that can be compared with an existing schedule."""
+    return {
+        "state": "ENABLED",
+        "expression": f"rate({INTERVAL // timedelta(minutes=1)} minutes)",
+        "window": {"Mode": "OFF"},
+        "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
+        "target": name_of(cluster),
+        "role": role_name(cluster, region),
+    }
+
+
+def found_schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the settings of an existing schedule."""
+    if schedule is None:
+        return None
+    return {
+        "state": schedule["State"],
+        "expression": schedule["ScheduleExpression"],
+        "window": schedule["FlexibleTimeWindow"],
+        "retry": schedule["Target"].get("RetryPolicy"),
+        "target": schedule["Target"]["Arn"].rpartition(":")[2],
+        "role": role_in(schedule["Target"]["RoleArn"]),
+    }
+
+
+def schedule(cluster: str, settings: Mapping[str, Any], function_arn: str, role_arn: str) -> dict[str, Any]:
+    """Return the schedule for the API. AWS replaces the whole schedule, so each request contains everything."""
+    return {
+        "GroupName": name_of(cluster),
+        "Name": SCHEDULE,
+        "Description": f"Looks whether the nodes of the training cluster {cluster} are idle",
+        "ScheduleExpression": settings["expression"],
+        "State": settings["state"],
+        "FlexibleTimeWindow": settings["window"],
+        "Target": {"Arn": function_arn, "RoleArn": role_arn, "RetryPolicy": settings["retry"]},
+    }
+
+
+def found_function(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an existing function."""
+    return {
+        "code": configuration["CodeSha256"],
+        "runtime": configuration.get("Runtime"),
+        "handler": configuration.get("Handler"),
+        "timeout": configuration["Timeout"],
+        "memory": configuration["MemorySize"],
+        "role": role_in(configuration["Role"]),
+        "environment": configuration.get("Environment", {}).get("Variables", {}),
+    }
+
+
+def code() -> bytes:
+    """Return the function's code as a ZIP file. The same code always gives the same bytes."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        entry = zipfile.ZipInfo("function.py")  # from 1980, so that the digest depends only on the code
+        entry.external_attr = 0o644 << 16
+        archive.writestr(entry, inspect.getsource(function))
+    return file.getvalue()
+
+
+def code_digest() -> str:
+    return base64.b64encode(hashlib.sha256(code()).digest()).decode()
+
+
+def since(tags: Mapping[str, str]) -> str:
+    """Return since when AWS has found the nodes idle, from a function's tags. Return an empty string if they are not idle."""
+    return tags.get(IDLE_SINCE, "")
+
+
+def trust_policy(cluster: str, region: str) -> dict[str, Any]:
+    """Return the trust policy, which lets only functions and the cluster's schedule use the role."""
+    source = partition_of(region).arn("scheduler", f"schedule-group/{name_of(cluster)}", region, "*")
+    allowed = {"Effect": "Allow", "Action": "sts:AssumeRole"}
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {**allowed, "Principal": {"Service": "lambda.amazonaws.com"}},
+            {**allowed, "Principal": {"Service": "scheduler.amazonaws.com"}, "Condition": {"ArnLike": {"aws:SourceArn": source}}},
+        ],
+    }
+
+
+def policy(cluster: str, region: str, then: str, topic: str | None) -> dict[str, Any]:
+    """Return the policy, which allows only to read what nodes report, to delete the cluster's own groups and to send to the topic."""
+    partition = partition_of(region)
+    own = partition.arn("lambda", f"function:{name_of(cluster)}", region, "*")
+    groups = [f"autoScalingGroup:*:autoScalingGroupName/{group_name(cluster, group)}" for group in NODE_TYPES]
+    consoles = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": cluster}}
+    statements: list[dict[str, Any]] = [
+        {"Sid": "FindNodes", "Action": "ec2:DescribeInstances", "Resource": "*"},
+        {"Sid": "ReadConsoles", "Action": "ec2:GetConsoleOutput", "Resource": "*", "Condition": consoles},
+        {"Sid": "OwnFunction", "Action": [f"lambda:{each}" for each in OWN_ACTIONS], "Resource": own},
+    ]
+    if then == TERMINATE:
+        ends = [partition.arn("autoscaling", each, region, "*") for each in groups]
+        statements.append({"Sid": "EndNodes", "Action": "autoscaling:DeleteAutoScalingGroup", "Resource": ends})
+    if topic:
+        statements.append({"Sid": "Notify", "Action": "sns:Publish", "Resource": topic})
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]}

@@ -1,0 +1,30 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The IAM actions for the end of idle nodes, in addition to those for the instance role, which its role needs, too."""
+
+from __future__ import annotations
+
+from ..iam_actions import IamActions
+
+IAM_ACTIONS = IamActions(
+    reads=("lambda:GetFunction", "scheduler:GetSchedule"),
+    present=(
+        "lambda:CreateFunction",
+        "lambda:DeleteFunction",
+        "lambda:TagResource",
+        "lambda:UntagResource",
+        "lambda:UpdateFunctionCode",
+        "lambda:UpdateFunctionConfiguration",
+        "scheduler:CreateSchedule",
+        "scheduler:CreateScheduleGroup",
+        "scheduler:DeleteSchedule",
+        "scheduler:DeleteScheduleGroup",
+        "scheduler:GetScheduleGroup",
+        "scheduler:UpdateSchedule",
+    ),
+    absent=("lambda:DeleteFunction", "scheduler:DeleteSchedule", "scheduler:DeleteScheduleGroup"),
+)
+
+# Those of the module `idle_hold`.
+HOLD = IamActions(reads=("lambda:GetFunction",), present=("lambda:TagResource", "lambda:UntagResource"))

@@ -1,0 +1,147 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads, creates, changes and deletes what ends a cluster's idle nodes: a role, a function and the schedule that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing
+from ..instance_role.own_role import ADVICE, OwnRole
+from ..plan.planning import Kind
+from ..plan.resources import Address, Found, Properties
+from ..schedules import delete_schedules, ensure_group, get_schedule, put_schedule
+from . import definition, holds
+from .definition import IDLE, SCHEDULE, name_of, role_name
+from .function import IDLE_SINCE
+
+# Seconds until AWS Lambda can use a new role, and until a new or changed function is ready.
+ROLE_TIMEOUT, READY_TIMEOUT = 120, 120
+ROLE = OwnRole(IDLE, "idle", "Ends idle nodes of the training cluster")
+
+
+def read(cloud: AwsClient) -> Iterator[Found]:
+    """Yield the role with its function and schedule if it exists. The role is created first and deleted last."""
+    for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
+        found = read_function(cloud)
+        properties = {
+            **role.properties,
+            "function": found and definition.found_function(found["Configuration"]),
+            "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
+            "since": definition.since(found.get("Tags", {})) if found else "",
+        }
+        held = holds.held(found.get("Tags", {}), cloud.now) if found else {}
+        yield replace(role, properties=properties, attributes={**role.attributes, "holds": held})
+
+
+def read_function(cloud: AwsClient) -> dict[str, Any] | None:
+    """Return the function with its tags as the API describes it, or None if it does not exist."""
+    try:
+        return dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise
+
+
+def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
+    role = ROLE.create(cloud, address, properties)
+    _put(cloud, role, properties)
+    return role
+
+
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    ROLE.update(cloud, found, properties, changed)
+    if changed & {"function", "schedule", "since"}:
+        _put(cloud, found, properties)
+
+
+def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
+    """Create or complete the function and its schedule."""
+    arn = _put_function(cloud, role, properties)
+    if not properties["since"]:
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE])
+    ensure_group(cloud, name_of(cloud.cluster), properties["tags"])
+    put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
+
+
+def _put_function(cloud: AwsClient, role: Found, properties: Properties) -> str:
+    """Create or change the function, and return its ARN when it is ready."""
+    wanted, found = properties["function"], read_function(cloud)
+    code, settings = definition.code(), function_settings(cloud.cluster, wanted, role.attributes["arn"])
+    name, client = name_of(cloud.cluster), cloud.client("lambda")
+    if found is None:
+        _once_ready(cloud, client.create_function, **settings, Code={"ZipFile": code}, Tags=properties["tags"])
+    else:
+        existing = definition.found_function(found["Configuration"])
+        if existing["code"] != wanted["code"]:
+            _once_ready(cloud, client.update_function_code, FunctionName=name, ZipFile=code)
+        if {**existing, "code": ""} != {**wanted, "code": ""}:
+            _once_ready(cloud, client.update_function_configuration, **settings)
+    return str(cloud.wait_until(f"function {name}", lambda: _ready(cloud), READY_TIMEOUT, pause=0.5))
+
+
+def function_settings(cluster: str, wanted: Properties, role_arn: str) -> dict[str, Any]:
+    """Return the function's settings for the API."""
+    return {
+        "FunctionName": name_of(cluster),
+        "Description": f"Ends idle nodes of the training cluster {cluster}",
+        "Runtime": wanted["runtime"],
+        "Handler": wanted["handler"],
+        "Timeout": wanted["timeout"],
+        "MemorySize": wanted["memory"],
+        "Role": role_arn,
+        "Environment": {"Variables": wanted["environment"]},
+    }
+
+
+def _ready(cloud: AwsClient) -> str | None:
+    """Return the function's ARN if it is ready for a call and a change."""
+    found = read_function(cloud)
+    if found is None:
+        return None
+    state, last = found["Configuration"].get("State", "Active"), found["Configuration"].get("LastUpdateStatus", "Successful")
+    return str(found["Configuration"]["FunctionArn"]) if (state, last) == ("Active", "Successful") else None
+
+
+def _once_ready(cloud: AwsClient, call: Any, **arguments: Any) -> None:
+    """Create or change the function. Retry while Lambda cannot use a new role, or still applies an earlier change."""
+
+    def accepted() -> bool:
+        try:
+            call(**arguments)
+        except ClientError as error:
+            refusals.append(error)
+            if error_code(error) == "ResourceConflictException" and read_function(cloud) is not None and "Code" in arguments:
+                return True  # created by an attempt whose response was lost
+            if error_code(error) == "ResourceConflictException" or "cannot be assumed by Lambda" in str(error):
+                return False
+            raise
+        return True
+
+    refusals: list[ClientError] = []
+    try:
+        cloud.wait_until("AWS Lambda to accept the function", accepted, ROLE_TIMEOUT, pause=1)
+    except WaitTimeout as error:
+        raise (refusals[-1] if refusals else error) from error
+
+
+def _delete(cloud: AwsClient, found: Found) -> None:
+    delete_schedules(cloud, name_of(cloud.cluster), [SCHEDULE])
+    cloud.once_unused(cloud.client("lambda").delete_function, "ResourceConflictException", FunctionName=name_of(cloud.cluster))
+    ROLE.delete(cloud, found)
+
+
+KIND = Kind(
+    IDLE.kind,
+    _create,
+    _delete,
+    update=_update,
+    updatable=frozenset({"function", "permissions_boundary", "policy", "schedule", "since", "tags"}),
+    deleted_after=("auto_scaling_group",),
+    deleted_first=True,
+    advice=ADVICE,
+)

@@ -1,0 +1,51 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the components share with which AWS ends a cluster's nodes: the lease, and the end of idle nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from .client import DENIED, AwsClient, ClientError, ClusterError, error_code
+from .component import Request
+from .plan.planning import Action, Change
+from .plan.resources import Found
+from .tags import END_TAGS
+
+
+class NodesEnded(ClusterError):
+    """The run would launch nodes again that AWS has ended."""
+
+
+def read(request: Request, nodes: Sequence[Found], component: str, reads: Callable[[AwsClient], Iterable[Found]]) -> list[Found]:
+    """Return the resource of a component whose option has the same name.
+
+    If the option is not set, make no request if the groups have no tag that says that there is a resource. If there are no groups, AWS
+    may have ended them.
+    """
+    groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
+    tagged = any(END_TAGS[component] in item.properties["tags"] for item in groups)
+    defined = request.present and request.options.get(component)
+    if not _may_exist(request, component, bool(groups) and not tagged):
+        return []
+    try:
+        return list(reads(request.cloud))
+    except ClientError as error:
+        # Without permissions for it, a run can change clusters that have none. A role that can be read shows that there is one
+        if defined or tagged or error.operation_name != "GetRole" or error_code(error) not in DENIED:
+            raise
+        return []
+
+
+def _may_exist(request: Request, component: str, has_none: bool) -> bool:
+    """Return whether the run manages a resource that may exist. `has_none` says that there are groups, and that none has the tag."""
+    if "state" in request.options and not request.manages(component):
+        return False
+    return not has_none or bool(request.options.get(component)) or request.options.get("state") == "absent"
+
+
+def launches(change: Change) -> bool:
+    """Return whether a change creates or enlarges a group. Until AWS has deleted the groups, they still exist."""
+    grows = change.after.get("size", 0) > change.before.get("size", 0)
+    return change.address.kind == "auto_scaling_group" and (change.action is Action.CREATE or grows)
