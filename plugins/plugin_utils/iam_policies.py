@@ -13,6 +13,7 @@ from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
+from ..module_utils._aws.idle.iam_actions import HOLD, REPORTS
 from ..module_utils._aws.instance_role.iam_actions import READ_ROLE
 from ..module_utils._aws.lease.iam_actions import PROLONG
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
@@ -39,6 +40,8 @@ EMR_CHECKS = (
     "ec2:DescribeVpcs",
 )
 
+FUNCTIONS = ("lambda:CreateFunction", "lambda:UpdateFunctionConfiguration")
+
 # Actions that AWS also checks for the caller, each with the actions that cause the check. Sources: the "dependent
 # actions" of the Service Authorization Reference; Amazon EC2 Auto Scaling User Guide, "Launch template support"; Amazon EFS API
 # Reference, the permissions that each operation requires; Amazon FSx documentation, "Linking your file system to an S3 bucket"; IAM
@@ -59,7 +62,7 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "fsx:TagResource": ("fsx:CreateFileSystem", "fsx:CreateDataRepositoryAssociation"),
     "iam:AttachRolePolicy": ("fsx:CreateDataRepositoryAssociation",),
     "iam:CreateServiceLinkedRole": (*GROUPS, *FILE_SYSTEMS, *RUN_JOB_FLOW),
-    "iam:PassRole": (*GROUPS, *RUN_JOB_FLOW, *SCHEDULES, "iam:AddRoleToInstanceProfile"),
+    "iam:PassRole": (*GROUPS, *RUN_JOB_FLOW, *SCHEDULES, "iam:AddRoleToInstanceProfile", *FUNCTIONS),
     "iam:TagInstanceProfile": ("iam:CreateInstanceProfile",),
     "iam:TagRole": ("iam:CreateRole",),
     "kms:CreateGrant": FILE_SYSTEMS,
@@ -87,11 +90,11 @@ def playbooks() -> dict[str, set[str]]:
     inventory = set(NODE_SERVICES[DEFAULT].iam_actions.reads + PUBLIC_KEY.reads)
     provision = inventory | validate | {action for calls in COMPONENT_ACTIONS for action in calls.present} | set(AUTHORITY_INFO.reads)
     trust = all_of((HOST_KEYS,)) | set(AUTHORITY.reads + AUTHORITY.present + AUTHORITY_KEY.reads + AUTHORITY_KEY.present)
-    configure = inventory | all_of((FORMER_NODES, PROLONG, READ_ROLE)) | trust
+    configure = inventory | all_of((FORMER_NODES, PROLONG, HOLD, READ_ROLE)) | trust
     emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
-        "validate": inventory | validate,
+        "validate": inventory | validate | all_of((REPORTS,)),
         "provision": provision,
         "configure": configure,
         "train": provision | configure,

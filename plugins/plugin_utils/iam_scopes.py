@@ -16,7 +16,6 @@ from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.iam_actions import IamActions
 from ..module_utils._aws.instance_role.own_role import PATH
 from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
-from ..module_utils._aws.lease.definition import schedule_group
 from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
@@ -154,7 +153,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
-    names, lease, authority_alias = f"{account.cluster}-nodes-*", schedule_group(account.cluster), alias(account.cluster)
+    names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
@@ -303,17 +302,23 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             {"StringLike": {"iam:PassedToService": "ec2.amazonaws.com*"}},
             because=(*GROUPS, "iam:AddRoleToInstanceProfile"),
         ),
-        Scope("Lease", (*SCHEDULES, "scheduler:DeleteSchedule", "scheduler:GetSchedule"), account.arns(f"scheduler:schedule/{lease}/*")),
+        # The lease and the end of idle nodes
+        Scope("Ends", (*SCHEDULES, "scheduler:DeleteSchedule", "scheduler:GetSchedule"), account.arns(f"scheduler:schedule/{names}/*")),
         Scope(
-            "LeaseGroup",
+            "EndGroups",
             tuple(f"scheduler:{action}" for action in ("CreateScheduleGroup", "DeleteScheduleGroup", "GetScheduleGroup", "TagResource")),
-            account.arns(f"scheduler:schedule-group/{lease}"),
+            account.arns(f"scheduler:schedule-group/{names}"),
         ),
         Scope(
-            "PassLeaseRole",
+            "EndFunction",
+            tuple(action for action in sorted(all_of(COMPONENT_ACTIONS)) if action.startswith("lambda:")),
+            account.arns(f"lambda:function:{names}"),
+        ),
+        Scope(
+            "PassEndRoles",
             ("iam:PassRole",),
-            account.arns(f"iam:role{PATH}{lease}-*"),
-            {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+            account.arns(f"iam:role{PATH}{names}"),
+            {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com", "scheduler.amazonaws.com"]}},
             because=SCHEDULES,
         ),
         Scope(

@@ -105,7 +105,7 @@ def _fresh(cloud: LocalCloud) -> None:
     cloud.control.set_delays(**FAST)
 
 
-def run_module(name: str, *, check: bool = False, **options: Any) -> dict[str, Any]:
+def run_module(name: str, /, *, check: bool = False, **options: Any) -> dict[str, Any]:
     """Run a module of the collection and return its result. Raises ModuleFailed.
 
     To save time, provisioning modules ask for prices only in tests of prices.

@@ -85,6 +85,7 @@ class NoHosts:
     def __init__(self) -> None:
         self._running: set[str] = set()
         self._lock = threading.Lock()
+        self.consoles: dict[str, str] = {}  # what tests let instances print
 
     def start(self, spec: HostSpec) -> None:
         with self._lock:
@@ -107,7 +108,7 @@ class NoHosts:
     remove = stop
 
     def console_output(self, instance_id: str, *, latest: bool = True) -> str:
-        return ""
+        return self.consoles.get(instance_id, "") if latest else ""
 
     def socket(self, instance_id: str) -> Path | None:
         return None

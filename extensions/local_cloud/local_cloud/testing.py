@@ -232,6 +232,10 @@ class Control:
         """
         return float(self._ask("POST", "advance", {"seconds": seconds})["now"])
 
+    def print_on_console(self, instance_id: str, text: str) -> None:
+        """Let an instance without a host print text on its console."""
+        self._ask("POST", "console", {"instance": instance_id, "text": text})
+
     def decisions(self) -> list[dict[str, Any]]:
         """Return the authorization decisions so far for calls by users and roles: caller, call, action, resource, effect, statements."""
         return list(self._ask("GET", "decisions"))

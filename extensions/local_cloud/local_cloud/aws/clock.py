@@ -11,8 +11,9 @@ class Clock:
     """Delayed calls. Entries are bound methods of saved objects, so that snapshots can contain them.
 
     The clock shows this machine's time and what it has been advanced by. The due times of delayed calls and of schedules, the dates of
-    schedules, and the Date header of responses are times of this clock. Everything else keeps this machine's time: signatures, sessions,
-    polls of hosts, attempts of groups to launch instances, and the dates of other resources.
+    schedules, the launch times of instances, the time that functions see, and the Date header of responses are times of this clock.
+    Everything else keeps this machine's time: signatures, sessions, polls of hosts, attempts of groups to launch instances, and the dates
+    of other resources.
     """
 
     def __init__(self) -> None:

@@ -26,6 +26,7 @@ POST   interrupt {"instance": id, "notice": seconds}       interrupt a Spot Inst
 POST   suspend   {"group": name, "process": name}          suspend a process as AWS does after a day of failed launches
 POST   capacity_block {"type", "zone", "count", "start", "duration", "tags"}   create a Capacity Block that starts in `start` seconds (0)
                                                            and lasts `duration` seconds (a day): {"id"}
+POST   console   {"instance": id, "text": text}            without hosts: let an instance print the text on its console
 PUT    guardduty true                    let GuardDuty add an endpoint and a security group to the VPCs of new instances; false: no longer
 PUT    stale_parameters true              let the first GetParameter after each PutParameter return the previous state; false: no longer
 PUT    lookup_rate 2                     the number of LookupEvents requests allowed per second; null for any number
@@ -48,6 +49,7 @@ from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
 
 from ..control_signature import is_signed
+from ..host_interface import NoHosts
 from .autoscaling.groups import all_groups, retry_all
 from .capacity import SPOT
 from .context import ACCOUNT, CLOUD, instances
@@ -121,6 +123,7 @@ def _handle(cloud: AwsApi, method: str, name: str, data: Any) -> Any:
         ("POST", "interrupt"): lambda: _do(_interrupt, data["instance"], data.get("notice", 0)),
         ("POST", "suspend"): lambda: _do(_suspend, data["group"], data["process"]),
         ("POST", "capacity_block"): lambda: _change(_reserve_block, data),
+        ("POST", "console"): lambda: _do(_print, data["instance"], data["text"]),
         ("PUT", "guardduty"): lambda: _do(_monitor, data),
         ("PUT", "stale_parameters"): lambda: _do(_read_stale_parameters, data),
         ("PUT", "lookup_rate"): lambda: _do(_set_lookup_rate, data),
@@ -159,6 +162,12 @@ def _change(change: Callable[..., Any], *arguments: Any) -> Any:
 def _do(action: Callable[..., Any], *arguments: Any) -> Any:
     with CLOUD.lock:
         return action(*arguments)
+
+
+def _print(instance_id: str, text: str) -> None:
+    if not isinstance(CLOUD.hosts, NoHosts):
+        raise ValueError("console: the instance has a host, which prints on its console itself.")
+    CLOUD.hosts.consoles[instance_id] = CLOUD.hosts.console_output(instance_id) + text
 
 
 def _set_delays(changes: dict[str, float]) -> None:

@@ -51,6 +51,8 @@ class InstanceType:
     most_adapters: int
     network_cards: tuple[NetworkCard, ...]
     accelerators: tuple[str, ...] = ()
+    # Whether AWS shows the current console output of instances.
+    shows_console: bool = True
 
     @property
     def family(self) -> str:
@@ -72,6 +74,8 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
         name=description["InstanceType"],
         architectures=frozenset(description["ProcessorInfo"]["SupportedArchitectures"]),
         placement_strategies=frozenset(description["PlacementGroupInfo"]["SupportedStrategies"]),
+        # Amazon EC2 API Reference, GetConsoleOutput: the latest output is "supported on all instance types on the Nitro System"
+        shows_console=description.get("Hypervisor") != "xen",
         ebs_optimized=description["EbsInfo"]["EbsOptimizedSupport"] != "unsupported",
         most_adapters=network["EfaInfo"]["MaximumEfaInterfaces"] if has_efa else 0,
         network_cards=tuple(

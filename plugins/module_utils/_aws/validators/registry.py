@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ..validator import Validator
-from . import account, addresses, capacity, definition, exports, iam, images, lease, network, nodes, storage
+from . import account, addresses, capacity, definition, exports, iam, images, lease, network, node_ends, nodes, storage
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),
@@ -58,6 +58,7 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.ReservedInstances(),
     capacity.BlockEnd(),
     *lease.VALIDATORS,
+    *node_ends.VALIDATORS,
     *storage.VALIDATORS,
     *STORAGE_VALIDATORS,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -38,6 +38,7 @@ class HostedInstance(Instance):
         self.interruption_time: datetime | None = None
         """The time at which AWS interrupts this Spot Instance, according to its interruption notice."""
         super().__init__(ec2_backend, image_id, *args, **kwargs)
+        self.launch_time = datetime.fromtimestamp(CLOUD.clock.now(), UTC).replace(tzinfo=None)
         self._become("pending")
 
     def launch(self) -> None:

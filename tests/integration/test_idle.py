@@ -1,0 +1,340 @@
+"""AWS terminates nodes that report that they are idle, and no run launches nodes again until a person wants it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from local_cloud.testing import wait_until
+
+from .conftest import ModuleFailed
+from .test_lease import groups, kinds, running
+
+MINUTE, HOUR = 60, 3600
+
+
+@pytest.fixture(autouse=True)
+def _only_own_schedules(cloud) -> Iterator[None]:
+    """Remove the schedules of the test, which would call functions as soon as other tests advance the clock."""
+    yield
+    cloud.control.set_faults([])
+    client = cloud.client("scheduler")
+    for group in client.list_schedule_groups()["ScheduleGroups"]:
+        if group["Name"] != "default" and group["State"] == "ACTIVE":
+            client.delete_schedule_group(Name=group["Name"])
+
+
+@pytest.fixture
+def ending(definition: dict[str, Any]) -> dict[str, Any]:
+    return {**definition, "idle_after": "15m"}
+
+
+def instances(cloud, name) -> list[str]:
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [each["InstanceId"] for reservation in found for each in reservation["Instances"]]
+
+
+def iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def report(cloud, instance_id: str, idle_seconds: float | None, *, age: float = 0, text: str = "") -> None:
+    """Let an instance report that it is in use, or for how long it has been idle."""
+    now = cloud.control.advance(0)
+    what = "in use" if idle_seconds is None else f"idle since {iso(now - idle_seconds)}"
+    cloud.control.print_on_console(instance_id, text or f"\r\ndeeplearning: {what}, reported at {iso(now - age)}.\r\n")
+
+
+def pass_time(cloud, name, minutes: int, idle: int | None = HOUR) -> None:
+    """Let time pass. All instances report every 10 minutes for how many seconds they have been idle, or that they are in use."""
+    for _each in range(minutes // 10):
+        for instance_id in instances(cloud, name):
+            report(cloud, instance_id, idle)
+        cloud.control.advance(10 * MINUTE)
+
+
+def verdicts(cloud, name) -> list[str]:
+    return [each["value"]["why"] for each in cloud.control.invocations(f"{name}-nodes-idle")]
+
+
+def all_end(cloud, name) -> bool:
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: running(cloud, name) == 0 and groups(cloud, name) == set(), 20)
+        return True
+    return False
+
+
+def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
+    made = run("cluster", **ending)
+    assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
+    assert made["idle"] == {"seconds": 900, "then": "terminate", "since": None, "holds": {}}
+    pass_time(cloud, name, 10)
+    assert running(cloud, name) == 3  # launched less than 15 minutes ago
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name), verdicts(cloud, name)
+    assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
+
+
+def test_one_node_in_use_keeps_all(cloud, run, ending, name):
+    run("cluster", **ending)
+    cloud.control.advance(15 * MINUTE)
+    first, *others = instances(cloud, name)
+    for say in (
+        lambda: None,  # it reports nothing
+        lambda: report(cloud, first, None),
+        lambda: report(cloud, first, 5 * MINUTE),
+        lambda: report(cloud, first, HOUR, age=HOUR),  # it reports no more
+        lambda: report(cloud, first, HOUR, age=-HOUR),  # its clock is wrong
+        lambda: report(cloud, first, 0, text="deeplearning: idle since yesterday at noon UTC, reported at 2026-12-01T18:00:00Z."),
+        lambda: [report(cloud, first, HOUR), report(cloud, first, None)],
+    ):
+        for other in others:
+            report(cloud, other, HOUR)
+        say()
+        cloud.control.advance(5 * MINUTE)
+        assert running(cloud, name) == 3, verdicts(cloud, name)
+    report(cloud, first, HOUR)
+    for other in others:
+        report(cloud, other, HOUR)
+    cloud.control.advance(5 * MINUTE)
+    assert all_end(cloud, name)
+
+
+def test_a_new_node_keeps_all(cloud, run, ending, name):
+    run("cluster", **ending)
+    cloud.control.advance(15 * MINUTE)
+    run("cluster", **{**ending, "worker_count": 3})
+    pass_time(cloud, name, 10)
+    assert running(cloud, name) == 4
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+
+
+def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    for options in ({"check": True}, {}):
+        with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated .* idle since .* UTC\. .*start_again=true") as failure:
+            run("cluster", **ending, **options)
+        assert failure.value.result["nodes_ended"]
+    known = run("cluster_info", cluster=name, prices=False)["idle"]
+    assert (bool(known["since"]), known["busy"]) == (True, None)
+    again = run("cluster", **ending, start_again=True)
+    assert ("update", "idle_end") in kinds(again)
+    assert (running(cloud, name), again["idle"]["since"]) == (3, None)
+    assert run("cluster", **ending)["changes"] == []
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+
+
+def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, name):
+    run("cluster", **ending)
+    for group in sorted(groups(cloud, name)):
+        cloud.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
+    cloud.control.advance(10 * MINUTE)
+    run("cluster", **ending)
+    assert running(cloud, name) == 3
+
+
+def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
+    hold = {"cluster": name, "name": "evaluation 1"}
+    assert run("idle_hold", **hold, seconds=HOUR)["holds"] is None
+    run("cluster", **ending)
+    pass_time(cloud, name, 10)
+    assert run("idle_hold", **hold, seconds=HOUR, check=True)["holds"].keys() == {"evaluation 1"}
+    assert run("cluster", **ending)["idle"]["holds"] == {}
+    held = run("idle_hold", **hold, seconds=10 * MINUTE)
+    assert (held["changed"], held["name"], list(held["holds"])) == (False, "evaluation 1", ["evaluation 1"])
+    own = run("idle_hold", cluster=name, seconds=HOUR)
+    pass_time(cloud, name, 20)
+    assert running(cloud, name) == 3
+    unchanged = run("cluster", **ending)
+    assert (unchanged["changes"], list(unchanged["idle"]["holds"])) == ([], [own["name"]])
+    assert run("idle_hold", cluster=name, name=own["name"], seconds=0)["holds"] == {}
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+
+
+def test_a_hold_ends_by_itself(cloud, run, ending, name):
+    run("cluster", **ending)
+    run("idle_hold", cluster=name, name="job", seconds=35 * MINUTE)
+    pass_time(cloud, name, 30)
+    assert running(cloud, name) == 3
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+
+
+@pytest.mark.parametrize("hold", ["a#b", "x" * 101, "é"])
+def test_names_that_tags_cannot_have_are_refused(run, name, hold):
+    with pytest.raises(ModuleFailed, match="is no name of a hold"):
+        run("idle_hold", cluster=name, name=hold, seconds=1)
+
+
+def test_a_trial_only_tells(cloud, run, ending, name):
+    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+
+    def told() -> list[str]:
+        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+        for each in found:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        return [each["Body"] for each in found if "idle since" in each["Body"]]
+
+    trial = {**ending, "idle_then": "notify", "notify_topic": topic}
+    run("cluster", **trial)
+    pass_time(cloud, name, 30)
+    (text,) = told()
+    assert "AWS would now terminate them" in text
+    assert running(cloud, name) == 3
+    assert run("cluster", **trial)["changes"] == []
+    pass_time(cloud, name, 10, idle=None)
+    pass_time(cloud, name, 20)
+    assert len(told()) == 1
+    real = {**trial, "idle_then": "terminate"}
+    assert kinds(run("cluster", **real)) == [("update", "idle_end")]
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+
+
+def test_aws_tells_the_topic(cloud, run, ending, name):
+    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    run("cluster", **ending, notify_topic=topic)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    found = [each["Body"] for each in sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]]
+    (text,) = [each for each in found if "have been idle" in each]
+    assert f"All 3 nodes of cluster {name} have been idle since" in text
+    assert "start_again=true" in text
+
+
+def test_a_failed_notification_does_not_keep_the_nodes(cloud, run, ending, name):
+    run("cluster", **ending, notify_topic=cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"])
+    cloud.control.set_faults([{"service": "sns", "action": "Publish", "code": "AuthorizationError", "status": 403, "message": "no"}])
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+
+
+def test_changes_of_the_time_apply(cloud, run, ending, name):
+    run("cluster", **ending)
+    longer = run("cluster", **{**ending, "idle_after": "45m"})
+    assert (kinds(longer), longer["idle"]["seconds"]) == ([("update", "idle_end")], 45 * MINUTE)
+    pass_time(cloud, name, 30)
+    assert running(cloud, name) == 3
+    assert run("cluster", **{**ending, "idle_after": "0h45m"})["changes"] == []
+
+
+def test_without_the_option_nothing_ends(cloud, run, ending, definition, name):
+    run("cluster", **ending)
+    removed = run("cluster", **definition)
+    assert ("delete", "idle_end") in kinds(removed)
+    assert removed["idle"] is None
+    pass_time(cloud, name, 20)
+    assert running(cloud, name) == 3
+    assert run("cluster", **definition)["changes"] == []
+    assert_gone(cloud, name)
+    cloud.control.forget_calls()
+    run("cluster", **definition)
+    assert {call["service"] for call in cloud.control.calls()}.isdisjoint({"lambda", "scheduler"})
+
+
+def assert_gone(cloud, name):
+    with pytest.raises(ClientError, match="NoSuchEntity"):
+        cloud.client("iam").get_role(RoleName=f"{name}-nodes-idle-us-east-1")
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        cloud.client("lambda").get_function(FunctionName=f"{name}-nodes-idle")
+    assert f"{name}-nodes-idle" not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_deletion_of_the_cluster_deletes_everything(cloud, run, ending, name, ended):
+    run("cluster", **ending)
+    if ended:
+        pass_time(cloud, name, 20)
+        assert all_end(cloud, name)
+    order = kinds(run("cluster", cluster=name, state="absent"))
+    if not ended:
+        assert order.index(("delete", "auto_scaling_group")) < order.index(("delete", "idle_end"))
+    assert_gone(cloud, name)
+
+
+def test_an_unchanged_run_changes_nothing(cloud, run, ending, name):
+    run("cluster", **ending)
+    cloud.control.forget_calls()
+    assert run("cluster", **ending)["changes"] == []
+    calls = [call["action"] for call in cloud.control.calls() if call["service"] in ("lambda", "scheduler")]
+    assert sorted(calls) == ["GetFunction", "GetSchedule"]
+
+
+def configure(cloud, name, **changes):
+    cloud.client("lambda").update_function_configuration(FunctionName=f"{name}-nodes-idle", **changes)
+
+
+DAMAGE = {
+    "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-idle", Name="check"),
+    "function": lambda cloud, name: cloud.client("lambda").delete_function(FunctionName=f"{name}-nodes-idle"),
+    "policy": lambda cloud, name: cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="idle"),
+    "time": lambda cloud, name: configure(cloud, name, Environment={"Variables": {"IDLE_SECONDS": "86400"}}),
+    "timeout": lambda cloud, name: configure(cloud, name, Timeout=1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_run_repairs_what_would_not_end_the_nodes(cloud, run, ending, name, damage):
+    run("cluster", **ending)
+    DAMAGE[damage](cloud, name)
+    cloud.control.advance(MINUTE)
+    assert kinds(run("cluster", **ending)) == [("update", "idle_end")]
+    assert run("cluster", **ending)["changes"] == []
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+
+
+def test_a_failed_deletion_is_repeated(cloud, run, ending, name):
+    run("cluster", **ending)
+    client = cloud.client("autoscaling")
+    client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="prevent-all-deletion")
+    pass_time(cloud, name, 20)
+    assert groups(cloud, name) == {f"{name}-workers"}
+    client.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DeletionProtection="none")
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+    with pytest.raises(ModuleFailed, match="idle_after: AWS terminated"):
+        run("cluster", **ending)
+
+
+FINDINGS = {
+    "idle_after": ({"idle_after": "half an hour"}, "idle_after: 'half an hour' is not a duration such as 30m"),
+    "short": ({"idle_after": "10m"}, "idle_after: '10m' is not from 15m to 1d"),
+    "no topic": ({"idle_then": "notify"}, "idle_then: notify tells the topic in notify_topic, which is not set"),
+    "no console": ({"instance_type": "c4.large"}, "idle_after: AWS shows no current console output of c4.large"),
+    "no copy": ({"efs": False, "mount_point": "/data"}, "idle_after: the cluster has no shared storage"),
+}
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_definitions_that_cannot_work_are_refused(run, ending, finding):
+    options, message = FINDINGS[finding]
+    with pytest.raises(ModuleFailed) as failure:
+        run("cluster", **{**ending, **options}, check=True)
+    assert message in str(failure.value)
+
+
+def test_info_says_why_the_nodes_are_kept(cloud, run, ending, name):
+    run("cluster", **ending)
+    assert "was launched less than 0:15:00 ago" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
+    cloud.control.advance(20 * MINUTE)
+    assert "does not report that it is idle" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
+    for each in instances(cloud, name):
+        report(cloud, each, HOUR)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["busy"] == ""
