@@ -45,7 +45,7 @@ EXAMPLES = r"""
   become: true
 """
 
-RETURN = r""" # """
+RETURN = r"""{}"""
 
 from ansible.module_utils.basic import AnsibleModule
 

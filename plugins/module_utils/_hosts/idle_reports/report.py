@@ -37,8 +37,9 @@ SYSTEM = ("system.slice", "init.scope")
 # their names begin like those of daemons that are installed there.
 OWN_UNITS = ("/etc/systemd/system", "/run/systemd/transient")
 DAEMONS = ("deeplearning-health", "deeplearning_health", "deeplearning_idle", "snap.")
-# Services of the system that run programs of users.
-STARTERS = ("atd.service", "cron.service", "crond.service")
+# Services of the system that run programs of users, and the name of those of their processes that only wait for logins.
+STARTERS = ("atd.service", "cron.service", "crond.service", "ssh.service", "sshd.service")
+LOGIN = "sshd"
 # The IDs of users who log in. Source: UID_MIN and UID_MAX in login.defs(5).
 USERS = range(1000, 60001)
 # Programs that run as long as a job of Slurm or SGE holds this host.
@@ -57,11 +58,9 @@ class Process(NamedTuple):
 
     def group(self) -> str:
         """Return the control group, such as `system.slice/ssh.service`, or an empty string if the process has ended."""
-        with contextlib.suppress(OSError), open(f"/proc/{self.identity.partition(' ')[0]}/cgroup", encoding="utf-8") as file:
-            # With version 1 of control groups, the hierarchy of systemd has a name
-            found = re.findall(r"^(?:0::|\d+:name=systemd:)/(.*)$", file.read(), re.MULTILINE)
-            return str(max(found, key=len, default=""))
-        return ""
+        # In a container, the groups of this host may be below one of the host of the container
+        root = _group("1")[: -len("init.scope")]
+        return _group(self.identity.partition(" ")[0])[len(root) :]
 
 
 def main(_arguments: Sequence[str]) -> int:
@@ -109,7 +108,7 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
         waits = process.state == "D"
         if process.seconds > before or waits:
             group = process.group()
-            if group and is_work(group, process.user):
+            if group and is_work(group, process):
                 if waits:
                     return f"{process.name} waits for a disk or for shared storage ({group})"
                 used[group] = used.get(group, 0.0) + process.seconds - before
@@ -118,20 +117,23 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
     return f"{group} uses {share:.0%} of a processor" if share >= SHARE else why_typing()
 
 
-def is_work(group: str, user: int) -> bool:
-    """Return whether the processes of a user in a control group do work, rather than those of the system's daemons."""
+def is_work(group: str, process: Process) -> bool:
+    """Return whether a process in a control group does work, in contrast to the system's daemons."""
     first, _slash, rest = group.partition("/")
     unit = rest.split("/")[0]
-    if user in USERS or first not in SYSTEM or unit in STARTERS or unit.endswith(".scope"):
+    if process.user in USERS or first not in SYSTEM or unit.endswith(".scope"):
         return True
+    if unit in STARTERS:
+        return not process.name.startswith(LOGIN)
     return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in OWN_UNITS)
 
 
 def why_typing() -> str:
-    """Return on which terminal somebody has typed, or an empty string."""
+    """Return on which terminal somebody has typed, or an empty string. In a container, the console is also a terminal."""
     for name in filter(str.isdigit, directories.listing("/dev/pts")):
         with contextlib.suppress(OSError):
-            if time.time() - os.stat(f"/dev/pts/{name}").st_atime < TYPING_SECONDS:
+            found = os.stat(f"/dev/pts/{name}")
+            if time.time() - found.st_atime < TYPING_SECONDS and found.st_rdev != os.stat(CONSOLE).st_rdev:
                 return f"somebody types on /dev/pts/{name}"
     return ""
 
@@ -151,6 +153,13 @@ def why_gpus_used() -> str:
                 return f"GPU {number} computes"
         elif element.find("processes/process_info") is not None:
             return f"a process uses GPU {number}"
+    return ""
+
+
+def _group(number: str) -> str:
+    with contextlib.suppress(OSError), open(f"/proc/{number}/cgroup", encoding="utf-8") as file:
+        # With version 1 of control groups, the hierarchy of systemd has a name
+        return str(max(re.findall(r"^(?:0::|\d+:name=systemd:)/(.*)$", file.read(), re.MULTILINE), key=len, default=""))
     return ""
 
 
