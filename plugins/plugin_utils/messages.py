@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
@@ -22,8 +23,8 @@ from .job_formatting import duration, plural
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
-# Seconds that AWS has to terminate the nodes after the end of their lease, and seconds from the end of jobs to the end of the lease.
-LATE, ANNOUNCED = 600, 600
+# Seconds that AWS has to terminate the nodes after the end of their lease.
+LATE = 600
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -84,14 +85,14 @@ def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
     """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
-    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED:
+    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED_BEFORE:
         return ""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
     how = "change it, and run the playbook provision" if lease["fixed"] else "run the playbook configure when less than half is left"
     limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
     return (
-        f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. 10 minutes earlier, the job "
-        f"gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."
+        f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. "
+        f"{ANNOUNCED_BEFORE / 60:.0f} minutes earlier, the job gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."
     )
 
 
