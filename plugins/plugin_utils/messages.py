@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -70,17 +71,33 @@ def running_nodes(
 def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
     """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    # The run has read the seconds before its job
+    left = min(lease["seconds"], datetime.fromisoformat(lease["end"]).timestamp() - time.time())
     after = prices.without_nodes(price) if price else None
     rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
-    if lease["seconds"] <= 0:
-        if count and lease["seconds"] < -LATE:
+    if left <= 0:
+        if count and left < -LATE:
             return (
                 f"The lease ended at {end}, but AWS has not terminated the nodes. Look for denied calls of DeleteAutoScalingGroup in "
                 f"CloudTrail, and run {playbook_command('destroy')}. "
             )
         return f"The lease ended at {end}, and AWS {'terminates' if count else 'has terminated'} the nodes.{rest} "
     unless = "" if lease["fixed"] else ", unless a run prolongs the lease"
-    return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}{unless}.{rest} "
+    return f"AWS terminates the nodes at {end}, in {duration(left)}{unless}.{rest} "
+
+
+def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
+    """Return whether the nodes go on costing money after a job, how much, and until when, or an empty string if this run does not know.
+
+    `run` is the result of the provisioning in this run, if any. `then` is training_job_then.
+    """
+    if not run:
+        return ""
+    if then != "keep" and (then_always or not has_failed):
+        return f"The run continues with training_job_then: {then}."
+    price, lease = run.get("price"), run.get("lease")
+    costs = f"The cluster goes on costing {prices.per_hour(price)}" if price and prices.is_known(price) else "The nodes go on costing money"
+    return f"{costs}. {_lease_end(lease, price, 1)}".rstrip() if lease else f"{costs}, until you run {playbook_command('destroy')}."
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
