@@ -36,24 +36,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lease:
-  description: The lease of the nodes. Null without a lease.
+  description:
+    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
-  contains:
-    end:
-      description: When AWS terminates the nodes, or has terminated them.
-      type: str
-      sample: "2026-12-01T18:00:00Z"
-    seconds:
-      description: Number of seconds until then. Negative after the end.
-      type: float
-      sample: 28800
-    prolonged:
-      description: Whether this run has prolonged the lease.
-      type: bool
-    fixed:
-      description: Whether the definition specifies the end, which no run then prolongs.
-      type: bool
 resources:
   description: The cluster's resources.
   returned: always

@@ -57,12 +57,14 @@ def running_nodes(
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
-    end = f"To terminate {'it' if count == 1 else 'them'}" if service else "To delete the cluster"
+    them = "it" if count == 1 else "them"
+    end = f"To terminate {them}" if service else "To delete the cluster"
+    unlimited = "" if service else f"To let AWS terminate {them} at a certain time, set deeplearning_lease. "
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
-        + (_lease_end(lease, price, count) if lease else "")
+        + (_lease_end(lease, price, count) if lease else unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )

@@ -32,15 +32,23 @@ def test_a_validation_counts_its_warnings(findings, warnings):
             1,
             "",
             "",
-            f"1 node of cluster demo keeps running (c5) and costs money. To delete the cluster and keep the file systems, run {RUN}destroy",
+            "1 node of cluster demo keeps running (c5) and costs money. To let AWS terminate it at a certain time, set deeplearning_lease. "
+            f"To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             3,
             "",
             "",
-            f"3 nodes of cluster demo keep running (c5) and cost money. To delete the cluster and keep the file systems, run {RUN}destroy",
+            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set deeplearning_lease. "
+            f"To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
-        (2, "/data/jobs", "", f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To delete the cluster, run {RUN}destroy"),
+        (
+            2,
+            "/data/jobs",
+            "",
+            f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set "
+            f"deeplearning_lease. To delete the cluster, run {RUN}destroy",
+        ),
         (
             2,
             "",
