@@ -417,6 +417,15 @@ def test_an_end_that_is_too_near_for_a_warning_has_none(cloud, run, leased, name
     assert len(told(1)) == 1
 
 
+def test_nodes_cannot_keep_themselves(cloud, run, leased, name):
+    """Programs on machines of other systems renewed the lease of their machine forever."""
+    run("cluster", **leased)
+    iam, actions = cloud.client("iam"), ["scheduler:UpdateSchedule", "scheduler:DeleteSchedule", "autoscaling:UpdateAutoScalingGroup"]
+    role = iam.get_role(RoleName=f"{name}-nodes-us-east-1")["Role"]["Arn"]
+    found = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=actions)["EvaluationResults"]
+    assert [each["EvalDecision"] for each in found] == ["implicitDeny"] * 3
+
+
 FINDINGS = {
     "8": "lease: '8' is neither a duration such as 8h or 1d12h nor a time",
     "10m": "lease: '10m' is not from 15m to 365d",

@@ -39,8 +39,8 @@ def test_a_validation_counts_its_warnings(findings, warnings):
             3,
             "",
             "",
-            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set deeplearning_lease. "
-            f"To delete the cluster and keep the file systems, run {RUN}destroy",
+            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set deeplearning_lease."
+            f" To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             2,
