@@ -406,6 +406,15 @@ def test_a_run_repairs_messages(cloud, run, leased, name, topic, told, damage):
     assert len(told(2)) == 2
 
 
+@pytest.mark.parametrize(("stage", "action"), [("after", "DeleteSchedule"), ("before", "PutRolePolicy"), ("after", "PutRolePolicy")])
+def test_no_message_remains_if_a_run_is_killed_while_it_removes_the_topic(cloud, run, leased, name, topic, stage, action):
+    run("cluster", **leased, notify_topic=topic)
+    assert kill_at(cloud, {**leased, "region": "us-east-1", "prices": False}, stage, action=action)
+    run("cluster", **leased)
+    assert run("cluster", **leased)["changes"] == []
+    assert set(schedules(cloud, name)) == {"master", "workers"}
+
+
 def test_an_end_that_is_too_near_for_a_warning_has_none(cloud, run, leased, name, topic, told):
     run("cluster", **leased, notify_topic=topic)
     end = (datetime.now(UTC) + timedelta(minutes=5)).replace(microsecond=0)

@@ -47,17 +47,21 @@ class Trail:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS), since)
-            unknown = [node for node in nodes.values() if not node.instance_type]
-            for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
-                _describe_nodes(record, nodes)
-            unnamed = [node for node in nodes.values() if not node.name]
-            for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
-                _name_nodes(record, unnamed, self._cloud.cluster)
+            self._complete(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
         found = (_event(record, _own(record, ids, groups)) for record in self._records.values() if _is_change(record))
         return [event for event in found if event.resources and event.time >= since.timestamp()]
+
+    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+        """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
+        unknown = [node for node in nodes.values() if not node.instance_type]
+        for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
+            _describe_nodes(record, nodes)
+        unnamed = [node for node in nodes.values() if not node.name]
+        for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
+            _name_nodes(record, unnamed, self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
         """Return the IDs of the resources that were created with the cluster's tag."""
