@@ -50,6 +50,11 @@ def running(cloud, name) -> int:
     return sum(len(each["Instances"]) for each in cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])
 
 
+def volumes(cloud, name) -> list[dict[str, Any]]:
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
+    return list(cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"])
+
+
 def groups(cloud, name) -> set[str]:
     found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
     return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
@@ -78,10 +83,12 @@ def test_aws_terminates_the_nodes_and_keeps_the_data(cloud, run, leased, name):
     assert seconds_left(made) == pytest.approx(8 * HOUR, abs=60)
     assert kinds(made).count(("create", "node_lease")) == 1
     assert running(cloud, name) == 3
+    assert len(volumes(cloud, name)) == 3
     cloud.control.advance(8 * HOUR - 120)
     assert running(cloud, name) == 3
     cloud.control.advance(240)
     assert all_end(cloud, name)
+    wait_until(lambda: volumes(cloud, name) == [], 20)
     assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
 
 
