@@ -97,7 +97,7 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
         told.append(messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE))
     assert "at 2026-12-01 18:00 UTC, in 2 h 0 min" in told[0]
     assert "at 2026-12-01 18:00 UTC, in 1 h 0 min" in told[1]
-    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS terminates the nodes." in told[2]
+    assert "The lease ended at 2026-12-01 18:00 UTC, unless another run has prolonged it. To delete" in told[2]
 
 
 @pytest.mark.usefixtures("now")
