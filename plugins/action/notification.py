@@ -17,6 +17,7 @@ ARGUMENTS = {
     "event": {"type": "str", "choices": [*EVENTS]},
     "msg": {"type": "str", "default": ""},
     "job": {"type": "str", "default": ""},
+    "note": {"type": "str", "default": ""},
     "result": {"type": "dict", "default": {}},
     "losses": {"type": "dict", "default": {}},
 }
@@ -42,6 +43,6 @@ class ActionModule(ActionBase):
             problems = notifications.test(msg)
             return {**result, "failed": True, "msg": "\n".join(problems)} if problems else {**result, "changed": False}
         for kind, text in [(event, msg)] if event else of_end(job, msg, given["result"], given["losses"]):
-            notifications.send(kind, text, job)
+            notifications.send(kind, text, job, given["note"] if EVENTS[kind].always else "")
         notifications.show_problems()
         return {**result, "changed": False}

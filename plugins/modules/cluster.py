@@ -147,24 +147,11 @@ price:
       description: Why prices could not be read in this run, or an empty string.
       type: str
 lease:
-  description: The lease of the nodes. Null without a lease or if the run only predicts it.
+  description:
+    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease, or if the run only
+      predicts it.
   returned: success
   type: dict
-  contains:
-    end:
-      description: When AWS terminates the nodes, or has terminated them.
-      type: str
-      sample: "2026-12-01T18:00:00Z"
-    seconds:
-      description: Number of seconds until then. Negative after the end.
-      type: float
-      sample: 28800
-    prolonged:
-      description: Whether this run has prolonged the lease.
-      type: bool
-    fixed:
-      description: Whether the definition specifies the end, which no run then prolongs.
-      type: bool
 idle:
   description: What AWS does with idle nodes. Null if it does not look for idle nodes or if the run only predicts it.
   returned: success

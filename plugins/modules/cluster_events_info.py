@@ -102,6 +102,10 @@ nodes:
     instance_id:
       description: ID of the instance.
       type: str
+    name:
+      description: Name of the node in the inventory. Empty if AWS no longer tells it.
+      type: str
+      sample: bert-worker2
     group:
       description: C(master) or C(workers).
       type: str

@@ -36,45 +36,18 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lease:
-  description: The lease of the nodes. Null without a lease.
+  description:
+    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
-  contains:
-    end:
-      description: When AWS terminates the nodes, or has terminated them.
-      type: str
-      sample: "2026-12-01T18:00:00Z"
-    seconds:
-      description: Number of seconds until then. Negative after the end.
-      type: float
-      sample: 28800
-    prolonged:
-      description: Whether this run has prolonged the lease.
-      type: bool
-    fixed:
-      description: Whether the definition specifies the end, which no run then prolongs.
-      type: bool
 idle:
-  description: What AWS does with idle nodes. Null if it does not look for idle nodes.
+  description:
+    - What AWS does with idle nodes, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look for idle nodes.
   returned: success
   type: dict
   contains:
-    seconds:
-      description: Number of seconds for which all nodes must be idle.
-      type: int
-      sample: 1800
-    then:
-      description: What AWS does, V(terminate) or V(notify).
-      type: str
-    since:
-      description: Since when AWS has found the nodes idle. Null as long as it has not.
-      type: str
-      sample: "2026-12-01T18:00:00Z"
-    holds:
-      description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
-      type: dict
     busy:
-      description: Why the nodes are not idle now. Empty if they are idle. Null without nodes, or if the run may not read metrics.
+      description: Why the nodes are not idle now. Empty if they are idle. Null without nodes, or if the run may not read their consoles.
       type: str
 resources:
   description: The cluster's resources.

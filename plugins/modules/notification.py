@@ -44,6 +44,11 @@ options:
       - Name of the job.
     type: str
     default: ""
+  note:
+    description:
+      - A sentence that follows at the end of a job. It must not contain what hosts have reported.
+    type: str
+    default: ""
   result:
     description:
       - Without O(event), the result of M(deeplearning.cluster.training_job_wait).

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
@@ -22,8 +24,8 @@ from .job_formatting import duration, plural
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
-# Seconds that AWS has to terminate the nodes after the end of their lease, and seconds from the end of jobs to the end of the lease.
-LATE, ANNOUNCED = 600, 600
+# Seconds that AWS has to terminate the nodes after the end of their lease.
+LATE = 600
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -57,13 +59,16 @@ def running_nodes(
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
-    end = f"To terminate {'it' if count == 1 else 'them'}" if service else "To delete the cluster"
+    them = "it" if count == 1 else "them"
+    end = f"To terminate {them}" if service else "To delete the cluster"
+    unlimited = "" if service else f"To let AWS terminate {them} at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after. "
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
         + (_lease_end(lease, price, count) if lease else "")
         + (_idle_end(idle, count) if idle else "")
+        + ("" if lease or idle else unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
@@ -72,17 +77,36 @@ def running_nodes(
 def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
     """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    # The run has read the seconds before its job, during which another run can prolong the lease
+    left = min(lease["seconds"], datetime.fromisoformat(lease["end"]).timestamp() - time.time())
     after = prices.without_nodes(price) if price else None
     rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
-    if lease["seconds"] <= 0:
-        if count and lease["seconds"] < -LATE:
+    if left <= 0 < lease["seconds"] and count:
+        return f"The lease ended at {end}, unless another run has prolonged it.{rest} "
+    if left <= 0:
+        if count and left < -LATE:
             return (
                 f"The lease ended at {end}, but AWS has not terminated the nodes. Look for denied calls of DeleteAutoScalingGroup in "
                 f"CloudTrail, and run {playbook_command('destroy')}. "
             )
         return f"The lease ended at {end}, and AWS {'terminates' if count else 'has terminated'} the nodes.{rest} "
     unless = "" if lease["fixed"] else ", unless a run prolongs the lease"
-    return f"AWS terminates the nodes at {end}, in {duration(lease['seconds'])}{unless}.{rest} "
+    return f"AWS terminates the nodes at {end}, in {duration(left)}{unless}.{rest} "
+
+
+def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
+    """Return whether the nodes go on costing money after a job, how much, and until when, or an empty string if this run does not know.
+
+    `run` is the result of the provisioning in this run, if any. `then` is training_job_then.
+    """
+    if not run:
+        return ""
+    if then != "keep" and (then_always or not has_failed):
+        return f"The run continues with training_job_then: {then}."
+    price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
+    costs = f"The cluster goes on costing {prices.per_hour(price)}" if price and prices.is_known(price) else "The nodes go on costing money"
+    ends = (_lease_end(lease, price, 1) if lease else "") + (_idle_end(idle, 1) if idle else "")
+    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
 def _idle_end(idle: Mapping[str, Any], count: int) -> str:
@@ -101,14 +125,14 @@ def _idle_end(idle: Mapping[str, Any], count: int) -> str:
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
     """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
-    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED:
+    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED_BEFORE:
         return ""
     end = f"{lease['end'][:16].replace('T', ' ')} UTC"
     how = "change it, and run the playbook provision" if lease["fixed"] else "run the playbook configure when less than half is left"
     limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
     return (
-        f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. 10 minutes earlier, the job "
-        f"gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."
+        f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. "
+        f"{ANNOUNCED_BEFORE / 60:.0f} minutes earlier, the job gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."
     )
 
 

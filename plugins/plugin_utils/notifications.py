@@ -98,13 +98,16 @@ class Notifications:
         self._action, self._variables = action, variables
         self._folder = Path(constants.DEFAULT_LOCAL_TMP) / "deeplearning-notifications"
 
-    def send(self, event: str, text: str, job: str = "") -> None:
-        """Begin to send a notification. `text` is a sentence about what has happened. Problems are only shown."""
+    def send(self, event: str, text: str, job: str = "", note: str = "") -> None:
+        """Begin to send a notification. Problems are only shown.
+
+        `text` is a sentence about what has happened, and `note` one of the controller, which contains nothing of a host.
+        """
         try:
             urls = self._urls()
             withheld = self._withheld(event, job) if urls else None
             if withheld is not None:
-                self._start(urls, self._message(event, text, job, withheld))
+                self._start(urls, self._message(event, text, job, note, withheld))
         except (AnsibleError, OSError) as error:
             display.warning(f"{VARIABLE}: a notification was not sent: {_described(error)}.")
 
@@ -172,11 +175,11 @@ class Notifications:
         path.write_text(json.dumps(counts), encoding="utf-8")
         return withheld
 
-    def _message(self, event: str, text: str, job: str, withheld: int) -> dict[str, str]:
+    def _message(self, event: str, text: str, job: str, note: str, withheld: int) -> dict[str, str]:
         kind = EVENTS[event]
         command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
-        parts = [self._plain(text), more, f"To {kind.purpose}, run:", *command]
+        parts = [self._plain(text), note, more, f"To {kind.purpose}, run:", *command]
         title = [str(self._value("deeplearning_cluster") or ""), job]
         return {"title": " ".join(filter(None, title)), "body": " ".join(filter(None, parts)), "severity": kind.severity}
 

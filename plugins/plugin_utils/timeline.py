@@ -36,11 +36,16 @@ WORDS = {
 }
 # The beginnings of cells that a spreadsheet would evaluate as formulas, also in full width.
 FORMULA = re.compile(r"[\s]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "currency")
+COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "cost", "currency")
+# A node, as the module cluster_events_info returns it, with its cost.
+Node = Mapping[str, Any]
 
 
 class Line(NamedTuple):
-    """An event in words. `source` is `AWS`, or says which host has reported the event."""
+    """An event in words. `source` is `AWS`, or says which host has reported the event.
+
+    `hourly` is by how much it changes the price per hour, and `cost` what the nodes that it ends have cost.
+    """
 
     time: float
     source: str
@@ -48,6 +53,7 @@ class Line(NamedTuple):
     by: str = ""
     why: str = ""
     hourly: float | None = None
+    cost: float | None = None
 
 
 def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
@@ -57,14 +63,15 @@ def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], 
     reported none. Without a running node, `host` is empty.
     """
     # Events of AWS come first if the times are equal
-    lines = sorted([*_of_aws(facts["events"]), *_reported(jobs, host, facts["since"], facts["read_at"])], key=lambda line: line.time)
+    nodes = {node["instance_id"]: {**node, "cost": _cost_of(node, facts)} for node in facts["nodes"]}
+    lines = sorted([*_of_aws(facts["events"], nodes), *_reported(jobs, host, facts["since"], facts["read_at"])], key=lambda line: line.time)
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
-        return _csv(lines, currency)
+        return _csv([*lines, *_running(nodes.values(), facts["read_at"])], currency)
     notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts)]
     if form == "json":
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
-        return json.dumps({"events": told, "nodes": facts["nodes"], "currency": currency, "remarks": notes}, indent=2) + "\n"
+        return json.dumps({"events": told, "nodes": [*nodes.values()], "currency": currency, "remarks": notes}, indent=2) + "\n"
     return "\n".join([*(_text(line, currency) for line in lines), *notes])
 
 
@@ -84,7 +91,19 @@ def _silence(host: str, problem: str) -> Iterator[str]:
         yield _clean(f"Jobs are not shown, because {host} did not list them: {problem}")
 
 
-def _of_aws(events: Iterable[Mapping[str, Any]]) -> Iterator[Line]:
+def _running(nodes: Iterable[Node], now: float) -> Iterator[Line]:
+    """Yield a line for each running node, so that the costs in the lines add up to those of all nodes."""
+    for node in nodes:
+        if node["running"]:
+            yield Line(now, "AWS", f"node {_name(node['instance_id'], node)} is running", cost=node["cost"])
+
+
+def _name(text: str, node: Node | None) -> str:
+    """Return a resource as people know it: the name of a node with its instance ID."""
+    return f"{node['name']} ({text})" if node and node.get("name") else text
+
+
+def _of_aws(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, Node]) -> Iterator[Line]:
     """Yield the lines for AWS's events. Failed launches with the same cause are one line, however often the group has tried."""
     failed: list[Mapping[str, Any]] = []
     for event in events:
@@ -94,7 +113,7 @@ def _of_aws(events: Iterable[Mapping[str, Any]]) -> Iterator[Line]:
         if event["action"] == LAUNCH_FAILED:
             failed.append(event)
         else:
-            yield _line(event)
+            yield _line(event, nodes)
     if failed:
         yield _failed(failed)
 
@@ -104,20 +123,27 @@ def _kind(event: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _failed(events: Sequence[Mapping[str, Any]]) -> Line:
-    first, last = _line(events[0]), events[-1]["time"]
+    first, last = _line(events[0], {}), events[-1]["time"]
     more = f", {len(events)} times until {moment(last)}" if len(events) > 1 else ""
     return first._replace(what=first.what + more)
 
 
-def _line(event: Mapping[str, Any]) -> Line:
-    names = _clean(", ".join(event["resources"]))
+def _line(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> Line:
+    names = _clean(", ".join(_name(each, nodes.get(each)) for each in event["resources"]))
     if event["action"] in WORDS:
-        node = f"node {names} of {event['group']}" if names else f"a node of {event['group']}"
-        what = f"{node} {WORDS[event['action']]}"
+        of = "" if names.endswith(")") else f" of {event['group']}"
+        what = f"{f'node {names}' if names else 'a node'}{of} {WORDS[event['action']]}"
     else:
         failure = f" failed ({event['error']})" if event["error"] else ""
         what = f"{event['action']} {names}{failure}"
-    return Line(event["time"], "AWS", _clean(what), _clean(event["caller"]), _clean(event["cause"]), event["hourly"])
+    return Line(event["time"], "AWS", _clean(what), _clean(event["caller"]), _clean(event["cause"]), event["hourly"], _cost(event, nodes))
+
+
+def _cost(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> float | None:
+    """Return what the nodes have cost that an event has ended, or None if it has ended none, or their cost is not known."""
+    found = [nodes[each] for each in event["resources"] if each in nodes]
+    known = [node["cost"] for node in found if node["ended_at"] == event["time"] and not node["running"] and node["cost"] is not None]
+    return sum(known) if known and (event["hourly"] or 0) < 0 else None
 
 
 def _clean(text: str, limit: int = CAUSE) -> str:
@@ -148,8 +174,9 @@ def _csv(lines: Iterable[Line], currency: str) -> str:
     writer = csv.writer(file)
     writer.writerow(COLUMNS)
     for line in lines:
-        hourly, unit = ("", "") if line.hourly is None else (f"{line.hourly:.6g}", currency)
-        writer.writerow([moment(line.time), *map(_cell, (line.source, line.what, line.by, line.why)), hourly, unit])
+        amounts = ["" if each is None else f"{each:.6g}" for each in (line.hourly, line.cost)]
+        texts = map(_cell, (line.source, line.what, line.by, line.why))
+        writer.writerow([moment(line.time), *texts, *amounts, currency if any(amounts) else ""])
     return file.getvalue()
 
 
@@ -171,20 +198,30 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
 def _sum(facts: Mapping[str, Any]) -> str:
     """Return a sentence about what the nodes have cost, from their launches, or the beginning of the time, to their ends, or now."""
     price, since = facts["price"], facts["since"]
-    lives = [(node["launched_at"], facts["read_at"] if node["running"] else node["ended_at"], node["hourly"]) for node in facts["nodes"]]
-    times = [(max(end - max(start, since), 0) / 3600, hourly) for start, end, hourly in lives if start is not None and end is not None]
+    times = [(hours, node["hourly"]) for node in facts["nodes"] if (hours := _hours(node, facts)) is not None]
     ran = [(hours, hourly) for hours, hourly in times if hours]
     total = sum(hours for hours, _hourly in ran)
     words = f"Since {moment(since)} UTC, {plural(len(ran), 'node', 'nodes')} ran for {total:,.1f} node-hours"
-    missing = {"price": sum(hourly is None for _hours, hourly in ran), "time": len(lives) - len(times)}
+    missing = {"price": sum(hourly is None for _hours, hourly in ran), "time": len(facts["nodes"]) - len(times)}
     left = [f"{plural(count, 'node', 'nodes')} whose {what} is not known" for what, count in missing.items() if count and price]
     without = f", and without {' and '.join(left)}" if left else ""
-    return f"{words}{_cost(price, ran)}{without}.{f' {prices.source(price)}' if price else ''}"
+    return f"{words}{_total(price, ran)}{without}.{f' {prices.source(price)}' if price else ''}"
 
 
-def _cost(price: prices.Price | None, ran: Iterable[tuple[float, float | None]]) -> str:
+def _total(price: prices.Price | None, ran: Iterable[tuple[float, float | None]]) -> str:
     """Return what nodes that ran for these hours, at these prices per hour, have cost."""
     if not price:
         return ""
     total = sum(hours * hourly for hours, hourly in ran if hourly is not None)
     return f" and cost {prices.amount(total, price['currency'])}, without volumes, at the prices of today"
+
+
+def _hours(node: Node, facts: Mapping[str, Any]) -> float | None:
+    """Return for how long a node ran since the beginning of the time, or None if that is not known."""
+    end = facts["read_at"] if node["running"] else node["ended_at"]
+    return None if node["launched_at"] is None or end is None else max(end - max(node["launched_at"], facts["since"]), 0) / 3600
+
+
+def _cost_of(node: Node, facts: Mapping[str, Any]) -> float | None:
+    hours = _hours(node, facts)
+    return None if hours is None or node["hourly"] is None else hours * node["hourly"]

@@ -15,7 +15,7 @@ def save(*_signal):
     (pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"]) / f"rank{os.environ['DEEPLEARNING_RANK']}").write_text("saved")
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
-print("running", flush=True)
+print("running until", pathlib.Path("/var/lib/deeplearning-lease").read_text(), flush=True)
 while True:
     time.sleep(0.5)
 """
@@ -45,6 +45,7 @@ def test_a_job_saves_before_its_lease_ends_and_aws_terminates_the_nodes(cloud, p
     end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + ANNOUNCED + STARTS))
     told = play("train", status=2, deeplearning_lease=end)
     assert "and the job has no time limit. 10 minutes earlier, the job gets SIGTERM" in told
+    assert f"running until {end}" in told
     assert "was stopped because of the end of the lease of the nodes, which AWS terminates at" in told
     assert "AWS terminates the nodes at the end of their lease. Start nodes with a new lease, and then continue the job." in told
     assert len(running(cloud)) == 2

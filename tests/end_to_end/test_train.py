@@ -124,7 +124,7 @@ def test_the_report_and_the_events_tell_what_the_job_has_cost(first_run, playboo
     assert re.search(f"{cost} without volumes\\. AWS tells", page.read_text())
     told = playbook("events.yml", "-e", f"deeplearning_events_file={tmp_path}/events.csv").output
     # Other tests may have had nodes in a cluster with this name
-    launched = re.findall(r"node (i-\w+) of (?:master|workers) launched, \+0\.100 USD per hour", told)
+    launched = re.findall(r"node demo-(?:master|worker\d+) \((i-\w+)\) launched, \+0\.100 USD per hour", told)
     assert {instance for number in (1, 2, 3) for instance in instance_of(cloud, number)} <= set(launched)
     assert re.search(r"CreateAutoScalingGroup demo-workers, by arn:aws:iam::123456789012:user/demo-train", told)
     assert re.search(r"reported by demo-master: job train-\S+: started on 3 hosts", told)

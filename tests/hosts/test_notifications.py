@@ -10,6 +10,9 @@ from receivers import mail_server, serving, webhook
 from .cluster import job_cluster
 
 COMMAND = "ansible-playbook -i inventory.yml deeplearning.cluster"
+# What the run has found out before the job.
+PROVISIONED = {"price": {"hourly": 2.0, "currency": "USD", "charges": []}}
+COSTS = f"The cluster goes on costing 2.00 USD per hour (48.00 USD per day), until you run {COMMAND}.destroy."
 OPTIONS = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
 
 
@@ -29,7 +32,7 @@ def train(cluster):
     def run(name, script, **variables):
         with serving(webhook()) as (port, posts), serving(mail_server()) as (smtp, mails):
             mail = f"mailto://127.0.0.1:{smtp}/?from=cluster@example.org&to=team@example.org"
-            given = {"deeplearning_notify": [f"json://127.0.0.1:{port}/battery-horse", mail]}
+            given = {"deeplearning_notify": [f"json://127.0.0.1:{port}/battery-horse", mail], "provision_result": PROVISIONED}
             done = cluster.play(cluster.playbook(name, script, **{**OPTIONS, **variables}), "-e", json.dumps(given))
         assert {each["title"] for each in posts} == {f"jobs {name}"}
         assert len({each["type"] for each in posts}) == len(posts) == len(mails)
@@ -45,7 +48,7 @@ def test_a_job_that_ends_sends_a_notification(train):
     assert done.returncode == 0, done.stdout + done.stderr
     assert posts == {
         "info": f"Job ends runs with 1 process on 1 host. To watch it, run: {COMMAND}.logs -e follow=true -e training_job_name=ends",
-        "success": f"Job ends succeeded. To show it, run: {COMMAND}.status -e training_job_name=ends",
+        "success": f"Job ends succeeded. {COSTS} To show it, run: {COMMAND}.status -e training_job_name=ends",
     }
     assert [mail.count("Subject: jobs ends") for mail in mails] == [1, 1]
 
@@ -62,6 +65,6 @@ def test_a_job_that_fails_sends_a_notification_with_the_cause(train):
     )
     assert posts["warning"].endswith(f"To show its attempts, run: {COMMAND}.status -e training_job_name=fails")
     assert posts["failure"] == (
-        f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. To read all logs, run: "
+        f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. {COSTS} To read all logs, run: "
         f"{COMMAND}.logs -e training_job_name=fails"
     )

@@ -71,7 +71,7 @@ def test_who_launched_changed_and_ended_nodes(cloud, run, definition, name, even
     node = next(each for each in found["nodes"] if each["instance_id"] == victim)
     assert (node["running"], node["ended_at"]) == (False, ended["time"])
     text = shown(found)
-    assert f"TerminateInstances {victim}, by arn:aws:iam::123456789012:root, -0.100 USD per hour" in text
+    assert f"TerminateInstances {node['name']} ({victim}), by arn:aws:iam::123456789012:root, -0.100 USD per hour" in text
     assert "node-hours and cost 0.0" in text
     # The collection ends nodes with a call of Auto Scaling
     operators.be("destroy")
@@ -83,6 +83,9 @@ def test_who_launched_changed_and_ended_nodes(cloud, run, definition, name, even
     assert {"DeleteAutoScalingGroup", "DeleteVpc", "DeleteNatGateway", "DeleteFileSystem"} <= set(actions(after))
     assert {each["instance_type"] for each in after["nodes"]} == {"c5.large"}
     assert not [each for each in after["nodes"] if each["running"] or each["ended_at"] is None]
+    assert {each["name"] for each in after["nodes"]} == {f"{name}-master", f"{name}-worker2", f"{name}-worker3"}
+    cloud.control.advance(2 * 3600)  # EC2 no longer describes the nodes
+    assert {each["name"] for each in events()["nodes"]} == {each["name"] for each in after["nodes"]}
     json.loads(shown(after, "json"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,11 @@ def running(cloud, name) -> int:
     return sum(len(each["Instances"]) for each in cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])
 
 
+def volumes(cloud, name) -> list[dict[str, Any]]:
+    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
+    return list(cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"])
+
+
 def groups(cloud, name) -> set[str]:
     found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
     return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
@@ -77,10 +83,12 @@ def test_aws_terminates_the_nodes_and_keeps_the_data(cloud, run, leased, name):
     assert seconds_left(made) == pytest.approx(8 * HOUR, abs=60)
     assert kinds(made).count(("create", "node_lease")) == 1
     assert running(cloud, name) == 3
+    assert len(volumes(cloud, name)) == 3
     cloud.control.advance(8 * HOUR - 120)
     assert running(cloud, name) == 3
     cloud.control.advance(240)
     assert all_end(cloud, name)
+    wait_until(lambda: volumes(cloud, name) == [], 20)
     assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
 
 
@@ -218,8 +226,8 @@ DAMAGE = {
 }
 
 
-def change_schedule(cloud, name, **changes):
-    found = schedules(cloud, name)["workers"]
+def change_schedule(cloud, name, schedule="workers", **changes):
+    found = schedules(cloud, name)[schedule]
     given = {key: value for key, value in found.items() if key not in ("Arn", "CreationDate", "LastModificationDate", "ResponseMetadata")}
     cloud.client("scheduler").update_schedule(**{**given, "EndDate": datetime.now(UTC) + timedelta(hours=90), **changes})
 
@@ -306,6 +314,132 @@ def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
     cloud.control.advance(OVER)
     assert all_end(cloud, name)
     assert running(cloud, other) == 3
+
+
+@pytest.fixture
+def topic(cloud, name):
+    return cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+
+
+@pytest.fixture
+def told(cloud, name, topic):
+    """Return a function that returns the subjects and texts of the messages of a lease that have arrived, and those that are awaited."""
+    sqs = cloud.client("sqs")
+    queue = sqs.create_queue(QueueName=f"{name}-mail")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    texts = {}
+
+    def read(count=0):
+        def arrived():
+            for each in sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", []):
+                body = json.loads(each["Body"])
+                if "lease" in body["Message"]:  # Auto Scaling uses the topic, too
+                    texts[body["Subject"]] = body["Message"]
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+            return len(texts) >= count
+
+        wait_until(arrived, 20)
+        return dict(texts)
+
+    return read
+
+
+def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, topic, told):
+    made = run("cluster", **leased, notify_topic=topic)
+    assert run("cluster", **leased, notify_topic=topic)["changes"] == []
+    end = made["lease"]["end"][:16].replace("T", " ")
+    cloud.control.advance(8 * HOUR - 660)
+    assert told() == {}
+    cloud.control.advance(120)
+    assert list(told(1)) == [f"{name}: AWS terminates the nodes at {end} UTC"]
+    (text,) = told(1).values()
+    assert f"nodes of cluster {name} (us-east-1) at {end} UTC, because their lease ends. Jobs get SIGTERM 10 minutes before" in text
+    assert "continues to cost money. To keep the nodes, run: ansible-playbook -i nodes.yml deeplearning.cluster.configure" in text
+    assert run("cluster", **leased, notify_topic=topic, check=True)["changes"] == []
+    cloud.control.advance(660)
+    assert all_end(cloud, name)
+    assert f"has ended at {end} UTC, and AWS terminates the nodes." in told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    cloud.control.advance(HOUR)
+    assert len(told(2)) == 2
+
+
+def test_messages_follow_the_end_of_the_lease(cloud, run, leased, name, topic, told):
+    run("cluster", **leased, notify_topic=topic)
+    cloud.control.advance(5 * HOUR)
+    assert run("lease", cluster=name, lease="8h")["lease"]["prolonged"]
+    assert run("cluster", **leased, notify_topic=topic)["changes"] == []
+    cloud.control.advance(4 * HOUR)
+    assert told() == {}
+    end = (datetime.now(UTC) + timedelta(hours=20)).replace(microsecond=0)
+    assert kinds(run("cluster", **{**leased, "lease": end.isoformat()}, notify_topic=topic)) == [("update", "node_lease")]
+    cloud.control.advance(11 * HOUR - 300)  # the clock of the local cloud is 9 hours ahead
+    assert "To keep the nodes, change deeplearning_lease, and run: " in next(iter(told(1).values()))
+
+
+def test_a_topic_can_be_added_changed_and_removed(cloud, run, leased, name, topic, told):
+    other = cloud.client("sns").create_topic(Name=f"{name}-other")["TopicArn"]
+    run("cluster", **leased)
+    assert set(schedules(cloud, name)) == {"master", "workers"}
+    for given in (other, topic, None):
+        assert ("update", "node_lease") in kinds(run("cluster", **leased, notify_topic=given))
+        cloud.control.forget_calls()
+        assert run("cluster", **leased, notify_topic=given)["changes"] == []
+        names = {"master", "workers", *(("warning", "ended") if given else ())}
+        assert set(schedules(cloud, name)) == names
+        assert len([call for call in cloud.control.calls() if call["action"] == "GetSchedule"]) == 2 * len(names)
+        policy = cloud.client("iam").get_role_policy(RoleName=f"{name}-nodes-lease-us-east-1", PolicyName="lease")["PolicyDocument"]
+        assert [each["Resource"] for each in policy["Statement"] if each["Action"] == "sns:Publish"] == ([given] if given else [])
+    cloud.control.advance(OVER)
+    assert all_end(cloud, name)
+    assert told() == {}
+
+
+MESSAGE_DAMAGE = {
+    "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-lease", Name="ended"),
+    "policy": DAMAGE["policy"],
+    "rate": lambda cloud, name: change_schedule(cloud, name, "ended", ScheduleExpression="rate(1 minute)", State="DISABLED"),
+    "topic": lambda cloud, name: change_schedule(cloud, name, "ended", Target=schedules(cloud, name)["workers"]["Target"]),
+}
+
+
+@pytest.mark.parametrize("damage", MESSAGE_DAMAGE)
+def test_a_run_repairs_messages(cloud, run, leased, name, topic, told, damage):
+    run("cluster", **leased, notify_topic=topic)
+    MESSAGE_DAMAGE[damage](cloud, name)
+    assert kinds(run("cluster", **leased, notify_topic=topic)) == [("update", "node_lease")]
+    assert run("cluster", **leased, notify_topic=topic)["changes"] == []
+    cloud.control.advance(OVER)
+    assert len(told(2)) == 2
+
+
+@pytest.mark.parametrize(("stage", "action"), [("after", "DeleteSchedule"), ("before", "PutRolePolicy"), ("after", "PutRolePolicy")])
+def test_no_message_remains_if_a_run_is_killed_while_it_removes_the_topic(cloud, run, leased, name, topic, stage, action):
+    run("cluster", **leased, notify_topic=topic)
+    assert kill_at(cloud, {**leased, "region": "us-east-1", "prices": False}, stage, action=action)
+    run("cluster", **leased)
+    assert run("cluster", **leased)["changes"] == []
+    assert set(schedules(cloud, name)) == {"master", "workers"}
+
+
+def test_an_end_that_is_too_near_for_a_warning_has_none(cloud, run, leased, name, topic, told):
+    run("cluster", **leased, notify_topic=topic)
+    end = (datetime.now(UTC) + timedelta(minutes=5)).replace(microsecond=0)
+    options = {**leased, "lease": end.isoformat(), "notify_topic": topic}
+    run("cluster", **options)
+    assert set(schedules(cloud, name)) == {"master", "workers", "ended"}
+    assert run("cluster", **options)["changes"] == []
+    cloud.control.advance(600)
+    assert len(told(1)) == 1
+
+
+def test_nodes_cannot_keep_themselves(cloud, run, leased, name):
+    """Programs on machines of other systems renewed the lease of their machine forever."""
+    run("cluster", **leased)
+    iam, actions = cloud.client("iam"), ["scheduler:UpdateSchedule", "scheduler:DeleteSchedule", "autoscaling:UpdateAutoScalingGroup"]
+    role = iam.get_role(RoleName=f"{name}-nodes-us-east-1")["Role"]["Arn"]
+    found = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=actions)["EvaluationResults"]
+    assert [each["EvalDecision"] for each in found] == ["implicitDeny"] * 3
 
 
 FINDINGS = {

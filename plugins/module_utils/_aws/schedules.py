@@ -66,8 +66,12 @@ def ensure_group(cloud: AwsClient, name: str, tags: Mapping[str, str]) -> None:
     cloud.wait_until(f"the deletion of the former schedule group {name}", exists, GROUP_TIMEOUT)
 
 
-def delete_schedules(cloud: AwsClient, group: str, names: Iterable[str]) -> None:
+def delete_group(cloud: AwsClient, group: str, names: Iterable[str]) -> None:
     """Delete a schedule group. While AWS deletes it, its schedules still make calls, so they are deleted first."""
-    for name in names:
-        cloud.once_unused(cloud.scheduler.delete_schedule, "ConflictException", GroupName=group, Name=name)
+    delete_schedules(cloud, group, names)
     cloud.once_unused(cloud.scheduler.delete_schedule_group, "ConflictException", Name=group)
+
+
+def delete_schedules(cloud: AwsClient, group: str, names: Iterable[str]) -> None:
+    for name in sorted(names):
+        cloud.once_unused(cloud.scheduler.delete_schedule, "ConflictException", GroupName=group, Name=name)

@@ -33,6 +33,8 @@ KILLED = "killed"
 HANG = "hang"
 NETWORK = "network"
 HEALTH = "health"
+# Seconds from SIGTERM to the end of a lease, or of the time of a Capacity Block.
+ANNOUNCED_BEFORE = 600.0
 KINDS = (
     OPERATOR,
     TIME_LIMIT,

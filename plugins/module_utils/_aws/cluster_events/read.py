@@ -44,7 +44,7 @@ def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
         trail.problems.append({"kind": "foreign_group", "message": name})
     members = _members(cloud, groups)
     events = [event for name, group in groups.items() for event in events_of(group, activities(cloud, name, since))]
-    nodes = nodes_of(events, members)
+    nodes = nodes_of(cloud.cluster, events, members)
     events += trail.read(groups, nodes, since)
     events += ends_of(members, events)
     events.sort(key=lambda event: event.time)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Mapping, Tuple
 
-from ..instances import market_of
+from ..instances import MASTER, MASTER_NUMBER, market_of, node_name
 from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
+from ..node_group.membership import number_of
 
 LAUNCH, LAUNCH_FAILED, STOP, TERMINATION, DETACHMENT = "launch", "failed_launch", "stop", "termination", "detachment"
 AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"
@@ -53,10 +54,11 @@ class Event:
 
 @dataclass
 class LifeOfNode:
-    """A node, from its launch to its end, as far as AWS tells. Times are in seconds since 1970. The type is empty if it is unknown."""
+    """A node, from its launch to its end, as far as AWS tells. Times are in seconds since 1970. Name and type are empty if unknown."""
 
     instance_id: str
     group: str
+    name: str = ""
     instance_type: str = ""
     market: str = ""
     zone: str = ""
@@ -92,7 +94,13 @@ def ends_of(members: Iterable[Member], known: Iterable[Event]) -> Iterator[Event
             yield Event(moment.timestamp(), EC2, action, [name], group, cause=cause)
 
 
-def nodes_of(events: Iterable[Event], members: Iterable[Member]) -> dict[str, LifeOfNode]:
+def name_of(cluster: str, group: str, instance: Mapping[str, Any]) -> str:
+    """Return the name of a node from the tags of its instance, or an empty string if a worker has no valid number."""
+    number = MASTER_NUMBER if group == MASTER else number_of(instance)
+    return node_name(cluster, group, number) if number else ""
+
+
+def nodes_of(cluster: str, events: Iterable[Event], members: Iterable[Member]) -> dict[str, LifeOfNode]:
     """Return the nodes by instance ID, from the events of the groups and from EC2's descriptions of instances.
 
     Instances whose launch has failed were never in service, and are no nodes.
@@ -102,12 +110,12 @@ def nodes_of(events: Iterable[Event], members: Iterable[Member]) -> dict[str, Li
     failed = {name for event in told if event.action == LAUNCH_FAILED for name in event.resources}
     for event in told:
         for name in set(event.resources) - failed:
-            node = nodes.setdefault(name, LifeOfNode(name, event.group))
+            node = nodes.setdefault(name, LifeOfNode(name, event.group, name_of(cluster, event.group, {})))
             if event.action == LAUNCH:
                 node.launched_at = event.time
     for group, each in members:
         node = nodes.setdefault(each["InstanceId"], LifeOfNode(each["InstanceId"], group))
-        node.instance_type, node.market = each["InstanceType"], market_of(each)
+        node.name, node.instance_type, node.market = name_of(cluster, group, each), each["InstanceType"], market_of(each)
         node.zone, node.launched_at = each["Placement"]["AvailabilityZone"], each["LaunchTime"].timestamp()
         node.running = each["State"]["Name"] not in ENDED
     return nodes

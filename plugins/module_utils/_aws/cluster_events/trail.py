@@ -17,12 +17,12 @@ from typing import Any
 from ..client import DENIED, SDK_ERRORS, AwsClient, ClientError, error_code
 from ..instances import ON_DEMAND
 from ..tags import CLUSTER_TAG
-from .scaling import CLOUD_TRAIL, ENDS, Event, LifeOfNode
+from .scaling import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of
 
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
-RUN = "RunInstances"
+RUN, TAG = "RunInstances", "CreateTags"
 # Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
 # of the response that contains its ID.
 CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
@@ -47,13 +47,21 @@ class Trail:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS), since)
-            for record in self._lookup("EventName", [RUN], _first_launch(nodes, since)):
-                _describe_nodes(record, nodes)
+            self._complete(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
         found = (_event(record, _own(record, ids, groups)) for record in self._records.values() if _is_change(record))
         return [event for event in found if event.resources and event.time >= since.timestamp()]
+
+    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+        """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
+        unknown = [node for node in nodes.values() if not node.instance_type]
+        for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
+            _describe_nodes(record, nodes)
+        unnamed = [node for node in nodes.values() if not node.name]
+        for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
+            _name_nodes(record, unnamed, self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
         """Return the IDs of the resources that were created with the cluster's tag."""
@@ -90,7 +98,7 @@ def _is_change(record: Mapping[str, Any]) -> bool:
     """
     by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
     is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
-    return not (record.get("readOnly") or by_auto_scaling or is_repeated or record["eventName"] == RUN)
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or record["eventName"] in (RUN, TAG))
 
 
 def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str]) -> list[str]:
@@ -114,10 +122,9 @@ def _elements(record: Mapping[str, Any]) -> list[Any]:
     return [record.get(name) for name in ("requestParameters", "responseElements", "serviceEventDetails")]
 
 
-def _first_launch(nodes: Mapping[str, LifeOfNode], since: datetime) -> datetime:
-    """Return the time from which launches are read, so that they contain the nodes whose type is not known yet."""
-    unknown = [node.launched_at for node in nodes.values() if node.launched_at and not node.instance_type]
-    return min([since, *(datetime.fromtimestamp(each, timezone.utc) for each in unknown)])
+def _first_launch(nodes: Iterable[LifeOfNode], since: datetime) -> datetime:
+    """Return the time from which events are read, so that they contain the launches of these nodes."""
+    return min([since, *(datetime.fromtimestamp(node.launched_at, timezone.utc) for node in nodes if node.launched_at)])
 
 
 def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) -> None:
@@ -128,6 +135,15 @@ def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) 
         if node and not node.instance_type:
             node.instance_type, node.market = item.get("instanceType", ""), item.get("instanceLifecycle") or ON_DEMAND
             node.zone = (item.get("placement") or {}).get("availabilityZone", "")
+
+
+def _name_nodes(record: Mapping[str, Any], nodes: Iterable[LifeOfNode], cluster: str) -> None:
+    """Set the names of the nodes to which a call of CreateTags has given a number. The newest call comes first, and counts."""
+    tags = [{"Key": key, "Value": value} for key, value in map(_pair, _objects(record.get("requestParameters"))) if key and value]
+    tagged = {text for _name, text in _texts((record.get("requestParameters") or {}).get("resourcesSet"))}
+    for node in nodes:
+        if node.instance_id in tagged and not node.name and not record.get("errorCode"):
+            node.name = name_of(cluster, node.group, {"Tags": tags})
 
 
 def _has_tag(record: Mapping[str, Any], key: str, value: str) -> bool:

@@ -13,7 +13,7 @@ from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from ..schedules import delete_schedules, ensure_group, get_schedule, put_schedule
+from ..schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
 from .function import IDLE_SINCE
@@ -130,7 +130,7 @@ def _once_ready(cloud: AwsClient, call: Any, **arguments: Any) -> None:
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    delete_schedules(cloud, name_of(cloud.cluster), [SCHEDULE])
+    delete_group(cloud, name_of(cloud.cluster), [SCHEDULE])
     cloud.once_unused(cloud.client("lambda").delete_function, "ResourceConflictException", FunctionName=name_of(cloud.cluster))
     ROLE.delete(cloud, found)
 

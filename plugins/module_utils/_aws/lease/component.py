@@ -33,7 +33,8 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     if end and end <= cloud.now:
         end = None  # the run gives the lease anew
     end = end or terms.end(cloud.now, timedelta(seconds=options["lease_minimum"]))
-    yield definition.wanted(terms, end, cloud.cluster, cloud.region, request.tags(LEASE_COMPONENT), options["permissions_boundary"])
+    tags, boundary, topic = request.tags(LEASE_COMPONENT), options["permissions_boundary"], options["notify_topic"]
+    yield definition.wanted(terms, end, cloud.now, cloud.cluster, cloud.region, tags, boundary, topic)
 
 
 def _keeps(request: Request, _item: Found) -> bool:
@@ -79,7 +80,7 @@ def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> 
         return existing
     if end <= now or end - now >= max(terms.duration / 2, least):
         return existing
-    return resources.prolong(cloud, existing, terms.end(now, least))
+    return resources.prolong(cloud, existing, terms, terms.end(now, least))
 
 
 def prolonged(request: Request, found: Sequence[Found]) -> list[Found]:

@@ -25,6 +25,7 @@ from ..instance_role.own_role import PATH
 from ..instances import NODE_TYPES, group_name
 from ..plan.resources import Address, Found, Wanted
 from ..regions import partition_of
+from . import messages
 
 LEASE = Address("node_lease", "main")
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
@@ -34,7 +35,7 @@ LEAST, MOST = timedelta(minutes=15), timedelta(days=365)
 RETRIED, INTERVAL, REPEATED = timedelta(minutes=1), timedelta(minutes=5), timedelta(days=1)
 # After the schedules have changed, calls that AWS has already begun may still arrive for so long.
 LATE = RETRIED + timedelta(minutes=1)
-DESCRIPTION = "Terminates the nodes of the training cluster {cluster} (lease: {terms})"
+DESCRIPTION = "For the end of the nodes of the training cluster {cluster} (lease: {terms})"
 TERMS = re.compile(r"\(lease: (.+)\)$")
 
 
@@ -85,12 +86,14 @@ def end_of(found: Found) -> datetime | None:
 def wanted(
     terms: Terms,
     end: datetime,
+    now: datetime,
     cluster: str,
     region: str,
     tags: Callable[[Address], dict[str, str]],
     permissions_boundary: str | None,
+    topic: str | None,
 ) -> Wanted:
-    """Return the lease: the role under which AWS deletes the groups, and the schedules that do it."""
+    """Return the lease: the role under which AWS deletes the groups, and the schedules that do it and tell the topic, if any."""
     name = schedule_group(cluster)
     return Wanted(
         LEASE,
@@ -98,11 +101,11 @@ def wanted(
             "name": role_name(cluster, region),
             "trust": trust_policy(region, name),
             "permissions_boundary": permissions_boundary,
-            "policy": policy(cluster, region),
+            "policy": policy(cluster, region, topic),
             "tags": tags(LEASE),
             "lease": str(terms),
             "ends": {group: iso(end) for group in NODE_TYPES},
-            "calls": {group: call(cluster, region, group) for group in NODE_TYPES},
+            "calls": calls(cluster, region, terms, end, now, topic),
         },
     )
 
@@ -122,19 +125,33 @@ def role_in(arn: str) -> str:
     return name if path else arn
 
 
-def call(cluster: str, region: str, group: str) -> dict[str, Any]:
-    """Return the API call that deletes the group, in a form that can be compared with an existing schedule."""
-    return {
-        "state": "ENABLED",
-        "expression": f"rate({INTERVAL // timedelta(minutes=1)} minutes)",
-        "zone": "UTC",
-        "window": {"Mode": "OFF"},
-        "repeated": REPEATED.total_seconds(),
-        "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
-        "target": f"arn:{partition_of(region).name}:scheduler:::aws-sdk:autoscaling:deleteAutoScalingGroup",
-        "role": role_name(cluster, region),
-        "input": {"AutoScalingGroupName": group_name(cluster, group), "ForceDelete": True},
-    }
+def calls(cluster: str, region: str, terms: Terms, end: datetime, now: datetime, topic: str | None) -> dict[str, dict[str, Any]]:
+    """Return the API calls of the lease by the names of their schedules: the deletions of the groups, and the messages that are still due.
+
+    They have a form that can be compared with existing schedules.
+    """
+
+    def call(action: str, expression: str, arguments: dict[str, Any], repeated: float | None = None) -> dict[str, Any]:
+        return {
+            "state": "ENABLED",
+            "expression": expression,
+            "zone": "UTC",
+            "window": {"Mode": "OFF"},
+            "repeated": repeated,
+            "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
+            "target": f"arn:{partition_of(region).name}:scheduler:::aws-sdk:{action}",
+            "role": role_name(cluster, region),
+            "input": arguments,
+        }
+
+    rate = f"rate({INTERVAL // timedelta(minutes=1)} minutes)"
+    found = {}
+    for group in NODE_TYPES:
+        arguments = {"AutoScalingGroupName": group_name(cluster, group), "ForceDelete": True}
+        found[group] = call("autoscaling:deleteAutoScalingGroup", rate, arguments, REPEATED.total_seconds())
+    told = messages.inputs(cluster, region, end, bool(terms.fixed_end), topic) if topic else {}
+    due = {name: end - messages.BEFORE[name] for name in told}
+    return {**found, **{name: call("sns:publish", messages.at(due[name]), told[name]) for name in told if due[name] > now}}
 
 
 def found_call(schedule: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,22 +170,22 @@ def found_call(schedule: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def schedule(cluster: str, terms: str, end: datetime, call_: Mapping[str, Any], role_arn: str) -> dict[str, Any]:
-    """Return a schedule for the API. AWS replaces the whole schedule, so each request contains everything."""
+def schedule(cluster: str, terms: str, start: datetime | None, call: Mapping[str, Any], role_arn: str) -> dict[str, Any]:
+    """Return a schedule for the API, which repeats its call if it has a start. AWS replaces the whole schedule, so this is everything."""
+    dates = {"StartDate": start, "EndDate": start + timedelta(seconds=call["repeated"])} if start else {}
     return {
         "Description": DESCRIPTION.format(cluster=cluster, terms=terms),
-        "ScheduleExpression": call_["expression"],
-        "ScheduleExpressionTimezone": call_["zone"],
-        "StartDate": end,
-        "EndDate": end + timedelta(seconds=call_["repeated"]),
-        "State": call_["state"],
+        "ScheduleExpression": call["expression"],
+        "ScheduleExpressionTimezone": call["zone"],
+        **dates,
+        "State": call["state"],
         "ActionAfterCompletion": "NONE",
-        "FlexibleTimeWindow": call_["window"],
+        "FlexibleTimeWindow": call["window"],
         "Target": {
-            "Arn": call_["target"],
+            "Arn": call["target"],
             "RoleArn": role_arn,
-            "Input": json.dumps(call_["input"]),
-            "RetryPolicy": call_["retry"],
+            "Input": json.dumps(call["input"]),
+            "RetryPolicy": call["retry"],
         },
     }
 
@@ -185,8 +202,8 @@ def trust_policy(region: str, name: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def policy(cluster: str, region: str) -> dict[str, Any]:
-    """Return the policy, which allows only the deletion of the cluster's own groups.
+def policy(cluster: str, region: str, topic: str | None) -> dict[str, Any]:
+    """Return the policy, which allows only the deletion of the cluster's own groups, and messages to the topic, if there is one.
 
     A condition on tags would turn repeated deletions into denied calls, on which accounts have alarms.
     """
@@ -197,4 +214,4 @@ def policy(cluster: str, region: str) -> dict[str, Any]:
         "Action": "autoscaling:DeleteAutoScalingGroup",
         "Resource": [partition_of(region).arn("autoscaling", name, region, "*") for name in names],
     }
-    return {"Version": "2012-10-17", "Statement": [statement]}
+    return {"Version": "2012-10-17", "Statement": [statement, *messages.statements(topic)]}

@@ -10,15 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from ..client import AwsClient
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..instances import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from ..schedules import delete_schedules, ensure_group, get_schedule, put_schedule
-from . import definition
-from .definition import LATE, LEASE, REPEATED, end_of, iso, role_name, schedule_group
+from ..schedules import delete_group, delete_schedules, ensure_group, get_schedule, put_schedule
+from . import definition, messages
+from .definition import LATE, LEASE, REPEATED, Terms, end_of, iso, role_name, schedule_group
 
 ROLE = OwnRole(LEASE, "lease", "Ends the lease of the training cluster")
 
@@ -26,23 +27,30 @@ ROLE = OwnRole(LEASE, "lease", "Ends the lease of the training cluster")
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the lease if it exists. Its role is created first and deleted last."""
     for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
-        with ThreadPoolExecutor(len(NODE_TYPES)) as pool:
-            schedules = dict(zip(NODE_TYPES, pool.map(partial(get_schedule, cloud, schedule_group(cloud.cluster)), NODE_TYPES)))
-        known = {group: found for group, found in schedules.items() if found}
+        names = [*NODE_TYPES, *(messages.BEFORE if messages.topic_in(role.properties["policy"]) else ())]
+        with ThreadPoolExecutor(len(names)) as pool:
+            known = {name: found for name, found in zip(names, pool.map(partial(_schedule, cloud), names)) if found}
         terms = {found.get("Description", "") for found in known.values()}
         about = definition.TERMS.search(terms.pop()) if len(terms) == 1 else None
         properties = {
             **role.properties,
             "lease": about and about[1],
-            "ends": {group: iso(found["StartDate"]) if found and "StartDate" in found else None for group, found in schedules.items()},
-            "calls": {group: definition.found_call(found) for group, found in known.items()},
+            "ends": {group: iso(known[group]["StartDate"]) if "StartDate" in known.get(group, {}) else None for group in NODE_TYPES},
+            "calls": {name: definition.found_call(found) for name, found in known.items()},
         }
         yield replace(role, properties=properties)
 
 
-def prolong(cloud: AwsClient, found: Found, end: datetime) -> Found:
+def _schedule(cloud: AwsClient, name: str) -> dict[str, Any] | None:
+    """Return a schedule. Return None if it does not exist, or if it is that of a message whose time has passed."""
+    found = get_schedule(cloud, schedule_group(cloud.cluster), name)
+    return None if found is None or messages.is_over(name, found["ScheduleExpression"], cloud.now) else found
+
+
+def prolong(cloud: AwsClient, found: Found, terms: Terms, end: datetime) -> Found:
     """Let an existing lease end later. Return the changed lease."""
-    calls = {group: definition.call(cloud.cluster, cloud.region, group) for group in NODE_TYPES}
+    topic = messages.topic_in(found.properties["policy"])
+    calls = definition.calls(cloud.cluster, cloud.region, terms, end, cloud.now, topic)
     properties = {**found.properties, "calls": calls, "ends": {group: iso(end) for group in NODE_TYPES}}
     _put_schedules(cloud, found, properties)
     return replace(found, properties=properties, attributes={**found.attributes, "prolonged": True})
@@ -55,6 +63,8 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 
 
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
+    # Without the permission for messages, no run looks for their schedules, so they are deleted first
+    delete_schedules(cloud, schedule_group(cloud.cluster), found.properties["calls"].keys() - properties["calls"].keys())
     ROLE.update(cloud, found, properties, changed)
     if changed & {"lease", "ends", "calls"}:
         _put_schedules(cloud, found, properties)
@@ -71,14 +81,16 @@ def _wait_for_last_calls(cloud: AwsClient, former: Found) -> None:
 
 def _put_schedules(cloud: AwsClient, role: Found, properties: Properties) -> None:
     ensure_group(cloud, schedule_group(cloud.cluster), properties["tags"])
-    for group in NODE_TYPES:
-        end = datetime.fromisoformat(properties["ends"][group])
-        schedule = definition.schedule(cloud.cluster, properties["lease"], end, properties["calls"][group], role.attributes["arn"])
-        put_schedule(cloud, "lease", {"GroupName": schedule_group(cloud.cluster), "Name": group, **schedule})
+    for name, call in properties["calls"].items():
+        if messages.is_over(name, call["expression"], cloud.now):
+            continue  # the run has taken long until here
+        start = datetime.fromisoformat(properties["ends"][name]) if name in NODE_TYPES else None
+        schedule = definition.schedule(cloud.cluster, properties["lease"], start, call, role.attributes["arn"])
+        put_schedule(cloud, "lease", {"GroupName": schedule_group(cloud.cluster), "Name": name, **schedule})
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    delete_schedules(cloud, schedule_group(cloud.cluster), NODE_TYPES)
+    delete_group(cloud, schedule_group(cloud.cluster), {*NODE_TYPES, *found.properties["calls"]})
     ROLE.delete(cloud, found)
     if cloud.module.params.get("state") != "absent":
         _wait_for_last_calls(cloud, found)

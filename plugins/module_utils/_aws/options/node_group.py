@@ -322,7 +322,7 @@ OPTIONS = (
         IN_PLACE,
         (
             "ARN of an existing SNS topic, which AWS notifies, even without a controller, when a launch fails and when a node is terminated"
-            " through its Auto Scaling group.",
+            " through its Auto Scaling group, and before and at the end of a lease.",
             "The topic must be a standard topic in the region of the cluster. A run never changes the topic or its subscriptions.",
         ),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
@@ -30,15 +32,23 @@ def test_a_validation_counts_its_warnings(findings, warnings):
             1,
             "",
             "",
-            f"1 node of cluster demo keeps running (c5) and costs money. To delete the cluster and keep the file systems, run {RUN}destroy",
+            "1 node of cluster demo keeps running (c5) and costs money. To let AWS terminate it at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after. "
+            f"To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             3,
             "",
             "",
-            f"3 nodes of cluster demo keep running (c5) and cost money. To delete the cluster and keep the file systems, run {RUN}destroy",
+            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after."
+            f" To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
-        (2, "/data/jobs", "", f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To delete the cluster, run {RUN}destroy"),
+        (
+            2,
+            "/data/jobs",
+            "",
+            f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set "
+            f"deeplearning_lease. To delete the cluster, run {RUN}destroy",
+        ),
         (
             2,
             "",
@@ -57,6 +67,15 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
 
 
+@pytest.fixture
+def now(monkeypatch):
+    """Let the current time be two hours before the end of the lease, and return it."""
+    moment = datetime(2026, 12, 1, 16, tzinfo=UTC).timestamp()
+    monkeypatch.setattr(messages.time, "time", lambda: moment)
+    return moment
+
+
+@pytest.mark.usefixtures("now")
 def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
     told = messages.running_nodes("demo", 1, ["c5"], "", "", PRICE, LEASE)
     end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
@@ -68,6 +87,36 @@ def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
     late = messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "seconds": -5000.0})
     assert "The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. Look for denied calls" in late
     assert "in 2 h 0 min. To" in messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "fixed": True})
+
+
+def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now):
+    """The run has read the seconds before the job."""
+    told = [messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)]
+    for later in (3600, 7230):
+        monkeypatch.setattr(messages.time, "time", lambda moment=now + later: moment)
+        told.append(messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE))
+    assert "at 2026-12-01 18:00 UTC, in 2 h 0 min" in told[0]
+    assert "at 2026-12-01 18:00 UTC, in 1 h 0 min" in told[1]
+    assert "The lease ended at 2026-12-01 18:00 UTC, unless another run has prolonged it. To delete" in told[2]
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    ("run", "then", "has_failed", "always", "told"),
+    [
+        ({"price": PRICE}, "keep", False, False, f"goes on costing {prices.per_hour(PRICE)}, until you run {RUN}destroy."),
+        ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
+        ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes go on costing money. AWS terminates the nodes at 2026-12-01"),
+        ({"price": None}, "keep", False, False, f"The nodes go on costing money, until you run {RUN}destroy."),
+        ({"price": PRICE}, "destroy", False, False, "The run continues with training_job_then: destroy."),
+        ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
+        ({"price": PRICE}, "destroy", True, False, f"goes on costing {prices.per_hour(PRICE)}, until"),
+        ({}, "keep", False, False, ""),
+    ],
+)
+def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
+    found = messages.costs_after_job(run, then, has_failed, always)
+    assert (told in found, bool(found)) == (True, bool(told))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,11 @@ def test_a_notification_says_what_happened_and_what_to_type(sent):
     ]
 
 
+def test_a_note_of_the_controller_follows_and_is_not_changed(sent):
+    of().send("job_failed", "It failed." * 100, "digits", note="The nodes cost [money] until you run: destroy.")
+    assert "It failed. The nodes cost [money] until you run: destroy. To read all logs, run: " in sent[0]["body"]
+
+
 def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
     for event in EVENTS:
         of().send(event, "Something happened.", "" if event.startswith("nodes") else f"of-{event}")

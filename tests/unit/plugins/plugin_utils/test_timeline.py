@@ -20,9 +20,9 @@ def event(action, *resources, seconds=0.0, **more):
     return {**told, "caller": "", "cause": "", "error": "", "hourly": None, **more}
 
 
-def node(launched, ended, hourly=2.0, running=False):
+def node(launched, ended, hourly=2.0, running=False, **more):
     times = {name: time if time is None else START + time for name, time in (("launched_at", launched), ("ended_at", ended))}
-    return {"instance_id": "i-1", "running": running, "hourly": hourly, **times}
+    return {"instance_id": "i-1", "running": running, "hourly": hourly, **times, **more}
 
 
 def facts(*events, nodes=(), problems=(), price=PRICE, since=START - 3600):
@@ -60,6 +60,14 @@ def lines(*events, jobs=(), host="demo-master", problem="", form="text", **more)
 )
 def test_an_event_of_aws(told, line):
     assert lines(told)[0] == f"2026-09-21 14:13:20  {line}"
+
+
+def test_nodes_have_the_names_by_which_people_know_them():
+    nodes = [node(0, 60, name="demo-worker2"), node(0, 60, instance_id="i-2", name="")]
+    assert [line[21:] for line in lines(event("launch", "i-1"), event("TerminateInstances", "i-1", "i-2"), nodes=nodes)[:2]] == [
+        "node demo-worker2 (i-1) launched",
+        "TerminateInstances demo-worker2 (i-1), i-2",
+    ]
 
 
 def test_launches_that_fail_again_and_again_are_one_line():
@@ -136,11 +144,36 @@ def test_csv_and_json():
     told = event("TerminateInstances", "i-1", caller=ALICE, hourly=-2.5)
     rows = list(csv.reader(io.StringIO("\n".join(lines(told, form="csv")))))
     assert rows == [
-        ["time", "source", "what", "by", "why", "price_per_hour", "currency"],
-        ["2026-09-21 14:13:20", "AWS", "TerminateInstances i-1", ALICE, "", "-2.5", "USD"],
+        ["time", "source", "what", "by", "why", "price_per_hour", "cost", "currency"],
+        ["2026-09-21 14:13:20", "AWS", "TerminateInstances i-1", ALICE, "", "-2.5", "", "USD"],
     ]
     document = json.loads("\n".join(lines(told, form="json", nodes=[node(0, 3600)])))
     (shown,) = document["events"]
     assert (shown["what"], shown["by"], shown["hourly"], shown["time"]) == ("TerminateInstances i-1", ALICE, -2.5, "2026-09-21 14:13:20")
-    assert document["nodes"][0]["instance_id"] == "i-1"
+    assert (document["nodes"][0]["instance_id"], document["nodes"][0]["cost"]) == ("i-1", 2.0)
     assert "node-hours" in document["remarks"][-1]
+
+
+def test_the_costs_in_a_spreadsheet_add_up_to_those_of_the_nodes():
+    nodes = [
+        node(-3600, 1800, instance_id="i-1", name="demo-worker2"),
+        node(-3600, 1800, instance_id="i-2", hourly=None),
+        node(0, 600, instance_id="i-3", running=True, name="demo-master"),  # it was stopped and started again
+    ]
+    events = [
+        event("stop", "i-3", seconds=600, hourly=-2.0),
+        event("TerminateInstances", "i-1", "i-2", seconds=1800, hourly=-2.0),
+        event("termination", "i-1", seconds=1830),
+    ]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines(*events, nodes=nodes, form="csv")))))
+    assert [(row["what"], row["cost"], row["currency"]) for row in rows] == [
+        ("node demo-master (i-3) stopped", "", "USD"),
+        ("TerminateInstances demo-worker2 (i-1), i-2", "3", "USD"),
+        ("node demo-worker2 (i-1) terminated", "", ""),
+        ("node demo-master (i-3) is running", "4", "USD"),
+    ]
+    assert sum(float(row["cost"] or 0) for row in rows) == 7.0
+    assert "and cost 7.00 USD" in lines(*events, nodes=nodes)[-1]
+    shown = json.loads("\n".join(lines(*events, nodes=nodes, form="json")))
+    assert [each["cost"] for each in shown["nodes"]] == [3.0, None, 4.0]
+    assert [each["cost"] for each in shown["events"]] == [None, 3.0, None]

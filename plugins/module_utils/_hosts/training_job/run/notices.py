@@ -21,7 +21,7 @@ from http import HTTPStatus
 from typing import Callable
 
 from ...._job.documents import Notice
-from ...._job.failure_causes import CAPACITY_BLOCK_END, LEASE_END, SPOT_INTERRUPTION
+from ...._job.failure_causes import ANNOUNCED_BEFORE, CAPACITY_BLOCK_END, LEASE_END, SPOT_INTERRUPTION
 
 # The instance metadata service. No option and no environment variable changes the address, so a job cannot invent notices for other jobs.
 ADDRESS, PORT = "169.254.169.254", 80
@@ -47,9 +47,9 @@ ATTEMPTS = 3
 # Seconds between the notice and the interruption, if the notice does not contain a valid time.
 SPOT_SECONDS = 120.0
 
-# EC2 begins to terminate the instances of a Capacity Block 30 minutes before the block ends. 10 minutes before that, EC2 emits an event,
-# and supervisors end the attempt. Source: "Monitor Capacity Blocks using EventBridge" in the user guide of EC2.
-TERMINATED_BEFORE_END, ANNOUNCED_BEFORE = 1800.0, 600.0
+# EC2 begins to terminate the instances of a Capacity Block 30 minutes before the block ends. ANNOUNCED_BEFORE that, EC2 emits an event, and
+# supervisors end the attempt. Source: "Monitor Capacity Blocks using EventBridge" in the user guide of EC2.
+TERMINATED_BEFORE_END = 1800.0
 
 # The file with the end of the lease, such as 2026-12-01T18:00:00Z. The playbooks write it.
 LEASE = "/var/lib/deeplearning-lease"

@@ -72,16 +72,26 @@ def test_the_end_that_only_ec2_tells():
 def test_nodes_and_their_lives():
     launch = Event(START.timestamp() - 60, "auto_scaling", "launch", [A], "workers")
     end = Event(START.timestamp() + 60, "auto_scaling", "termination", [A], "workers")
-    nodes = scaling.nodes_of([launch, end], [("master", instance(B, lifecycle="spot"))])
+    nodes = scaling.nodes_of("c", [launch, end], [("master", instance(B, lifecycle="spot"))])
     scaling.set_ends(nodes, [Event(START.timestamp() + 30, "cloudtrail", "TerminateInstances", [A, "i-00000001"]), end])
     assert nodes[A] == LifeOfNode(A, "workers", launched_at=launch.time, ended_at=START.timestamp() + 30)
-    assert nodes[B] == LifeOfNode(B, "master", "g5.xlarge", "spot", "us-east-1a", START.timestamp(), running=True)
+    assert nodes[B] == LifeOfNode(B, "master", "c-master", "g5.xlarge", "spot", "us-east-1a", START.timestamp(), running=True)
     assert list(nodes) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("group", "number", "name"),
+    [("workers", "12", "c-worker12"), ("workers", "2; x", ""), ("workers", None, ""), ("master", None, "c-master")],
+)
+def test_the_name_of_a_node(group, number, name):
+    tags = [{"Key": "deeplearning:number", "Value": number}] if number else []
+    nodes = scaling.nodes_of("c", [Event(0, "auto_scaling", "launch", [A], group)], [(group, {**instance(A), "Tags": tags})])
+    assert nodes[A].name == name
 
 
 def test_an_instance_that_failed_while_pending_is_no_node():
     failed = Event(0, "auto_scaling", "failed_launch", [A], "workers")
-    assert scaling.nodes_of([failed, Event(1, "auto_scaling", "termination", [A], "workers")], ()) == {}
+    assert scaling.nodes_of("c", [failed, Event(1, "auto_scaling", "termination", [A], "workers")], ()) == {}
 
 
 def test_each_node_changes_the_price_twice():

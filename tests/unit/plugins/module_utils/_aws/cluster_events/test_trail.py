@@ -121,3 +121,15 @@ def test_launches_tell_the_types_of_nodes_that_are_gone():
     assert (nodes[NODE].instance_type, nodes[NODE].market, nodes[NODE].zone) == ("g5.xlarge", "on-demand", "us-east-1a")
     assert (nodes["i-00000001"].instance_type, nodes["i-00000001"].market) == ("p5.48xlarge", "spot")
     assert "i-00000002" not in nodes
+
+
+def tagged(value, key="deeplearning:number", node=NODE, **more):
+    items = {"items": [{"resourceId": node}]}
+    return record("CreateTags", {"resourcesSet": items, "tagSet": {"items": [{"key": key, "value": value}]}}, {"_return": True}, **more)
+
+
+def test_a_node_has_the_name_that_it_was_given_last():
+    other = record("CreateTags", {"resourcesSet": {"items": [{"resourceId": "i-00000001"}]}}, {"_return": True})
+    events, nodes = read(tagged("9", errorCode="Client.UnauthorizedOperation"), tagged("x", "Name"), other, tagged("3"), tagged("2"))
+    assert (nodes[NODE].name, events) == ("c-worker3", [])
+    assert read(tagged("03"), record("CreateTags"))[1][NODE].name == ""
