@@ -161,6 +161,11 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
         self._module.warn(*args, **options)
 
 
+def use_module_class(module_class: Callable[..., Any]) -> None:
+    """Let AnsibleAWSModule wrap objects of another class than Ansible's module class."""
+    modules.AnsibleAWSModule.default_settings["module_class"] = module_class
+
+
 class Interrupted(ClusterError):
     """Ansible was interrupted before the cluster matched its definition."""
 
