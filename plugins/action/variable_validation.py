@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import filter_loader
 from ansible.utils.display import Display
 
 from ..module_utils._aws.validator import Level
@@ -22,6 +23,9 @@ ARGUMENTS = {
     "options": {"type": "list", "elements": "str", "default": []},
     "roles": {"type": "list", "elements": "str", "default": []},
 }
+
+# Ansible loads all filters of a collection along with the first of them. Without this line, each process of a task that uses a filter would do so.
+filter_loader.get("deeplearning.cluster.message")
 
 
 class ActionModule(ActionBase):

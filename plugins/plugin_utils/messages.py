@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ..module_utils._aws.tags import CLUSTER_NAME
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
