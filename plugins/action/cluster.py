@@ -41,19 +41,20 @@ class ActionModule(ActionBase):
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. On a terminal, ask before the module makes the cluster cost more than `price_warning`."""
         show = functools.partial(of_run, self._task)
+        watched = functools.partial(execute_watched, self, variables, show, shares=True)
         given = self._task.args
         asks = given.get("price_warning") is not None and not given.get("enforce_price_warning") and not self._task.check_mode
         if not asks or not boolean(variables.get("deeplearning_confirm", True), strict=False):
-            return execute_watched(self, variables, show)
+            return watched()
         self._task.args = {**given, "enforce_price_warning": True}
-        found = execute_watched(self, variables, show)
+        found = watched()
         if not found.get("price_exceeded"):
             return found
         answer = None if is_under_runner() else ask(f"{show(found['msg'])} Make the changes?")
         if answer not in (None, "yes"):
             return found
         self._task.args = given
-        return execute_watched(self, variables, show)
+        return watched()
 
     def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
         events = [] if self._task.check_mode else [*of_provisioning(result)]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
 
 from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
+from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.nodes import refuse_failed_inventory
 from ..plugin_utils.option_names import result_of_run
 
 
-class ActionModule(NormalAction):
+class ActionModule(InProcessAction):
     """Runs the module and adds the findings of the controller's checks to the module's findings."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import filter_loader, test_loader
 from ansible.utils.display import Display
 
 from ..module_utils._aws.validator import Level
@@ -22,6 +23,11 @@ ARGUMENTS = {
     "options": {"type": "list", "elements": "str", "default": []},
     "roles": {"type": "list", "elements": "str", "default": []},
 }
+
+# Ansible loads all filters of a collection along with the first of them, and all its own tests. Without these lines, each process of a task that
+# uses one would load them.
+filter_loader.get("deeplearning.cluster.message")
+test_loader.get("ansible.builtin.match")
 
 
 class ActionModule(ActionBase):

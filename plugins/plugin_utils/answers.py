@@ -188,7 +188,7 @@ class NodeAction(ActionBase):
         if RunBudget(host).used() > RUN_SIZE:
             return refusal(host, module, f"the results of this run need more than {RUN_SIZE >> 20} MiB of memory")
         self._own_seconds = seconds_of(self._task.args.get("timeout")) + seconds_of((module_args or {}).get("wait"))
-        gc.disable()  # for the same reason as in execute_watched. A task can run a module thousands of times.
+        gc.disable()  # for the same reason as in progress.py. A task can run a module thousands of times.
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:

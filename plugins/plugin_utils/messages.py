@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from ..module_utils._aws.validators.definition import CLUSTER_NAME
+from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines

@@ -19,6 +19,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._text import clean_line
+from . import in_process
 from .output import ProgressLine, show
 
 PAUSE_SECONDS = 0.5
@@ -42,33 +43,43 @@ def keep_errors() -> int | None:
 ERRORS = keep_errors()
 
 
-def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str) -> dict[str, Any]:
+def execute_watched(
+    action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str, *, shares: bool = False
+) -> dict[str, Any]:
     """Run the action's module and show the lines of its progress file as they are written.
 
-    The function `text` returns a line in the form that users see.
+    The function `text` returns a line in the form that users see. With `shares`, the module runs in this process if possible. Such a module
+    must end by itself after a signal (`interruptible`).
 
     On hosts other than the controller, only run the module.
     """
-    # While Ansible packs the module, it creates many objects and no garbage. Without this call, packing would take half as long again. This
-    # process ends with the task.
-    gc.disable()
-    module, arguments = action._task.action, dict(action._task.args)
+    arguments, variables = dict(action._task.args), task_vars or {}
     if action._connection.transport != "local" or arguments.get("progress_file"):
-        return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
+        return execute(action, arguments, variables)
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="deeplearning-") as file:
         arguments["progress_file"] = file.name
         watch = FileWatch(file.fileno(), text)
-        with last_words(watch.speak_directly):
+        shares = shares and os.getpgrp() == os.getpid() and in_process.is_possible(action, variables)
+        with last_words(watch.speak_directly, shares):
             watch.start()
             try:
-                return dict(action._execute_module(module, module_args=arguments, task_vars=task_vars))
+                found = in_process.result_of(action, arguments) if shares else None
+                return found or execute(action, arguments, variables)
             finally:
                 watch.stop()
 
 
+def execute(action: ActionBase, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    """Let Ansible run the action's module, and return its result."""
+    # While Ansible packs the module, it creates many objects and no garbage. Without this call, packing would take half as long again. This
+    # process ends with the task.
+    gc.disable()
+    return dict(action._execute_module(action._task.action, module_args=arguments, task_vars=variables))
+
+
 @contextlib.contextmanager
-def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
-    """Within this context, an interrupt gives the module up to LAST_SECONDS to exit by itself.
+def last_words(interrupted: Callable[[], None], shares: bool = False) -> Iterator[None]:
+    """Within this context, an interrupt gives the module up to LAST_SECONDS to exit by itself. With `shares`, it runs in this process.
 
     After the module has exited, this process exits too. Ansible sends SIGTERM right after SIGINT, but still waits for the
     action process to exit.
@@ -91,6 +102,8 @@ def last_words(interrupted: Callable[[], None]) -> Iterator[None]:
         interrupted()
         limit.start()
         os.killpg(0, number)
+        if shares and signal.set_wakeup_fd(-1) < 0:
+            raise KeyboardInterrupt  # the module has not begun to watch for signals, or has ended
 
     for each in handlers:
         signal.signal(each, pass_on)

@@ -161,6 +161,11 @@ class AnsibleAWSModule(modules.AnsibleAWSModule):
         self._module.warn(*args, **options)
 
 
+def use_module_class(module_class: Callable[..., Any]) -> None:
+    """Let AnsibleAWSModule wrap objects of another class than Ansible's module class."""
+    modules.AnsibleAWSModule.default_settings["module_class"] = module_class
+
+
 class Interrupted(ClusterError):
     """Ansible was interrupted before the cluster matched its definition."""
 
@@ -190,7 +195,7 @@ class AwsClient:
             self.region = valid_region(region)
         except ValueError as error:
             raise ClusterError(str(error)) from error
-        self._session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
+        self.session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
         own = Config(
             user_agent_extra="deeplearning.cluster",
             retries={"mode": "standard", "max_attempts": 10},
@@ -220,7 +225,7 @@ class AwsClient:
     def _connect(self, service: str, config: Any, region: str = "") -> Any:
         region = region or self.region
         try:
-            return self._session.client(service, region_name=region, endpoint_url=self._endpoint, config=config, **self._connection)
+            return self.session.client(service, region_name=region, endpoint_url=self._endpoint, config=config, **self._connection)
         except ValueError as error:
             raise ClusterError(f"Cannot connect to {service}: {error}. Check endpoint_url.") from error
 

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import re
+
 CLUSTER_TAG = "deeplearning:cluster"
+CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 COMPONENT_TAG = "deeplearning:component"
 KEY_TAG = "deeplearning:key"
 IMAGE_TAG = "deeplearning:image"

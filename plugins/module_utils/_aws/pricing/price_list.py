@@ -16,7 +16,6 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 try:
-    import boto3
     from botocore.config import Config
 except ImportError:
     pass  # AnsibleAWSModule reports the missing library
@@ -50,7 +49,7 @@ def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, 
             return None
 
     try:
-        get_products = cloud.connect("pricing", _endpoint_region(cloud.region), Config(**LIMITS)).get_products
+        get_products = cloud.connect("pricing", _endpoint_region(cloud), Config(**LIMITS)).get_products
     except ValueError as error:
         return {}, str(error)
     wanted = list(products)
@@ -59,10 +58,10 @@ def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, 
     return {product: price for product, price in found.items() if price}, next(iter(problems), "")
 
 
-def _endpoint_region(region: str) -> str:
+def _endpoint_region(cloud: AwsClient) -> str:
     """Return the region of the price list for the region of a cluster. Raises ValueError if the partition has no price list."""
-    partition = partition_of(region).name
-    regions = boto3.session.Session().get_available_regions("pricing", partition)
+    region, partition = cloud.region, partition_of(cloud.region).name
+    regions = cloud.session.get_available_regions("pricing", partition)
     if not regions:
         raise ValueError(f"AWS has no price list in the partition {partition}.")
     return region if region in regions else "us-east-1" if "us-east-1" in regions else regions[0]

@@ -24,7 +24,9 @@ def interruptible(cloud: AwsClient) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # An action that runs the module in its own process has handlers that let the module finish. They stay.
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    handlers = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if (handler := signal.getsignal(number)) in defaults}
     # A signal handler must not set the event: the main thread that it interrupts may hold the event's lock. Python writes the signal's
     # number to this pipe, and a thread sets the event.
     reader, writer = os.pipe()

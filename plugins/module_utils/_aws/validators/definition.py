@@ -18,10 +18,9 @@ from ..network.definition import SSH_GROUP
 from ..node_group.definition import OWN_TAGS
 from ..plan.resources import Found
 from ..storage import registry
-from ..tags import EMR_COMPONENT, INSTANCE_ROLE_COMPONENT, NETWORK_COMPONENT, NODES_COMPONENT
+from ..tags import CLUSTER_NAME, EMR_COMPONENT, INSTANCE_ROLE_COMPONENT, NETWORK_COMPONENT, NODES_COMPONENT
 from ..validator import Validator
 
-CLUSTER_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
 MOST_TAGS = 50  # AWS's limit for an instance

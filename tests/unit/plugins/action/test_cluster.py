@@ -17,7 +17,7 @@ def execute(monkeypatch):
     def run(answer, *, variables=(), check_mode=False, **arguments):
         given, questions = [], []
 
-        def execute_watched(action, _variables, _show):
+        def execute_watched(action, _variables, _show, **_options):
             given.append(dict(action._task.args))
             return EXCEEDED if action._task.args.get("enforce_price_warning") else {"changed": True}
 

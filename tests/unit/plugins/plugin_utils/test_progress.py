@@ -63,3 +63,23 @@ def test_no_garbage_is_collected_while_a_module_is_packed(monkeypatch):
     action._execute_module.side_effect = lambda *_arguments, **_options: calls.append("module") or {}
     progress.execute_watched(action, {})
     assert calls == ["disable", "module"]
+
+
+def test_a_module_in_this_process_may_end_after_a_signal_only_if_it_watches_for_signals():
+    """Otherwise, it would go on and change something."""
+    ended = {}
+    for watches in (True, False):
+        child = os.fork()
+        if not child:
+            try:
+                os.setsid()
+                _reader, writer = os.pipe()
+                os.set_blocking(writer, False)
+                with progress.last_words(lambda: None, shares=True):
+                    signal.set_wakeup_fd(writer if watches else -1)
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    os._exit(7)
+            finally:
+                os._exit(1)
+        ended[watches] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended == {True: 7, False: -signal.SIGTERM}

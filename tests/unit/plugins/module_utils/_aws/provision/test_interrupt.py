@@ -17,17 +17,24 @@ def cloud():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_sets_the_event_and_the_second_one_has_its_former_effect(cloud, number):
+    former = signal.getsignal(number)
+    with interruptible(cloud):
+        assert signal.getsignal(number) is not former
+        os.kill(os.getpid(), number)
+        assert cloud.interruption.wait(10)
+        assert signal.getsignal(number) is former
+
+
+def test_the_handlers_of_an_action_that_runs_the_module_are_kept(cloud):
     received = []
-    former = signal.signal(number, lambda *_: received.append(number))
+    former = signal.signal(signal.SIGTERM, lambda *_: received.append("handler"))
     try:
         with interruptible(cloud):
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGTERM)
             assert cloud.interruption.wait(10)
-            assert not received
-            os.kill(os.getpid(), number)
-            assert received == [number]
+            assert received == ["handler"]
     finally:
-        signal.signal(number, former)
+        signal.signal(signal.SIGTERM, former)
 
 
 def test_the_signal_may_arrive_while_the_main_thread_holds_the_lock_of_the_event(cloud):
