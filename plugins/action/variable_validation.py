@@ -24,8 +24,8 @@ ARGUMENTS = {
     "roles": {"type": "list", "elements": "str", "default": []},
 }
 
-# Ansible loads all filters of a collection along with the first of them, and all its own tests. Without these lines, each process of a task that
-# uses one would load them.
+# Ansible loads all filters of a collection along with the first of them, and all its own tests. Without these lines, each process of a
+# task that uses one would load them.
 filter_loader.get("deeplearning.cluster.message")
 test_loader.get("ansible.builtin.match")
 

@@ -141,6 +141,7 @@ DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
 
 
+END_FUNCTION = tuple(action for action in sorted(all_of(COMPONENT_ACTIONS)) if action.startswith("lambda:"))
 # Actions on the certificate authority's parameter, without ssm:DescribeParameters, which cannot be restricted to a single parameter
 AUTHORITY_ACTIONS = tuple(
     action
@@ -311,7 +312,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope(
             "EndFunction",
-            tuple(action for action in sorted(all_of(COMPONENT_ACTIONS)) if action.startswith("lambda:")),
+            END_FUNCTION,
             account.arns(f"lambda:function:{names}"),
         ),
         Scope(

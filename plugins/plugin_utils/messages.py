@@ -61,7 +61,7 @@ def running_nodes(
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
     them = "it" if count == 1 else "them"
     end = f"To terminate {them}" if service else "To delete the cluster"
-    unlimited = "" if service else f"To let AWS terminate {them} at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after. "
+    unlimited = "" if service else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "

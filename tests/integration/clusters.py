@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from typing import Any
 
 import ansible_commands
+from local_cloud.testing import wait_until
 
 from .conftest import REGION
 
@@ -69,3 +72,25 @@ def inventory(cloud, tmp_path, name, environment=None, **more):
     path.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, **more}))
     finished = ansible_commands.run(["ansible-inventory", "-i", str(path), "--list"], environment or cloud.environment, tmp_path)
     return json.loads(finished.stdout, object_hook=lambda item: item.get("__ansible_unsafe", item)), finished.stderr
+
+
+def running(cloud, name) -> int:
+    """Return the number of the cluster's instances that run or will run."""
+    return len(instances(cloud, name))
+
+
+def groups(cloud, name) -> set[str]:
+    found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
+
+
+def all_end(cloud, name) -> bool:
+    """Return whether AWS ends all nodes and groups. The terminations take a moment."""
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: running(cloud, name) == 0 and groups(cloud, name) == set(), 20)
+        return True
+    return False
+
+
+def kinds(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(change["action"], change["kind"]) for change in result["changes"]]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from local_cloud.testing import wait_until
 
+from .clusters import all_end, groups, instances, kinds, running
 from .conftest import ModuleFailed
-from .test_lease import groups, kinds, running
 
 MINUTE, HOUR = 60, 3600
 
@@ -31,12 +29,6 @@ def _only_own_schedules(cloud) -> Iterator[None]:
 @pytest.fixture
 def ending(definition: dict[str, Any]) -> dict[str, Any]:
     return {**definition, "idle_after": "15m"}
-
-
-def instances(cloud, name) -> list[str]:
-    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    found = cloud.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return [each["InstanceId"] for reservation in found for each in reservation["Instances"]]
 
 
 def iso(moment: float) -> str:
@@ -60,13 +52,6 @@ def pass_time(cloud, name, minutes: int, idle: int | None = HOUR) -> None:
 
 def verdicts(cloud, name) -> list[str]:
     return [each["value"]["why"] for each in cloud.control.invocations(f"{name}-nodes-idle")]
-
-
-def all_end(cloud, name) -> bool:
-    with contextlib.suppress(TimeoutError):
-        wait_until(lambda: running(cloud, name) == 0 and groups(cloud, name) == set(), 20)
-        return True
-    return False
 
 
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease im
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
+from .clusters import all_end, groups, kinds, running
 from .conftest import FAST, ModuleFailed, new_name
 from .killing import kill_at
 
@@ -43,39 +43,15 @@ def seconds_left(result: dict[str, Any]) -> float:
     return float(result["lease"]["seconds"])
 
 
-def running(cloud, name) -> int:
-    """Return the number of the cluster's instances that run or will run."""
-    states = ["pending", "running"]
-    filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": states}]
-    return sum(len(each["Instances"]) for each in cloud.client("ec2").describe_instances(Filters=filters)["Reservations"])
-
-
 def volumes(cloud, name) -> list[dict[str, Any]]:
     filters = [{"Name": "tag:deeplearning:cluster", "Values": [name]}]
     return list(cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"])
-
-
-def groups(cloud, name) -> set[str]:
-    found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    return {each["AutoScalingGroupName"] for each in found if each["AutoScalingGroupName"].startswith(name)}
-
-
-def all_end(cloud, name) -> bool:
-    """Return whether AWS ends all nodes and groups. The terminations take a moment."""
-    with contextlib.suppress(TimeoutError):
-        wait_until(lambda: running(cloud, name) == 0 and groups(cloud, name) == set(), 20)
-        return True
-    return False
 
 
 def schedules(cloud, name) -> dict[str, dict[str, Any]]:
     client = cloud.client("scheduler")
     found = client.list_schedules(GroupName=f"{name}-nodes-lease")["Schedules"]
     return {each["Name"]: client.get_schedule(GroupName=each["GroupName"], Name=each["Name"]) for each in found}
-
-
-def kinds(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change["action"], change["kind"]) for change in result["changes"]]
 
 
 def test_aws_terminates_the_nodes_and_keeps_the_data(cloud, run, leased, name):

@@ -364,7 +364,7 @@ def test_each_run_says_that_the_jobs_are_on_the_masters_own_disk(
     shown = " ".join(ansible_commands.run(command, environment, repository).stdout.split())
     assert (f"The jobs in {directory} are on the master's own disk, and are lost" in shown) == bool(directory), shown
     assert ("and keep the file systems, run" in shown) == (not directory), shown
-    assert "1 node of cluster demo keeps running (c5.large) and costs money. To let AWS terminate it at a certain time, set " in shown
+    assert "1 node of cluster demo keeps running (c5.large) and costs money. To let AWS terminate it by itself, set " in shown
 
 
 @pytest.mark.parametrize("before", [pytest.param(None, marks=pytest.mark.exhaustive), "Host *\n    Compression yes\n"])

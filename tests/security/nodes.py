@@ -16,6 +16,7 @@ import yaml
 # Modules that run on nodes, with valid arguments for each.
 ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
+    "idle_reports": {"state": "absent"},
     "munge_key": {"state": "absent"},
     "node_health": {"user": "ubuntu"},
     "node_logs_export": {"name": "bert-worker2", "destination": "s3://results"},

@@ -34,6 +34,7 @@ ON_CONTROLLER = {
     "file_system",
     "former_nodes_info",
     "host_keys_info",
+    "idle_hold",
     "instance_role",
     "lease",
     "lustre_file_system",

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
-# Playbooks that create or destroy the nodes. Their plays on nodes look for running jobs, or tell the nodes when their lease ends, so these
+# Playbooks that create or destroy the nodes. Their plays on nodes look for running jobs, or tell the nodes when AWS ends them, so these
 # plays have nothing to do without nodes. `events` tells what happened, also to nodes that no longer exist.
-WITHOUT_NODES = {"check_jobs.yml", "destroy.yml", "emr.yml", "events.yml", "lease.yml", "provision.yml"}
+WITHOUT_NODES = {"check_jobs.yml", "destroy.yml", "emr.yml", "events.yml", "idle.yml", "lease.yml", "provision.yml"}
 
 
 def plays(playbook: Path) -> list[tuple[str, str]]:

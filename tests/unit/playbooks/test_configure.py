@@ -46,7 +46,7 @@ def test_values_of_the_wrong_type_are_refused_before_a_host_is_configured(tmp_pa
 )
 def test_nodes_are_configured_unless_each_of_them_was_found_to_be_configured(hosts, expected):
     """In a run that configures the nodes without a job, the play that checks the nodes has no hosts."""
-    *_others, checks, configures, _lease = loaded(PLAYBOOKS / "configure.yml")
+    *_others, checks, configures, _lease, _idle = loaded(PLAYBOOKS / "configure.yml")
     hostvars = {f"node{number}": variables for number, variables in enumerate(hosts)}
     given = {"hostvars": hostvars, "groups": {"trainers": [*hostvars]}}
     assert evaluated(configures["hosts"], configures["vars"], **given) == expected

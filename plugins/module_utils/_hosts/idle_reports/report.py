@@ -69,7 +69,7 @@ def main(_arguments: Sequence[str]) -> int:
     reason = why_used(found, former, now) or why_gpus_used()
     used = now if reason else former.get("used", now)
     reported = former.get("reported", 0.0)
-    if bool(reason) != bool(former.get("reason", "unknown")) or (not reason and now - reported >= REPORT_SECONDS):
+    if bool(reason) != bool(former.get("reason")) or (not reason and now - reported >= REPORT_SECONDS):
         reported = now
         _report("in use" if reason else f"idle since {_iso(time.time() - (now - used))}")
     if reason != former.get("reason"):
@@ -99,22 +99,24 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
     running = [*directories.running_jobs(), *directories.running_exports()]
     if running:
         return f"{running[0]} runs"
-    for process in found:
-        if process.name in QUEUED:
-            return f"a job of the queue runs ({process.name})"
+    queued = [process.name for process in found if process.name in QUEUED]
+    if queued:
+        return f"a job of the queue runs ({queued[0]})"
+    return why_working(found, former["seconds"], max(now - former["time"], 1.0)) or why_typing()
+
+
+def why_working(found: Sequence[Process], former: Mapping[str, float], seconds: float) -> str:
+    """Return which processes work, or an empty string. `former` contains what they had computed `seconds` ago."""
     used: dict[str, float] = {}
     for process in found:
-        before = former["seconds"].get(process.identity, 0.0)
-        waits = process.state == "D"
-        if process.seconds > before or waits:
-            group = process.group()
-            if group and is_work(group, process):
-                if waits:
-                    return f"{process.name} waits for a disk or for shared storage ({group})"
-                used[group] = used.get(group, 0.0) + process.seconds - before
-    group, seconds = max(used.items(), key=lambda item: item[1], default=("", 0.0))
-    share = seconds / max(now - former["time"], 1.0)
-    return f"{group} uses {share:.0%} of a processor" if share >= SHARE else why_typing()
+        computed, waits = process.seconds - former.get(process.identity, 0.0), process.state == "D"
+        group = process.group() if computed > 0 or waits else ""
+        if group and is_work(group, process):
+            if waits:
+                return f"{process.name} waits for a disk or for shared storage ({group})"
+            used[group] = used.get(group, 0.0) + computed
+    group, most = max(used.items(), key=lambda item: item[1], default=("", 0.0))
+    return f"{group} uses {most / seconds:.0%} of a processor" if most / seconds >= SHARE else ""
 
 
 def is_work(group: str, process: Process) -> bool:

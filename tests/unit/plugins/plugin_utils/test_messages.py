@@ -32,22 +32,22 @@ def test_a_validation_counts_its_warnings(findings, warnings):
             1,
             "",
             "",
-            "1 node of cluster demo keeps running (c5) and costs money. To let AWS terminate it at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after. "
-            f"To delete the cluster and keep the file systems, run {RUN}destroy",
+            "1 node of cluster demo keeps running (c5) and costs money. To let AWS terminate it by itself, set deeplearning_lease or "
+            f"deeplearning_idle_after. To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             3,
             "",
             "",
-            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time or when idle, set deeplearning_lease or deeplearning_idle_after."
-            f" To delete the cluster and keep the file systems, run {RUN}destroy",
+            "3 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them by itself, set deeplearning_lease or "
+            f"deeplearning_idle_after. To delete the cluster and keep the file systems, run {RUN}destroy",
         ),
         (
             2,
             "/data/jobs",
             "",
-            f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them at a certain time, set "
-            f"deeplearning_lease. To delete the cluster, run {RUN}destroy",
+            f"{LOST}2 nodes of cluster demo keep running (c5) and cost money. To let AWS terminate them by itself, set "
+            f"deeplearning_lease or deeplearning_idle_after. To delete the cluster, run {RUN}destroy",
         ),
         (
             2,

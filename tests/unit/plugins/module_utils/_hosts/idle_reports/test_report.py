@@ -1,0 +1,96 @@
+"""Tests of when a host is in use. `tests/hosts/test_idle_reports.py` tests it with real processes on real hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_reports import report
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_reports.report import Process
+
+
+def process(name="python3", state="S", seconds=10.0, user=0, number=7):
+    return Process(f"{number} 100", name, state, seconds, user)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "user", "is_work"),
+    [
+        ("user.slice/user-1000.slice/session-3.scope", "python3", 1000, True),
+        ("user.slice/user-0.slice/session-1.scope", "bash", 0, True),
+        ("deeplearning.slice/deeplearning-digits.slice/deeplearning-digits-0.service", "python3", 0, True),
+        ("system.slice/docker-0123456789ab.scope", "python3", 0, True),
+        ("machine.slice/libpod-0123456789ab.scope", "python3", 0, True),
+        ("kubepods.slice/kubepods-pod1.slice", "pause", 0, True),
+        ("system.slice/cron.service", "python3", 0, True),
+        ("system.slice/ssh.service", "python3", 0, True),
+        ("system.slice/study.service", "python3", 0, True),
+        ("system.slice/amazon-ssm-agent.service", "bash", 1001, True),  # a session of Session Manager
+        ("system.slice/ssh.service", "sshd", 0, False),
+        ("system.slice/sshd.service", "sshd-session", 0, False),
+        ("system.slice/amazon-ssm-agent.service", "amazon-ssm-agen", 0, False),
+        ("system.slice/datadog-agent.service", "agent", 998, False),
+        ("system.slice/deeplearning_idle.service", "python3", 0, False),
+        ("system.slice/deeplearning_health.service", "python3", 0, False),
+        ("system.slice/snap.amazon-ssm-agent.amazon-ssm-agent.service", "ssm", 0, False),
+        ("init.scope", "systemd", 0, False),
+    ],
+)
+def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, user, is_work):
+    monkeypatch.setattr(report, "OWN_UNITS", (str(tmp_path),))
+    for unit in ("study", "deeplearning_idle", "deeplearning_health", "snap.amazon-ssm-agent.amazon-ssm-agent"):
+        (tmp_path / f"{unit}.service").touch()
+    assert report.is_work(group, process(name, user=user)) is is_work
+
+
+@pytest.mark.parametrize(("computed", "in_use"), [(0.0, False), (0.3, False), (0.6, True), (30.0, True)])
+def test_processes_of_one_group_may_use_one_percent_together(monkeypatch, computed, in_use):
+    monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
+    found = [process(seconds=10 + computed / 2, number=number) for number in (7, 8)]
+    former = {each.identity: 10.0 for each in found}
+    assert bool(report.why_working(found, former, 60.0)) is in_use
+
+
+def test_a_new_process_with_the_number_of_an_ended_one_counts_from_its_start(monkeypatch):
+    monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
+    assert report.why_working([process(seconds=1.0)], {"7 99": 0.9}, 60.0)
+
+
+def test_this_process_is_among_the_processes():
+    (own,) = [each for each in report.processes() if each.identity.split()[0] == str(os.getpid())]
+    assert (own.user, own.seconds > 0) == (os.geteuid(), True)
+
+
+def test_a_hostile_name_of_a_process_stays_one_line():
+    command = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'x) R 1\\n\\x1b[2J', 0, 0, 0); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        (found,) = [each for each in report.processes() if each.identity.split()[0] == str(child.pid)]
+        child.kill()
+    assert found.name.isprintable(), found
+    assert found.state in "SRD"
+
+
+def run(monkeypatch, tmp_path, *, reason="", state=None):
+    monkeypatch.setattr(report, "CONSOLE", str(tmp_path / "console"))
+    monkeypatch.setattr(report, "STATE", str(tmp_path / "state.json"))
+    monkeypatch.setattr(report, "why_used", lambda *_arguments: reason)
+    monkeypatch.setattr(report, "why_gpus_used", lambda: "")
+    (tmp_path / "console").write_text("")
+    if state:
+        (tmp_path / "state.json").write_text(json.dumps(state))
+    report.main([])
+    return (tmp_path / "console").read_text().strip()
+
+
+def test_reports_are_rare(monkeypatch, tmp_path):
+    assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use, reported at ")
+    assert run(monkeypatch, tmp_path, reason="another job runs") == ""
+    assert run(monkeypatch, tmp_path).startswith("deeplearning: idle since ")
+    assert run(monkeypatch, tmp_path) == ""
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert run(monkeypatch, tmp_path, state={**state, "reported": state["reported"] - 601}).startswith("deeplearning: idle since ")
+    assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use")
