@@ -141,13 +141,16 @@ DOCUMENT_CHECK = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
 SERVICE_ROLES = ("autoscaling", "spot", "elasticfilesystem", "fsx", "s3.data-source.lustre.fsx")
 
 
-END_FUNCTION = tuple(action for action in sorted(all_of(COMPONENT_ACTIONS)) if action.startswith("lambda:"))
 # Actions on the certificate authority's parameter, without ssm:DescribeParameters, which cannot be restricted to a single parameter
 AUTHORITY_ACTIONS = tuple(
     action
     for action in dict.fromkeys((*AUTHORITY_INFO.reads, *AUTHORITY.reads, *AUTHORITY.present, *AUTHORITY.absent))
     if action.startswith("ssm:") and action != "ssm:DescribeParameters"
 )
+
+
+def _function_actions() -> tuple[str, ...]:
+    return tuple(sorted(action for action in all_of(COMPONENT_ACTIONS) if action.startswith("lambda:")))
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
@@ -312,7 +315,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         ),
         Scope(
             "EndFunction",
-            END_FUNCTION,
+            _function_actions(),
             account.arns(f"lambda:function:{names}"),
         ),
         Scope(
