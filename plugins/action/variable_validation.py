@@ -24,8 +24,8 @@ ARGUMENTS = {
     "roles": {"type": "list", "elements": "str", "default": []},
 }
 
-# What many tasks need is loaded here, before Ansible starts a process for each of them: all filters of this collection and all tests of Ansible, which
-# Ansible loads along with the first of them, and the names of the variables.
+# What many tasks need is loaded here, before Ansible starts a process for each of them: the names of the variables, and all filters of this
+# collection and all tests of Ansible, which Ansible loads along with the first of them.
 filter_loader.get("deeplearning.cluster.message")
 test_loader.get("ansible.builtin.match")
 known_variables()
