@@ -15,7 +15,7 @@ from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task, value_findings
 from ..plugin_utils.nodes import refuse_failed_inventory
-from ..plugin_utils.variable_names import name_findings
+from ..plugin_utils.variable_names import known_variables, name_findings
 
 ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},
@@ -24,10 +24,11 @@ ARGUMENTS = {
     "roles": {"type": "list", "elements": "str", "default": []},
 }
 
-# Ansible loads all filters of a collection along with the first of them, and all its own tests. Without these lines, each process of a
-# task that uses one would load them.
+# What many tasks need is loaded here, before Ansible starts a process for each of them: the names of the variables, and all filters of this
+# collection and all tests of Ansible, which Ansible loads along with the first of them.
 filter_loader.get("deeplearning.cluster.message")
 test_loader.get("ansible.builtin.match")
+known_variables()
 
 
 class ActionModule(ActionBase):

@@ -15,8 +15,13 @@ description:
 options:
   name:
     description:
-      - Name of a single job to return. The job must exist.
+      - Name of a single job to return. The job must exist, unless O(missing_ok=true).
     type: str
+  missing_ok:
+    description:
+      - Whether a job that does not exist gives an empty list instead of an error. Used only with O(name).
+    type: bool
+    default: false
   attempt:
     description:
       - Number of the attempt whose processes and logs are returned. Used only with O(name). By default, this is the newest attempt.
@@ -537,6 +542,7 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "name": {"type": "str"},
+            "missing_ok": {"type": "bool", "default": False},
             "heartbeat_timeout": {"type": "int", "default": 60},
             "attempt": {"type": "int"},
             "progress_offset": {"type": "int", "default": 0},
@@ -567,6 +573,8 @@ def main() -> None:
     except NoProcessError as error:
         module.fail_json(msg=str(error))
     except FileNotFoundError:
+        if params["missing_ok"]:
+            module.exit_json(changed=False, jobs=[], problems=[])
         module.fail_json(msg=no_job(params["name"], params["directory"]))
     except (OSError, ValueError) as error:
         module.fail_json(msg="job {!r} in {} cannot be read: {}".format(params["name"], params["directory"], error))

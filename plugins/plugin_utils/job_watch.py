@@ -78,7 +78,7 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     if answer.get("failed"):
         return {**answer, "msg": with_run_options(str(answer["msg"]))} if "msg" in answer else answer
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
-    if name and len(answer["jobs"]) != 1:
+    if name and len(answer["jobs"]) != 1 and (answer["jobs"] or not arguments.get("missing_ok")):
         return refusal(host, module, f"the result contains {len(answer['jobs'])} jobs instead of only {name}")
     for job in answer["jobs"]:
         problem = contradiction(job, name)

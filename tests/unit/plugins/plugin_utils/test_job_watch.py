@@ -27,3 +27,11 @@ def info(job, **arguments):
 )
 def test_a_job_that_contradicts_itself_or_the_request_is_refused(job, problem):
     assert info(job, name="digits")["msg"].startswith(f"w1: the result of training_job_info is not valid: {problem}. ")
+
+
+@pytest.mark.parametrize("missing_ok", [True, False])
+def test_a_result_without_the_requested_job_is_refused_unless_the_job_may_be_missing(missing_ok):
+    action = MagicMock()
+    action._execute_module.return_value = {"jobs": []}
+    found = job_info(action, {"directory": "/efs/jobs", "name": "digits", "missing_ok": missing_ok}, {"inventory_hostname": "w1"})
+    assert found.get("failed", False) is not missing_ok

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 
+import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import price_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Product
@@ -27,6 +28,7 @@ class Cloud:
     def __init__(self, *items, region="eu-west-1", error=None, history=()):
         self.items, self.region, self.error, self.history = items, region, error, history
         self.connected = self.filters = None
+        self.session = boto3.session.Session()
 
     def connect(self, service, region, config):
         self.connected = (service, region, config.connect_timeout, config.retries)
