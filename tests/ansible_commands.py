@@ -1,6 +1,7 @@
-"""Runs ansible-inventory and ansible-playbook in processes that are forked from one that has imported them.
+"""Runs Ansible's commands in processes that are forked from ones that have imported them.
 
-The commands take most of their time for imports, of which Ansible compiles those of collections each time. Their output is the same.
+The commands take most of their time for imports, of which Ansible compiles those of collections each time, and for putting together the
+modules that hosts get. Their output is the same.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import gc
 import importlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,29 +22,54 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-# The process finds collections here, when it starts. Commands cannot use others.
-COLLECTIONS = "ANSIBLE_COLLECTIONS_PATH"
+# The environment of these processes. Tests change the environment later.
+ENVIRONMENT = dict(os.environ)
+# Settings that Ansible reads when it is imported. Commands with other values have a process of their own.
+READ_BY_IMPORTS = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_LOG_PATH", "ANSIBLE_STRATEGY")
+
+# Processes that wait for a command.
+_idle: list[subprocess.Popen[str]] = []
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, *, merged: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run a command like `subprocess.run`, and return its status and its output. If `merged` is true, stdout contains stderr too."""
-    assert environment.get(COLLECTIONS) == os.environ[COLLECTIONS]
-    process = _process()
+def run(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, merged: bool = False, errors: str = "strict"
+) -> subprocess.CompletedProcess[str]:
+    """Run a command like `subprocess.run`, and return its status and its output. If `merged` is true, stdout contains stderr too.
+
+    `errors` says what to do with output that is not UTF-8, as in `bytes.decode`.
+    """
+    if any(environment.get(name) != ENVIRONMENT.get(name) for name in READ_BY_IMPORTS):
+        stderr = subprocess.STDOUT if merged else subprocess.PIPE
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr, "errors": errors}
+        return subprocess.run(command, env=environment, cwd=folder, text=True, check=False, **pipes)
+    with tempfile.TemporaryDirectory() as name:
+        output, error = Path(name, "output"), Path(name, "output" if merged else "errors")
+        status = _execute(command=list(command), environment=dict(environment), folder=str(folder), output=str(output), errors=str(error))
+        return subprocess.CompletedProcess(
+            command, status, output.read_text(errors=errors), "" if merged else error.read_text(errors=errors)
+        )
+
+
+def _execute(**request: Any) -> int:
+    """Let a process execute a command, and return the status. Without a status, as after a time limit, the command is killed."""
+    process = _idle.pop() if _idle else _start()
     assert process.stdin
     assert process.stdout
-    with tempfile.TemporaryDirectory() as name:
-        output, errors = Path(name, "output"), Path(name, "output" if merged else "errors")
-        request = {"command": list(command), "environment": dict(environment), "folder": str(folder)}
-        process.stdin.write(json.dumps({**request, "output": str(output), "errors": str(errors)}) + "\n")
+    try:
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         status = int(process.stdout.readline())
-        return subprocess.CompletedProcess(command, status, output.read_text(), "" if merged else errors.read_text())
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    _idle.append(process)
+    return status
 
 
-@functools.cache
-def _process() -> subprocess.Popen[str]:
-    """Return the process that forks. It ends with this process."""
-    process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _start() -> subprocess.Popen[str]:
+    """Return a new process that forks. It ends with this process."""
+    command, pipe = [sys.executable, __file__], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=ENVIRONMENT, start_new_session=True)
     atexit.register(process.communicate)  # closes standard input, and waits
     return process
 
@@ -50,17 +78,19 @@ def main() -> None:
     """Execute one command for each line of standard input, and write its status to standard output."""
     _import()
     gc.freeze()  # forked processes share the memory of what was imported
+    modules = tempfile.mkdtemp(prefix="ansible-modules-")
     for line in iter(sys.stdin.readline, ""):
         pid = os.fork()
         if pid == 0:
-            _become(**json.loads(line))
+            _become(modules, **json.loads(line))
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    shutil.rmtree(modules)
 
 
 def _import() -> None:
     """Import what the commands need, with the collection's plugins and the models of the SDK."""
     import boto3
-    from ansible.cli import inventory, playbook  # noqa: F401
+    from ansible.cli import adhoc, inventory, playbook  # noqa: F401
     from ansible.plugins import loader
     from botocore.loaders import JSONFileLoader
 
@@ -70,15 +100,15 @@ def _import() -> None:
     for service in ("autoscaling", "ec2", "emr", "sts"):
         session.client(service)
     loader.init_plugin_loader()
-    for kind in ("action", "inventory", "lookup"):
+    for kind in ("action", "callback", "filter", "inventory", "lookup"):
         for path in (ROOT / "plugins" / kind).glob("[a-z]*.py"):
-            getattr(loader, f"{kind}_loader").get(f"deeplearning.cluster.{path.stem}", class_only=True)
+            importlib.import_module(f"ansible_collections.deeplearning.cluster.plugins.{kind}.{path.stem}")
 
 
-def _become(command: list[str], environment: dict[str, str], folder: str, output: str, errors: str) -> None:
-    """Execute a command in this process, as a new process would execute it."""
+def _become(modules: str, command: list[str], environment: dict[str, str], folder: str, output: str, errors: str) -> None:
+    """Execute a command in this process, as a new process would execute it. `modules` is a folder for modules that were put together."""
     from ansible import cli, constants
-    from ansible.cli import inventory, playbook
+    from ansible.cli import adhoc, inventory, playbook
 
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, output, os.O_APPEND), (2, errors, os.O_APPEND)):
         opened = os.open(path, flags | (os.O_WRONLY | os.O_CREAT if number else 0))
@@ -88,9 +118,14 @@ def _become(command: list[str], environment: dict[str, str], folder: str, output
     os.environ.update(environment)
     os.chdir(folder)
     _read_settings(constants)
+    os.symlink(modules, Path(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache"))
     cli.init_plugin_loader = lambda *_arguments: None  # it is ready
     sys.argv = command
-    commands: dict[str, Any] = {"ansible-inventory": inventory.InventoryCLI, "ansible-playbook": playbook.PlaybookCLI}
+    commands: dict[str, Any] = {
+        "ansible": adhoc.AdHocCLI,
+        "ansible-inventory": inventory.InventoryCLI,
+        "ansible-playbook": playbook.PlaybookCLI,
+    }
     status: Any = 1
     try:
         commands[command[0]].cli_executor(command)

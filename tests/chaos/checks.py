@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import ansible_commands
 from hosts.cluster import CLUSTER
 
 from .faults import health
@@ -30,16 +30,7 @@ def run(cluster, module, parameters=()):
     ]
     # A host with a read-only root file system can still write to /tmp.
     environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_REMOTE_TMP": "/tmp/.ansible"}
-    done = subprocess.run(
-        ["ansible", *arguments],
-        cwd=cluster.folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = ansible_commands.run(["ansible", *arguments], environment, cluster.folder)
     return done.stdout, done.stderr
 
 

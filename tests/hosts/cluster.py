@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import textwrap
 
+import ansible_commands
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
@@ -91,11 +91,8 @@ class Cluster:
         result = self.play(str(playbook))
         assert result.returncode == 0, result.stdout + result.stderr
 
-    def play(self, *arguments, timeout=1500):
-        command = ["ansible-playbook", "-i", str(self.inventory), *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
-        )
+    def play(self, *arguments):
+        return ansible_commands.run(["ansible-playbook", "-i", str(self.inventory), *arguments], os.environ, self.folder)
 
     def train(self, name, script, **variables):
         """Run the role training_job on all hosts with a script, which is given as a path or as text."""
@@ -137,17 +134,9 @@ class Cluster:
         """Return the job as reported by the module training_job_info on one host (by default, the first host)."""
         command = ["ansible", f"{CLUSTER}-worker{worker}", "-i", str(self.inventory), "-m", "deeplearning.cluster.training_job_info"]
         environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-        output = subprocess.run(
-            [*command, "-a", f"name={name} directory=/efs/jobs goodput={goodput}"],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        ).stdout
-        return json.loads(output[output.index("{") :])["jobs"][0]
+        done = ansible_commands.run([*command, "-a", f"name={name} directory=/efs/jobs goodput={goodput}"], environment, self.folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
 
     def processes(self, marker):
         """Return all processes, on all hosts, whose command line contains the marker."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import ansible_commands
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -94,8 +94,8 @@ class Project:
             "ANSIBLE_NOCOLOR": "true",
         }
         (self.folder / "none.cfg").touch()
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.folder / "inventory.yml"), book, *arguments]
-        done = subprocess.run(argv, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
+        command = ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), book, *arguments]
+        done = ansible_commands.run(command, environment, self.folder)
         assert self.private_key.splitlines()[3] not in done.stdout + done.stderr
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done

@@ -21,7 +21,6 @@ def main_process_seconds(result, is_failed=False):
     task.__dict__.update(name="x", _role=None, delegate_to=None, run_once=False, args={}, diff=True, _parent=None)
     callback.get_option = lambda _name: False
     callback._display = SimpleNamespace(verbosity=0, display=lambda *_, **__: None, warning=lambda *_: None)
-    gc.collect()
     gc.freeze()  # the main process does not have the objects of the tests
     start = time.thread_time()
     received = pickle.loads(sent)

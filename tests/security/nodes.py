@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ansible_commands
 import yaml
 
 # Modules that run on nodes, with valid arguments for each.
@@ -73,10 +74,8 @@ class Nodes:
             "ANSIBLE_PIPELINING": "true",
             "PATH": os.pathsep.join([*map(str, search), str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         }
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-        return subprocess.run(
-            command, env=environment, cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=600, check=False
-        )
+        command = ["ansible-playbook", "-i", str(inventory), str(book)]
+        return ansible_commands.run(command, environment, self.folder, errors="replace")
 
     def node(self, number: int, answer: object) -> dict[str, object]:
         """Return the variables of a node whose interpreter prints the answer, and adds its input to what `received` returns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import multiprocessing
 import random
 import resource
 import signal
@@ -343,13 +344,21 @@ def test_names_of_jobs_that_come_from_a_node_are_names(nodes):
 
 def test_processes_of_a_child_that_waits_are_ended_too(tmp_path):
     """ssh runs a ProxyCommand, which would otherwise wait for the node and keep in memory what the node has sent."""
-    script = f"sleep 600 & echo $! > {tmp_path / 'pid'}; while :; do sleep 1; done"
-    with subprocess.Popen(["sh", "-c", script]) as child:
-        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
-        grandchild = int((tmp_path / "pid").read_text())
+    # The process of the tests has other children, which other tests use.
+    process = multiprocessing.get_context("fork").Process(target=end_child, args=(tmp_path / "pid",))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    grandchild = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not is_running(grandchild))
+
+
+def end_child(pid):
+    """Start a child that starts a process of its own, whose ID the file then contains, and end it."""
+    with subprocess.Popen(["sh", "-c", f"sleep 600 & echo $! > {pid}; while :; do sleep 1; done"]) as child:
+        wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"))
         worker_limits.end_children()
         assert child.wait() == -signal.SIGTERM
-        wait_until(lambda: not is_running(grandchild))
 
 
 def is_running(pid):

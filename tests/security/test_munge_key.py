@@ -6,10 +6,10 @@ import base64
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
+import ansible_commands
 import pytest
 import yaml
 
@@ -81,8 +81,7 @@ class Cluster:
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
+        done = ansible_commands.run(["ansible-playbook", "-i", str(inventory), str(book)], environment, self.folder)
         assert OLD not in done.stdout + done.stderr
         assert NEW not in done.stdout + done.stderr
         return done.stdout + done.stderr

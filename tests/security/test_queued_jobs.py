@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
+import ansible_commands
 import pytest
 import yaml
 
@@ -79,8 +79,8 @@ class Cluster:
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory.yml", "play.yml", "-vvv", "--diff"]
-        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600, check=False)
+        command = ["ansible-playbook", "-i", "inventory.yml", "play.yml", "-vvv", "--diff"]
+        done = ansible_commands.run(command, environment, self.folder)
         assert SECRET not in done.stdout + done.stderr
         return done.stdout + done.stderr
 

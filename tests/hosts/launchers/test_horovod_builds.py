@@ -84,7 +84,7 @@ def train(cluster, definition, **variables):
     roles = ["deeplearning.cluster.python_environment", "deeplearning.cluster.training_job"]
     playbook = cluster.folder / f"{definition}.yml"
     playbook.write_text(yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "vars": given, "roles": roles}]))
-    result = cluster.play(str(playbook), timeout=2 * BUILD_TIMEOUT)
+    result = cluster.play(str(playbook))
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -140,7 +140,7 @@ def cluster(tmp_path_factory):
 
 def train(cluster, name, script, **variables):
     """Run a job until it ends and return its logs by process."""
-    result = cluster.play(cluster.playbook(name, script, **variables), timeout=600)
+    result = cluster.play(cluster.playbook(name, script, **variables))
     directory = f"/efs/jobs/{name}/logs"
     logs = {Path(path).stem: cluster.read(path) for path in cluster.hosts[0].ssh(f"ls {directory}/*.log", check=False).stdout.split()}
     assert result.returncode == 0, result.stdout + "".join(logs.values())

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
+import ansible_commands
 import pytest
 
 from unit.ansible_templates import evaluated, loaded
@@ -26,8 +26,8 @@ def test_values_of_the_wrong_type_are_refused_before_a_host_is_configured(tmp_pa
     """The roles do not check their variables on each host."""
     inventory = {"trainers": {"hosts": {"a": {"ansible_host": "127.0.0.1", "ansible_port": 1}}, "vars": {variable: value}}}
     (tmp_path / "inventory.json").write_text(json.dumps({**inventory, "all": {"vars": {"deeplearning_cluster": "c"}}}))
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "inventory.json", "deeplearning.cluster.configure"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    command = ["ansible-playbook", "-i", "inventory.json", "deeplearning.cluster.configure"]
+    done = ansible_commands.run(command, os.environ, tmp_path)
     assert done.returncode != 0
     message = " ".join(done.stdout.split()).partition(f"{variable}: ")[2]
     assert f"has the wrong type. Specify {kind}" in message, done.stdout + done.stderr

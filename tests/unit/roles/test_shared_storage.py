@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import getpass
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 
+import ansible_commands
 import jinja2
 import pytest
 import yaml
@@ -47,8 +48,6 @@ def test_only_a_missing_directory_on_the_own_disk_gets_an_owner_and_a_mode(tmp_p
     (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
     role = {"import_role": {"name": "deeplearning.cluster.shared_storage"}}
     (tmp_path / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [role]}]))
-    done = subprocess.run(
-        ["ansible-playbook", "-i", "inventory.json", "play.json"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-    )
+    done = ansible_commands.run(["ansible-playbook", "-i", "inventory.json", "play.json"], os.environ, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.stat().st_mode & 0o777 for path in (existing, missing)] == [0o700, 0o755]

@@ -8,12 +8,12 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import ansible_commands
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.callback import concise
@@ -71,7 +71,7 @@ class Project:
 
     def command(self, plays, *arguments):
         (self.folder / "play.yml").write_text(yaml.safe_dump(plays))
-        return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "inventory", "play.yml", *arguments]
+        return ["ansible-playbook", "-i", "inventory", "play.yml", *arguments]
 
     def environment(self, **more):
         """Return the environment of Ansible, without the width of a terminal, which processes of xdist have."""
@@ -80,16 +80,7 @@ class Project:
 
     def run(self, *plays, arguments=(), status=0, **environment):
         """Return the lines that a playbook prints, with each number of seconds replaced by #."""
-        done = subprocess.run(
-            self.command(plays, *arguments),
-            cwd=self.folder,
-            env=self.environment(**environment),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = ansible_commands.run(self.command(plays, *arguments), self.environment(**environment), self.folder, merged=True)
         assert done.returncode == status, done.stdout
         return re.sub(r"\b\d+ s\b", "# s", done.stdout).splitlines()
 
@@ -484,7 +475,8 @@ def test_texts_for_people_stay_out_of_the_output_of_other_callbacks(project):
     command = project.command([play("Say", {"say": {}}, hosts="h1")])
     for callback, is_text in (("ansible.posix.json", False), ("deeplearning.cluster.concise", True), ("default", True)):
         environment = project.environment(ANSIBLE_STDOUT_CALLBACK=callback)
-        done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=300, check=True)
+        done = ansible_commands.run(command, environment, project.folder)
+        assert done.returncode == 0, done.stderr
         assert ("for people" in done.stdout, "for people" in done.stderr) == (is_text, not is_text), callback
         assert is_text or json.loads(done.stdout)["stats"]["h1"]["ok"] == 1
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 from pathlib import Path
 
+import ansible_commands
 import pytest
 import yaml
 from ansible.errors import AnsibleError
@@ -51,9 +52,9 @@ def test_a_cluster_must_be_named(term):
 def test_the_playbook_writes_the_same_files_to_the_working_directory(tmp_path):
     """A security team has the installed collection only: no checkout, no inventory and no credentials."""
     command = ["ansible-playbook", "deeplearning.cluster.policies", "-e", "policies_cluster='example-*'"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = ansible_commands.run(command, os.environ, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     written = {path.name: path.read_text() for path in (tmp_path / "policies").iterdir()}
     assert written == {path.name: path.read_text() for path in (ROOT / "docs/policies").iterdir()}
-    done = subprocess.run(command[:2], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = ansible_commands.run(command[:2], os.environ, tmp_path)
     assert "policies_cluster: missing." in done.stdout

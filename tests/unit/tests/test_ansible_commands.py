@@ -1,0 +1,35 @@
+"""Tests of commands in forked processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import ansible_commands
+import pytest
+
+COMMAND = ["ansible-playbook", "-i", "localhost,", "play.yml", "-e", "given=7"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tasks = [{"ansible.builtin.command": "echo {{ given }}"}, {"ansible.builtin.fail": {"msg": "on purpose"}}]
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    return tmp_path
+
+
+def test_status_and_output_are_those_of_a_process_of_its_own(folder):
+    own = subprocess.run(COMMAND, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    for _time in range(2):
+        done = ansible_commands.run(COMMAND, os.environ, folder)
+        assert (done.returncode, done.stdout, done.stderr) == (own.returncode, own.stdout, own.stderr)
+    assert "on purpose" in own.stdout + own.stderr
+
+
+def test_a_setting_that_ansible_reads_when_it_is_imported_has_an_effect(folder):
+    ansible_commands.run(COMMAND, {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log")}, folder)
+    assert "on purpose" in (folder / "log").read_text()
