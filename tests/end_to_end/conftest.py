@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import ansible_commands
 import permissions
 import pytest
 from local_cloud.testing import LocalCloud, unused_range
@@ -80,9 +81,7 @@ def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[
             *arguments,
         ]
         environment = {**operator(policies or Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
-        finished = subprocess.run(
-            command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
+        finished = ansible_commands.run(command, environment, REPOSITORY, merged=True)
         assert status is None or finished.returncode == status, finished.stdout
         return Finished(finished.returncode, finished.stdout)
 

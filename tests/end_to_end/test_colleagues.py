@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import ansible_commands
 import pytest
 from local_cloud.testing import LocalCloud, unused_range
 
@@ -38,7 +39,7 @@ def controller(
             command += ["-e", json.dumps({**DEFINITION, "deeplearning_network_cidr": cidr}), *arguments]
             own = cloud.operator(person, WITHOUT_THE_PUBLIC_KEY) if person == "stranger" else operator(policy or playbook, CLUSTER)
             environment = {**own, "HOME": str(home)}
-            told = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+            told = ansible_commands.run(command, environment, REPOSITORY)
             output = " ".join((told.stdout + told.stderr).replace("''", "'").split())
             assert told.returncode == status, output
             return output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+import ansible_commands
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
@@ -43,15 +44,8 @@ class Node:
         inventory, playbook = self.folder / "inventory.yml", self.folder / "play.yml"
         inventory.write_text(yaml.safe_dump({"all": {"hosts": {"node": variables}}}))
         playbook.write_text(yaml.safe_dump([{"hosts": "node", "gather_facts": False, "roles": ["deeplearning.cluster.shared_storage"]}]))
-        done = subprocess.run(
-            ["ansible-playbook", "-i", str(inventory), str(playbook)],
-            env=self.cloud.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        command = ["ansible-playbook", "-i", str(inventory), str(playbook)]
+        done = ansible_commands.run(command, self.cloud.environment, self.folder)
         assert done.returncode == status, done.stdout + done.stderr
         return " ".join(done.stdout.split()) if status else int(done.stdout.split("changed=")[1].split()[0])
 

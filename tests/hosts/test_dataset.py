@@ -9,6 +9,7 @@ import signal
 import subprocess
 import zipfile
 
+import ansible_commands
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
@@ -70,15 +71,7 @@ class Cluster:
         return ["ansible-playbook", "-i", str(self.inventory), "deeplearning.cluster.dataset", "-e", settings]
 
     def run(self, *arguments, status=0, **variables):
-        done = subprocess.run(
-            [*self.command(**variables), *arguments],
-            env=self.cloud.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        done = ansible_commands.run([*self.command(**variables), *arguments], self.cloud.environment, self.folder)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
 
