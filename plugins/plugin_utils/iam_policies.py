@@ -15,10 +15,10 @@ from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.idle.iam_actions import HOLD, REPORTS
 from ..module_utils._aws.instance_role.iam_actions import READ_ROLE
-from ..module_utils._aws.lease.iam_actions import PROLONG
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
 from ..module_utils._aws.pricing.iam_actions import LIST_PRICES, PRICES
+from ..module_utils._aws.schedules.iam_actions import PROLONG
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO, PUBLIC_KEY
 from ..module_utils._aws.ssh_authority.iam_actions import KEY as AUTHORITY_KEY
 from ..module_utils._aws.validators.iam_actions import IAM_ACTIONS as VALIDATORS

@@ -323,3 +323,14 @@ def test_info_says_why_the_nodes_are_kept(cloud, run, ending, name):
     for each in instances(cloud, name):
         report(cloud, each, HOUR)
     assert run("cluster_info", cluster=name, prices=False)["idle"]["busy"] == ""
+
+
+def test_nodes_cannot_keep_or_end_others(cloud, run, ending, name):
+    run("cluster", **ending)
+    iam, actions = (
+        cloud.client("iam"),
+        ["lambda:TagResource", "lambda:InvokeFunction", "lambda:UpdateFunctionCode", "scheduler:UpdateSchedule"],
+    )
+    role = iam.get_role(RoleName=f"{name}-nodes-us-east-1")["Role"]["Arn"]
+    found = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=actions)["EvaluationResults"]
+    assert [each["EvalDecision"] for each in found] == ["implicitDeny"] * 4

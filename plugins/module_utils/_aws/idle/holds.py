@@ -33,12 +33,12 @@ def hold(cloud: AwsClient, function: Mapping[str, Any] | None, name: str, lasts:
         return None
     cloud.learn_time(function)
     arn, tags, own = function["Configuration"]["FunctionArn"], function.get("Tags", {}), HOLD + name
-    client, changes = cloud.client("lambda"), not cloud.module.check_mode
+    changes = not cloud.module.check_mode
     if lasts > timedelta():
         new = {own: iso(cloud.now + lasts)}
         if changes:
-            client.tag_resource(Resource=arn, Tags=new)
+            cloud.client("lambda").tag_resource(Resource=arn, Tags=new)
         return held({**tags, **new}, cloud.now)
     if own in tags and changes:
-        client.untag_resource(Resource=arn, TagKeys=[own])
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[own])
     return held({key: value for key, value in tags.items() if key != own}, cloud.now)

@@ -1,14 +1,14 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM actions for the end of idle nodes, in addition to those for the instance role, which its role needs, too."""
+"""The IAM actions for the end of idle nodes, in addition to those for the instance role and for schedules."""
 
 from __future__ import annotations
 
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(
-    reads=("lambda:GetFunction", "scheduler:GetSchedule"),
+    reads=("lambda:GetFunction",),
     present=(
         "lambda:CreateFunction",
         "lambda:DeleteFunction",
@@ -16,14 +16,8 @@ IAM_ACTIONS = IamActions(
         "lambda:UntagResource",
         "lambda:UpdateFunctionCode",
         "lambda:UpdateFunctionConfiguration",
-        "scheduler:CreateSchedule",
-        "scheduler:CreateScheduleGroup",
-        "scheduler:DeleteSchedule",
-        "scheduler:DeleteScheduleGroup",
-        "scheduler:GetScheduleGroup",
-        "scheduler:UpdateSchedule",
     ),
-    absent=("lambda:DeleteFunction", "scheduler:DeleteSchedule", "scheduler:DeleteScheduleGroup"),
+    absent=("lambda:DeleteFunction",),
 )
 
 # Those of the module `idle_hold`.

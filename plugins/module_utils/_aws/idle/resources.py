@@ -13,7 +13,7 @@ from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from ..schedules import delete_group, ensure_group, get_schedule, put_schedule
+from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
 from .function import IDLE_SINCE
@@ -72,15 +72,15 @@ def _put_function(cloud: AwsClient, role: Found, properties: Properties) -> str:
     """Create or change the function, and return its ARN when it is ready."""
     wanted, found = properties["function"], read_function(cloud)
     code, settings = definition.code(), function_settings(cloud.cluster, wanted, role.attributes["arn"])
-    name, client = name_of(cloud.cluster), cloud.client("lambda")
+    name = name_of(cloud.cluster)
     if found is None:
-        _once_ready(cloud, client.create_function, **settings, Code={"ZipFile": code}, Tags=properties["tags"])
+        _once_ready(cloud, cloud.client("lambda").create_function, **settings, Code={"ZipFile": code}, Tags=properties["tags"])
     else:
         existing = definition.found_function(found["Configuration"])
         if existing["code"] != wanted["code"]:
-            _once_ready(cloud, client.update_function_code, FunctionName=name, ZipFile=code)
+            _once_ready(cloud, cloud.client("lambda").update_function_code, FunctionName=name, ZipFile=code)
         if {**existing, "code": ""} != {**wanted, "code": ""}:
-            _once_ready(cloud, client.update_function_configuration, **settings)
+            _once_ready(cloud, cloud.client("lambda").update_function_configuration, **settings)
     return str(cloud.wait_until(f"function {name}", lambda: _ready(cloud), READY_TIMEOUT, pause=0.5))
 
 

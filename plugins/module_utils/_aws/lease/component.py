@@ -14,10 +14,10 @@ from ..client import AwsClient
 from ..component import Component, Request
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
+from ..schedules.iam_actions import IAM_ACTIONS
 from ..tags import LEASE_COMPONENT, NODES_COMPONENT
 from . import definition, resources
 from .definition import LEASE, Terms, end_of, iso
-from .iam_actions import IAM_ACTIONS
 
 
 def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:

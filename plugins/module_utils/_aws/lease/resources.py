@@ -17,7 +17,7 @@ from ..instance_role.own_role import ADVICE, OwnRole
 from ..instances import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from ..schedules import delete_group, delete_schedules, ensure_group, get_schedule, put_schedule
+from ..schedules.schedules import delete_group, delete_schedules, ensure_group, get_schedule, put_schedule
 from . import definition, messages
 from .definition import LATE, LEASE, REPEATED, Terms, end_of, iso, role_name, schedule_group
 

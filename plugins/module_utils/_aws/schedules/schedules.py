@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from .client import AwsClient, ClientError, WaitTimeout, error_code, is_missing, tag_list
+from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing, tag_list
 
 # Seconds until EventBridge Scheduler can use a new role, and until AWS has deleted a former schedule group of the same name.
 ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600

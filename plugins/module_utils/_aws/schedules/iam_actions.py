@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The IAM actions for the lease of a cluster's nodes, in addition to those for the instance role, which the lease's role needs, too."""
+"""The IAM actions for schedules, in addition to those for the instance role, which the roles of schedules need, too."""
 
 from __future__ import annotations
 
