@@ -49,6 +49,9 @@ idle:
     busy:
       description: Why the nodes are not idle now. Empty if they are idle. Null without nodes, or if the run may not read their consoles.
       type: str
+    idle_seconds:
+      description: Number of seconds for which all nodes have been idle.
+      type: float
 resources:
   description: The cluster's resources.
   returned: always
@@ -174,7 +177,7 @@ nodes:
 from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
 from ..module_utils._aws.component import Request
 from ..module_utils._aws.idle.component import describe as describe_idle
-from ..module_utils._aws.idle.component import why_busy
+from ..module_utils._aws.idle.component import look
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership import MembershipError
@@ -212,7 +215,7 @@ def main() -> None:
         ]
         idle = describe_idle(request, found)
         if idle:
-            idle["busy"] = why_busy(cloud, idle)
+            idle.update(look(cloud))
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)

@@ -119,8 +119,19 @@ def _idle_end(idle: Mapping[str, Any], count: int) -> str:
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
     held = max(idle["holds"].values(), default="")
     kept = f", but not before {held[:16].replace('T', ' ')} UTC ({', '.join(sorted(idle['holds']))})" if held else ""
-    now = f" Now they are not idle: {idle['busy']}." if idle.get("busy") else " Now they are idle." if idle.get("busy") == "" else ""
-    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{now} "
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{_idle_now(idle)} "
+
+
+def _idle_now(idle: Mapping[str, Any]) -> str:
+    """Return whether the nodes are idle now, if this run has looked."""
+    if idle.get("busy"):
+        why = "cat /run/deeplearning-idle.json on a node says why, and the playbook configure lets nodes report"
+        return f" Now they are not idle: {idle['busy']} ({why})."
+    if idle.get("busy") is None:
+        return ""
+    late = idle["idle_seconds"] > idle["seconds"] + LATE and not idle["holds"] and idle["then"] == "terminate"
+    calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if late else ""
+    return f" They have been idle for {duration(idle['idle_seconds'])}.{calls}"
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:

@@ -22,7 +22,7 @@ def running(cloud):
 
 def are_idle(cloud):
     consoles = [function.console_output(cloud.client("ec2"), each) for each in running(cloud)]
-    return all((function.REPORT.findall(function.KERNEL_LINE.sub("", each)) or [("", "")])[-1][0] for each in consoles)
+    return all((function.REPORT.findall(function.without_kernel(each)) or [("", "")])[-1][0] for each in consoles)
 
 
 @pytest.fixture

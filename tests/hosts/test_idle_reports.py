@@ -7,7 +7,7 @@ import time
 
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle.function import KERNEL_LINE, REPORT
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle.function import REPORT, without_kernel
 from gpu_tools import driver, process, program, smi
 from local_cloud.testing import wait_until
 
@@ -48,7 +48,7 @@ def install(cluster, *options, state="present") -> bool:
 
 def reports(cluster, host) -> list[tuple[str, str]]:
     """Return since when the host has been idle, or an empty string, and the time of the report, for each report."""
-    return REPORT.findall(KERNEL_LINE.sub("", cluster.runtime.console_output(host.name).replace("\n", "\r\n")))
+    return REPORT.findall(without_kernel(cluster.runtime.console_output(host.name)))
 
 
 def becomes_idle(cluster, host, patience: float = 40) -> bool:

@@ -155,10 +155,47 @@ def test_a_hold_ends_by_itself(cloud, run, ending, name):
     assert all_end(cloud, name)
 
 
+def test_after_a_trial_the_end_is_told_with_its_own_time(cloud, run, ending, name):
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    trial = {**ending, "idle_then": "notify", "notify_topic": topic}
+    run("cluster", **trial)
+    pass_time(cloud, name, 20)
+    known = run("cluster_info", cluster=name, prices=False)["idle"]
+    assert known["since"]
+    assert run("cluster", **{**trial, "idle_then": "terminate"})["idle"]["since"] is None
+    pass_time(cloud, name, 60, idle=None)
+    cloud.control.forget_calls()
+    pass_time(cloud, name, 20, idle=MINUTE)
+    assert running(cloud, name) == 3
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["since"] > known["since"]
+
+
+def test_a_hold_that_begins_while_the_function_looks_keeps_the_nodes(cloud, run, ending, name):
+    """The tags are read again before the deletion."""
+    run("cluster", **ending)
+    pass_time(cloud, name, 10)
+    for each in instances(cloud, name):
+        report(cloud, each, HOUR)
+    cloud.control.forget_calls()
+    cloud.control.advance(10 * MINUTE)
+    assert all_end(cloud, name)
+    calls = [
+        call["action"] for call in cloud.control.calls() if call["action"] in ("ListTags", "GetConsoleOutput", "DeleteAutoScalingGroup")
+    ]
+    assert calls[calls.index("DeleteAutoScalingGroup") - 1] == "ListTags"
+
+
 @pytest.mark.parametrize("hold", ["a#b", "x" * 101, "é"])
 def test_names_that_tags_cannot_have_are_refused(run, name, hold):
     with pytest.raises(ModuleFailed, match="is no name of a hold"):
         run("idle_hold", cluster=name, name=hold, seconds=1)
+
+
+def test_a_hold_lasts_at_most_a_week(run, name):
+    with pytest.raises(ModuleFailed, match="at most 7 days"):
+        run("idle_hold", cluster=name, name="study", seconds=8 * 24 * HOUR)
 
 
 def test_a_trial_only_tells(cloud, run, ending, name):
@@ -177,7 +214,7 @@ def test_a_trial_only_tells(cloud, run, ending, name):
     run("cluster", **trial)
     pass_time(cloud, name, 30)
     (text,) = told()
-    assert "AWS would now terminate them" in text
+    assert "AWS would terminate the nodes" in text
     assert running(cloud, name) == 3
     assert run("cluster", **trial)["changes"] == []
     pass_time(cloud, name, 10, idle=None)
@@ -198,9 +235,11 @@ def test_aws_tells_the_topic(cloud, run, ending, name):
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
     found = [each["Body"] for each in sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]]
-    (text,) = [each for each in found if "have been idle" in each]
-    assert f"All 3 nodes of cluster {name} have been idle since" in text
-    assert "start_again=true" in text
+    texts = sorted(each for each in found if "has been idle" in each)
+    assert len(texts) == 2
+    assert all(f"Cluster {name} (3 nodes) has been idle since" in each and "home directories, are deleted" in each for each in texts)
+    assert "idle_hold" in "".join(texts)
+    assert "start_again=true" in "".join(texts)
 
 
 def test_a_failed_notification_does_not_keep_the_nodes(cloud, run, ending, name):
@@ -317,12 +356,12 @@ def test_definitions_that_cannot_work_are_refused(run, ending, finding):
 
 def test_info_says_why_the_nodes_are_kept(cloud, run, ending, name):
     run("cluster", **ending)
-    assert "was launched less than 0:15:00 ago" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
-    cloud.control.advance(20 * MINUTE)
-    assert "does not report that it is idle" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
+    assert "and 2 more did not report to be idle" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
+    cloud.control.advance(10 * MINUTE)
     for each in instances(cloud, name):
         report(cloud, each, HOUR)
-    assert run("cluster_info", cluster=name, prices=False)["idle"]["busy"] == ""
+    found = run("cluster_info", cluster=name, prices=False)["idle"]
+    assert (found["busy"], found["idle_seconds"]) == ("", pytest.approx(10 * MINUTE, abs=60))
 
 
 def test_nodes_cannot_keep_or_end_others(cloud, run, ending, name):

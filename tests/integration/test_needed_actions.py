@@ -7,10 +7,12 @@ those that the policies allow, and the request parameters with those that the lo
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -42,8 +44,8 @@ DEFINITION = {
     "capacity_timeout": 120,
     "prices": True,
 }
-# A cluster whose nodes have a lease.
-LEASED = {**DEFINITION, "cluster": f"{CLUSTER}-leased", "nat": "none", "worker_count": 0, "lease": "8h"}
+# A cluster whose nodes AWS ends: at the end of their lease, or when they are idle.
+LEASED = {**DEFINITION, "cluster": f"{CLUSTER}-leased", "nat": "none", "worker_count": 0, "lease": "8h", "idle_after": "30m"}
 
 
 # The reasons for allowing permissions that AWS does not check in any of these runs, by action and statement
@@ -81,6 +83,16 @@ IGNORED = {
     **{
         f"pricing:GetProducts {parameter}": "The local cloud reads the body of the request itself."
         for parameter in ("Filters", "ServiceCode")
+    },
+    **{
+        f"lambda:{call}": "The local cloud reads the path and the body of the request itself."
+        for call in (
+            "DeleteFunction FunctionName",
+            "GetFunction FunctionName",
+            "Invoke Payload",
+            "UpdateFunctionCode FunctionName",
+            "UpdateFunctionConfiguration FunctionName",
+        )
     },
     **{
         f"scheduler:{call} Name": "The local cloud reads the path of the request."
@@ -257,13 +269,17 @@ def provision(witness):
 
 
 def lease(cloud):
-    """Remove a lease, begin a new one, and repair it."""
+    """Remove a lease and the end of idle nodes, begin new ones, and repair them."""
     run_module("cluster", **LEASED)
     cloud.client("iam").attach_role_policy(RoleName=f"{CLUSTER}-leased-nodes-lease-{REGION}", PolicyArn=ATTACHED)
-    run_module("cluster", **{**LEASED, "lease": None})
+    run_module("cluster", **{**LEASED, "lease": None, "idle_after": None})
     run_module("cluster", **LEASED)
     cloud.client("scheduler").delete_schedule(GroupName=f"{CLUSTER}-leased-nodes-lease", Name="workers")
-    run_module("cluster", **LEASED)
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("function.py", "def handler(event, context): pass\n")
+    cloud.client("lambda").update_function_code(FunctionName=f"{CLUSTER}-leased-nodes-idle", ZipFile=code.getvalue())
+    run_module("cluster", **{**LEASED, "idle_after": "1h"})
 
 
 def shortage(witness):
@@ -290,6 +306,9 @@ def shortage(witness):
 
 def configure(witness):
     node = run_module("cluster_info", cluster=CLUSTER)["nodes"][0]
+    witness.become("validate")
+    witness.cloud.control.advance(2 * 3600)  # until nodes can be idle
+    assert "did not report" in run_module("cluster_info", cluster=f"{CLUSTER}-leased")["idle"]["busy"]
     witness.become("configure")
     trust(node["instance_id"], CLUSTER)
     run_module("ssh_authority", cluster=f"{CLUSTER}-emr", create_kms_key=True)
@@ -298,6 +317,8 @@ def configure(witness):
     run_module("lease", cluster=f"{CLUSTER}-leased", lease="8h", minimum=10 * 3600)
     scheduler.delete_schedule(GroupName=group, Name="workers")
     run_module("lease", cluster=f"{CLUSTER}-leased", lease="8h", minimum=11 * 3600)
+    for seconds in (3600, 0):
+        run_module("idle_hold", cluster=f"{CLUSTER}-leased", name="study", seconds=seconds)
     inventory(witness, "configure")
 
 

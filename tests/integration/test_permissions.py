@@ -27,6 +27,7 @@ OPTIONAL = {"s3:ListBucket"}
 COMPUTED = {
     "ec2:DescribeCapacityReservations",  # by the inventory, about Capacity Blocks
     "ec2:GetConsoleOutput",  # by cluster_info, about idle nodes
+    "lambda:ListTags",  # AWS checks it for the tags in the answer to GetFunction
     *(f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")),
 }
 # Services whose names differ between botocore, IAM and the local cloud's records

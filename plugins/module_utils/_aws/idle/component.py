@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from typing import Any, Mapping
 
 from .. import node_ends
@@ -30,8 +29,9 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     if not options["idle_after"]:
         return
     after, then = definition.parse(options["idle_after"]), options["idle_then"]
-    # The function sets and removes this time. A run removes it only to launch the nodes again
-    since = "" if existing is None or (options["start_again"] and has_ended(found)) else existing.properties["since"]
+    # The function sets and removes this time. A run removes it only to launch the nodes again, and if it no longer tells the truth
+    is_over = existing is None or (options["start_again"] and has_ended(found)) or _environment(existing).get("THEN") != then
+    since = "" if existing is None or is_over else existing.properties["since"]
     yield definition.wanted(
         after,
         then,
@@ -89,18 +89,19 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     }
 
 
-def why_busy(cloud: AwsClient, idle: Mapping[str, Any]) -> str | None:
-    """Return why the nodes are not idle, as the function sees it, or an empty string.
+def look(cloud: AwsClient) -> dict[str, Any]:
+    """Return why the nodes are not idle, as the function sees it, and for how many seconds they have been idle.
 
-    Return None without nodes, or if this run may not read their consoles.
+    The reason is None without nodes, or if this run may not read their consoles.
     """
     nodes = list(function.running(cloud.ec2, [group_name(cloud.cluster, group) for group in NODE_TYPES]))
     try:
-        return function.why_busy(cloud.ec2, nodes, cloud.now, timedelta(seconds=idle["seconds"])) if nodes else None
+        busy, since = function.look(cloud.ec2, nodes, cloud.now) if nodes else (None, cloud.now)
     except ClientError as error:
-        if error_code(error) in DENIED:
-            return None
-        raise
+        if error_code(error) not in DENIED:
+            raise
+        busy, since = None, cloud.now
+    return {"busy": busy, "idle_seconds": (cloud.now - since).total_seconds()}
 
 
 NODES_IDLE = Component(IDLE_COMPONENT, (resources.KIND,), IAM_ACTIONS, _read, _wanted, refuse=_refuse, reads_after=(NODES_COMPONENT,))

@@ -10,79 +10,144 @@ from __future__ import annotations
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Iterator, Mapping, Sequence
 
-# Tags of the function: until when nodes are kept, whatever they report, and since when they have been idle.
-HOLD, IDLE_SINCE = "deeplearning:hold:", "deeplearning:idle-since"
+# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, and that people have been warned.
+HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "deeplearning:idle-warned"
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
-REPORT = re.compile(r"deeplearning: (?:idle since (\S{20})|in use), reported at (\S{20})\.")
-# A message of the kernel can interrupt a report.
-KERNEL_LINE = re.compile(r"\[ *\d+\.\d+\] [^\r\n]*[\r\n]+")
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
+KERNEL = re.compile(r"\[ *\d+\.\d+\] ")
 # Reports that are older tell nothing about the present. Idle nodes report every 10 minutes.
 FRESH = timedelta(minutes=20)
+# The topic is told so long before the end.
+WARNING = timedelta(minutes=10)
+AT_ONCE = 16  # consoles
 
 
 def time_of(text: str) -> datetime:
-    """Return the time that a tag contains. A text that is no time means the past."""
+    """Return the time that a tag or a report contains. A text that is no time means the past."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc)
-    except ValueError:
+    except (OverflowError, ValueError):
         return datetime.fromtimestamp(0, timezone.utc)
+
+
+class Function:
+    """This function, as AWS has called it, and its tags."""
+
+    def __init__(self, boto3: Any, arn: str) -> None:
+        self.boto3, self.arn, self.client = boto3, arn, boto3.client("lambda")
+        self.cluster, self.groups = os.environ["CLUSTER"], os.environ["GROUPS"].split(",")
+        self.after, self.ends = timedelta(seconds=int(os.environ["IDLE_SECONDS"])), os.environ["THEN"] == "terminate"
+        self.read_tags()
+
+    def read_tags(self) -> None:
+        answer = self.client.list_tags(Resource=self.arn)
+        self.now, self.tags = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]), answer["Tags"]
+
+    def held(self) -> str:
+        """Return until when a hold keeps the nodes, or an empty string. Remove holds that have ended."""
+        holds = {key: time_of(value) for key, value in self.tags.items() if key.startswith(HOLD)}
+        self.untag(*(key for key, end in holds.items() if end <= self.now))
+        end = max(holds.values(), default=self.now)
+        return f"the nodes are kept until {_shown(end)}" if end > self.now else ""
+
+    def tag(self, key: str, moment: datetime) -> bool:
+        """Set a tag of this function. Return whether it is new."""
+        if key in self.tags:
+            return False
+        self.client.tag_resource(Resource=self.arn, Tags={key: f"{moment:%Y-%m-%dT%H:%M:%SZ}"})
+        return True
+
+    def untag(self, *keys: str) -> None:
+        found = [key for key in keys if key in self.tags]
+        if found:
+            self.client.untag_resource(Resource=self.arn, TagKeys=found)
+
+    def delete_groups(self) -> None:
+        """Delete the groups with their instances. A group may be gone, or on its way. Raises the last error."""
+        client, failure = self.boto3.client("autoscaling"), None
+        for name in self.groups:
+            try:
+                client.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
+            except client.exceptions.ClientError as error:
+                failure = failure if "not found" in str(error) else error
+        if failure:
+            raise failure
+
+    def tell(self, text: str) -> None:
+        """Send a message if there is a topic. A failure does not change what happens to the nodes."""
+        if "TOPIC" in os.environ:
+            try:
+                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=f"Cluster {self.cluster} is idle", Message=text)
+            except Exception as error:
+                print(f"message: {error}")
 
 
 def handler(_event: object, context: Any) -> dict[str, Any]:
     """Delete the Auto Scaling groups if all nodes are idle and no hold keeps them. Return what was decided and why."""
     import boto3  # AWS Lambda provides it
 
-    own, arn = boto3.client("lambda"), context.invoked_function_arn
-    answer = own.list_tags(Resource=arn)
-    now, tags = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]), answer["Tags"]
-    ends = {key: time_of(value) for key, value in tags.items() if key.startswith(HOLD)}
-    past = [key for key, end in ends.items() if end <= now]
-    if past:
-        own.untag_resource(Resource=arn, TagKeys=past)
-    if len(past) < len(ends):
-        return {"idle": False, "why": f"the nodes are kept until {max(ends.values()):%Y-%m-%d %H:%M} UTC"}
-    ec2 = boto3.client("ec2")
-    nodes = list(running(ec2, os.environ["GROUPS"].split(",")))
+    this, ec2 = Function(boto3, context.invoked_function_arn), boto3.client("ec2")
+    held, nodes = this.held(), list(running(ec2, this.groups))
     if not nodes:
+        if IDLE_SINCE in this.tags and this.ends:
+            this.delete_groups()  # the rest, after a failure
         return {"idle": False, "why": "no nodes"}
-    after = timedelta(seconds=int(os.environ["IDLE_SECONDS"]))
-    busy = why_busy(ec2, nodes, now, after)
-    if busy:
-        if IDLE_SINCE in tags and os.environ["THEN"] == "notify":
-            own.untag_resource(Resource=arn, TagKeys=[IDLE_SINCE])
-        return {"idle": False, "why": busy}
-    since = now - after
-    if os.environ["THEN"] == "terminate":
-        _delete_groups(boto3.client("autoscaling"))
-    if IDLE_SINCE not in tags:
-        own.tag_resource(Resource=arn, Tags={IDLE_SINCE: f"{since:%Y-%m-%dT%H:%M:%SZ}"})
-        _tell(boto3, nodes, since)
-    return {"idle": True, "why": f"all {len(nodes)} nodes have been idle since {since:%Y-%m-%d %H:%M} UTC"}
+    why, since = look(ec2, nodes, this.now)
+    left = this.after - (this.now - since)
+    if held or why or left > WARNING:
+        this.untag(IDLE_SINCE, WARNED)
+        return {"idle": False, "why": held or why or f"the nodes have been idle only since {_shown(since)}"}
+    if left > timedelta():
+        if this.ends and this.tag(WARNED, this.now):
+            this.tell(warning(this.cluster, len(nodes), since, this.now + left))
+        return {"idle": False, "why": f"the nodes have been idle only since {_shown(since)}"}
+    this.read_tags()
+    held = this.held()
+    if held:
+        return {"idle": False, "why": held}
+    is_new = this.tag(IDLE_SINCE, since)
+    if is_new:
+        this.tell(ended(this.cluster, len(nodes), since) if this.ends else trial(this.cluster, len(nodes), since))
+    if this.ends:
+        this.delete_groups()
+    return {"idle": True, "why": f"all nodes have been idle since {_shown(since)}"}
 
 
-def why_busy(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime, after: timedelta) -> str:
-    """Return why the nodes are not idle, or an empty string. Each node has the keys id, name, state and launched."""
-    for node in nodes:
-        if node["state"] != "running" or node["launched"] > now - after:
-            return f"{node['name']} was launched less than {after} ago"
-    for node in nodes:
-        since = idle_since(console_output(ec2, node["id"]), now)
-        if since is None:
-            return f"{node['name']} does not report that it is idle"
-        if since > now - after:
-            return f"{node['name']} has been idle only since {since:%Y-%m-%d %H:%M} UTC"
-    return ""
+def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> tuple[str, datetime]:
+    """Return why the nodes are not idle, or an empty string, and since when all of them have been idle.
+
+    Each node has the keys id, name, state and launched. A node is idle at the earliest since its launch.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        outputs = pool.map(lambda node: console_output(ec2, node["id"]), nodes)
+    found = [(node["name"], node["state"] == "running", idle_since(output, now), node["launched"]) for node, output in zip(nodes, outputs)]
+    silent = [name for name, is_running, since, _launched in found if since is None or not is_running]
+    if silent:
+        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        return f"{silent[0]}{more} did not report to be idle", now
+    return "", max(max(since, launched) for _name, _is_running, since, launched in found if since)
 
 
 def idle_since(output: str, now: datetime) -> datetime | None:
-    """Return since when a node has been idle by its console, or None if its last report is missing or old."""
-    reports = REPORT.findall(KERNEL_LINE.sub("", output))
+    """Return since when a node has been idle by its console, or None if it is in use, or if its last report is missing or old."""
+    reports = REPORT.findall(without_kernel(output))
     since, reported = reports[-1] if reports else ("", "")
     return time_of(since) if since and abs(now - time_of(reported)) <= FRESH else None
+
+
+def without_kernel(output: str) -> str:
+    """Return an output without messages of the kernel, which can interrupt the lines of programs.
+
+    Unprivileged processes can cause such messages with a text of their own, also with a carriage return, but not with a line break.
+    """
+    lines = (KERNEL.split(line, 1) for line in output.replace("\r", "").split("\n"))
+    return "".join(parts[0] if len(parts) > 1 else f"{parts[0]}\n" for parts in lines)
 
 
 def console_output(ec2: Any, instance_id: str) -> str:
@@ -111,31 +176,32 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _delete_groups(client: Any) -> None:
-    """Delete the groups with their instances. A group may be gone, or on its way."""
-    for name in os.environ["GROUPS"].split(","):
-        try:
-            client.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
-        except client.exceptions.ClientError as error:
-            if "not found" not in str(error):
-                raise
+LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on EFS and Lustre are kept."
 
 
-def _tell(boto3: Any, nodes: Sequence[Mapping[str, Any]], since: datetime) -> None:
-    """Send a notification if there is a topic. A failure does not change what happens to the nodes."""
-    cluster, ends = os.environ["CLUSTER"], os.environ["THEN"] == "terminate"
-    if "TOPIC" not in os.environ:
-        return
-    count = "The node" if len(nodes) == 1 else f"All {len(nodes)} nodes"
-    be, they = ("has", "it") if len(nodes) == 1 else ("have", "them")
-    done = (
-        f"AWS terminates {they}. The data is kept. To see what still costs money, run ansible-playbook deeplearning.cluster.info. To start "
-        "nodes again, run ansible-playbook deeplearning.cluster.provision -e deeplearning_start_again=true"
-        if ends
-        else f"With deeplearning_idle_then: terminate, AWS would now terminate {they}."
+def warning(cluster: str, count: int, since: datetime, end: datetime) -> str:
+    return (
+        f"{_idle(cluster, count, since)}. If nobody uses the cluster, AWS terminates the nodes at about "
+        f"{_shown(end)}. {LOSES} To keep the nodes for 4 hours, run ansible localhost -m deeplearning.cluster.idle_hold -a "
+        f'"cluster={cluster} region={os.environ["AWS_REGION"]} name=me seconds=14400"'
     )
-    text = f"{count} of cluster {cluster} {be} been idle since {since:%Y-%m-%d %H:%M} UTC. {done}"
-    try:
-        boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=f"Cluster {cluster} is idle", Message=text)
-    except Exception as error:
-        print(f"notification: {error}")
+
+
+def ended(cluster: str, count: int, since: datetime) -> str:
+    return (
+        f"{_idle(cluster, count, since)}, and AWS terminates the nodes. {LOSES} To see what still costs "
+        "money, run ansible-playbook deeplearning.cluster.info. To start nodes again, run ansible-playbook deeplearning.cluster.provision "
+        "-e deeplearning_start_again=true"
+    )
+
+
+def trial(cluster: str, count: int, since: datetime) -> str:
+    return f"{_idle(cluster, count, since)}. With deeplearning_idle_then: terminate, AWS would terminate the nodes."
+
+
+def _idle(cluster: str, count: int, since: datetime) -> str:
+    return f"Cluster {cluster} ({count} {'node' if count == 1 else 'nodes'}) has been idle since {_shown(since)}"
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -14,6 +14,7 @@ from ..lease.definition import iso
 from .function import HOLD, time_of
 
 # What AWS allows in the keys of tags, which have up to 128 characters.
+MOST = timedelta(days=7)
 NAME = re.compile(r"[\w .:/=+@-]{1,100}", re.ASCII)
 
 
@@ -27,6 +28,8 @@ def hold(cloud: AwsClient, function: Mapping[str, Any] | None, name: str, lasts:
 
     `function` is the answer of GetFunction. In check mode, the hold stays as it is. Raises ClusterError if AWS does not allow the name.
     """
+    if lasts > MOST:
+        raise ClusterError(f"seconds: a hold lasts at most {MOST.days} days. Specify up to {MOST.total_seconds():.0f}.")
     if not NAME.fullmatch(name):
         raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 100 ASCII letters, digits, spaces and _.:/=+-@.")
     if function is None:

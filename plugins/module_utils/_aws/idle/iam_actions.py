@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(
-    reads=("lambda:GetFunction",),
+    reads=("lambda:GetFunction", "lambda:ListTags"),
     present=(
         "lambda:CreateFunction",
         "lambda:DeleteFunction",
@@ -21,7 +21,7 @@ IAM_ACTIONS = IamActions(
 )
 
 # Those of the module `idle_hold`.
-HOLD = IamActions(reads=("lambda:GetFunction",), present=("lambda:TagResource", "lambda:UntagResource"))
+HOLD = IamActions(reads=("lambda:GetFunction", "lambda:ListTags"), present=("lambda:TagResource", "lambda:UntagResource"))
 
 # Those of the module `cluster_info`, which looks whether the nodes report that they are idle.
 REPORTS = IamActions(reads=("ec2:DescribeInstances", "ec2:GetConsoleOutput"))

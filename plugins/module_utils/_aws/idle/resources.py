@@ -9,17 +9,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, error_code, is_missing
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
-from .function import IDLE_SINCE
+from .function import IDLE_SINCE, WARNED
 
 # Seconds until AWS Lambda can use a new role, and until a new or changed function is ready.
 ROLE_TIMEOUT, READY_TIMEOUT = 120, 120
+# What AWS Lambda says as long as it, or its encryption of environment variables, does not know a new role.
+NEW_ROLE = ("cannot be assumed by Lambda", "KMS key is invalid for CreateGrant")
 ROLE = OwnRole(IDLE, "idle", "Ends idle nodes of the training cluster")
 
 
@@ -40,16 +42,22 @@ def read(cloud: AwsClient) -> Iterator[Found]:
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:
     """Return the function with its tags as the API describes it, or None if it does not exist."""
     try:
-        return dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
+        found = dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
     except ClientError as error:
         if is_missing(error):
             return None
         raise
+    if "TagsError" in found:
+        raise ClusterError(
+            f"The tags of function {name_of(cloud.cluster)} cannot be read ({found['TagsError'].get('ErrorCode')}). Allow lambda:ListTags, "
+            "which the policies from docs/permissions.md contain."
+        )
+    return found
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     role = ROLE.create(cloud, address, properties)
-    _put(cloud, role, properties)
+    _put(cloud, role, properties, is_new=True)
     return role
 
 
@@ -59,17 +67,20 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         _put(cloud, found, properties)
 
 
-def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
-    """Create or complete the function and its schedule."""
-    arn = _put_function(cloud, role, properties)
+def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool = False) -> None:
+    """Create or complete the function and its schedule. `is_new` says whether the role is new."""
+    arn = _put_function(cloud, role, properties, is_new)
     if not properties["since"]:
-        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE])
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
     ensure_group(cloud, name_of(cloud.cluster), properties["tags"])
     put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
 
 
-def _put_function(cloud: AwsClient, role: Found, properties: Properties) -> str:
-    """Create or change the function, and return its ARN when it is ready."""
+def _put_function(cloud: AwsClient, role: Found, properties: Properties, is_new: bool) -> str:
+    """Create or change the function, and return its ARN when it is ready.
+
+    If the role is new, AWS Lambda must learn it anew, even if a former role had the same name.
+    """
     wanted, found = properties["function"], read_function(cloud)
     code, settings = definition.code(), function_settings(cloud.cluster, wanted, role.attributes["arn"])
     name = name_of(cloud.cluster)
@@ -79,7 +90,7 @@ def _put_function(cloud: AwsClient, role: Found, properties: Properties) -> str:
         existing = definition.found_function(found["Configuration"])
         if existing["code"] != wanted["code"]:
             _once_ready(cloud, cloud.client("lambda").update_function_code, FunctionName=name, ZipFile=code)
-        if {**existing, "code": ""} != {**wanted, "code": ""}:
+        if is_new or {**existing, "code": ""} != {**wanted, "code": ""}:
             _once_ready(cloud, cloud.client("lambda").update_function_configuration, **settings)
     return str(cloud.wait_until(f"function {name}", lambda: _ready(cloud), READY_TIMEOUT, pause=0.5))
 
@@ -117,7 +128,7 @@ def _once_ready(cloud: AwsClient, call: Any, **arguments: Any) -> None:
             refusals.append(error)
             if error_code(error) == "ResourceConflictException" and read_function(cloud) is not None and "Code" in arguments:
                 return True  # created by an attempt whose response was lost
-            if error_code(error) == "ResourceConflictException" or "cannot be assumed by Lambda" in str(error):
+            if error_code(error) == "ResourceConflictException" or any(text in str(error) for text in NEW_ROLE):
                 return False
             raise
         return True

@@ -23,10 +23,12 @@ from .. import gpus
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.
 STATE = "/run/deeplearning-idle.json"
-# Seconds between two reports of an idle host. The console keeps 64 KB, so a host that is in use says so only once.
-REPORT_SECONDS = 600.0
-# The share of a processor that all processes of a control group may use on an idle host. An open notebook uses 0.3 %.
-SHARE = 0.01
+# Seconds between two reports of an idle host. The console keeps 64 KB, so a host that is in use says so only until nobody believes an
+# earlier report any more, in case a line is lost or damaged.
+REPORT_SECONDS, BELIEVED_SECONDS = 600.0, 1500.0
+# The share of a processor, and the bytes per second that they read and write, of all processes of a control group on an idle host. An open
+# notebook uses 0.3 %, and a slow download at least 200 kB/s.
+SHARE, BYTES = 0.01, 100_000.0
 # Seconds after the last input on a terminal for which somebody uses it.
 TYPING_SECONDS = 90.0
 GPU_SECONDS = 60.0  # for nvidia-smi
@@ -36,25 +38,36 @@ SYSTEM = ("system.slice", "init.scope")
 # Files of services that a person has written, and of transient services, such as the set-up steps of the collection. They do work, unless
 # their names begin like those of daemons that are installed there.
 OWN_UNITS = ("/etc/systemd/system", "/run/systemd/transient")
-DAEMONS = ("deeplearning-health", "deeplearning_health", "deeplearning_idle", "snap.")
-# Services of the system that run programs of users, and the name of those of their processes that only wait for logins.
-STARTERS = ("atd.service", "cron.service", "crond.service", "ssh.service", "sshd.service")
-LOGIN = "sshd"
+DAEMONS = ("amazon-", "deeplearning-health", "deeplearning_health", "deeplearning_idle", "munge", "sge_", "slurm", "snap.")
+# Services of the system that run programs of users, and how the names of their own processes begin. Names have up to 15 characters.
+STARTERS = {
+    "amazon-ssm-agent.service": ("amazon-ssm", "ssm-"),
+    "atd.service": ("atd",),
+    "cloud-final.service": ("cloud-init",),
+    "cron.service": ("cron",),
+    "crond.service": ("crond",),
+    "snap.amazon-ssm-agent.amazon-ssm-agent.service": ("amazon-ssm", "ssm-", "snapd"),
+    "ssh.service": ("sshd",),
+    "sshd.service": ("sshd",),
+}
 # The IDs of users who log in. Source: UID_MIN and UID_MAX in login.defs(5).
 USERS = range(1000, 60001)
-# Programs that run as long as a job of Slurm or SGE holds this host.
+# Programs that run as long as a job of Slurm or SGE holds this host, and the control group of the slurmstepd that runs without a job.
+# Source: https://slurm.schedmd.com/cgroup_v2.html
 QUEUED = ("slurmstepd", "sge_shepherd")
+WITHOUT_JOB = "slurmstepd.scope/system"
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD in the kernel's sched.h
 
 
 class Process(NamedTuple):
-    """A process: its ID and start, its name and state, the seconds that it and its ended children have computed, and its user."""
+    """A process: its ID and start, its name, state and user, the seconds that it and its ended children have computed, and its bytes."""
 
     identity: str
     name: str
     state: str
-    seconds: float
     user: int
+    seconds: float
+    bytes: int
 
     def group(self) -> str:
         """Return the control group, such as `system.slice/ssh.service`, or an empty string if the process has ended."""
@@ -67,14 +80,16 @@ def main(_arguments: Sequence[str]) -> int:
     """Report whether this host is idle, if this has changed or the last report is old."""
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
     reason = why_used(found, former, now) or why_gpus_used()
-    used = now if reason else former.get("used", now)
-    reported = former.get("reported", 0.0)
-    if bool(reason) != bool(former.get("reason")) or (not reason and now - reported >= REPORT_SECONDS):
+    used, reported = now if reason else former.get("used", now), former.get("reported", 0.0)
+    if reason and (not former or now - reported < BELIEVED_SECONDS):
+        _report("in use")
+    elif not reason and (former.get("reason") or now - reported >= REPORT_SECONDS):
         reported = now
-        _report("in use" if reason else f"idle since {_iso(time.time() - (now - used))}")
+        _report(f"idle since {_iso(time.time() - (now - used))}")
     if reason != former.get("reason"):
         print(reason or "idle", flush=True)  # into the journal
-    state = {"time": now, "used": used, "reported": reported, "reason": reason, "seconds": {each.identity: each.seconds for each in found}}
+    amounts = {each.identity: (each.seconds, each.bytes) for each in found}
+    state = {"time": now, "used": used, "reported": reported, "reason": reason, "processes": amounts}
     schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
     return 0
 
@@ -89,7 +104,13 @@ def processes() -> Iterator[Process]:
             if not int(fields[6]) & KERNEL_THREAD:
                 seconds = sum(map(int, fields[11:15])) / tick
                 name, user = clean_line(start.partition("(")[2]), os.stat(f"/proc/{number}").st_uid
-                yield Process(f"{number} {fields[19]}", name, fields[0], seconds, user)
+                yield Process(f"{number} {fields[19]}", name, fields[0], user, seconds, _bytes(number))
+
+
+def _bytes(number: str) -> int:
+    """Return how many bytes a process has read and written."""
+    with open(f"/proc/{number}/io", encoding="utf-8") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith(("rchar:", "wchar:")))
 
 
 def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) -> str:
@@ -99,24 +120,32 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
     running = [*directories.running_jobs(), *directories.running_exports()]
     if running:
         return f"{running[0]} runs"
-    queued = [process.name for process in found if process.name in QUEUED]
+    queued = [*directories.listing(directories.HELD), *(each.name for each in found if each.name in QUEUED and has_job(each))]
     if queued:
-        return f"a job of the queue runs ({queued[0]})"
-    return why_working(found, former["seconds"], max(now - former["time"], 1.0)) or why_typing()
+        return f"a job of the queue holds this host ({queued[0]})"
+    return why_working(found, former["processes"], max(now - former["time"], 1.0)) or why_typing()
 
 
-def why_working(found: Sequence[Process], former: Mapping[str, float], seconds: float) -> str:
-    """Return which processes work, or an empty string. `former` contains what they had computed `seconds` ago."""
-    used: dict[str, float] = {}
+def has_job(process: Process) -> bool:
+    return not process.group().endswith(WITHOUT_JOB)
+
+
+def why_working(found: Sequence[Process], former: Mapping[str, Sequence[float]], seconds: float) -> str:
+    """Return which processes work, or an empty string. `former` contains the seconds and bytes of each process `seconds` ago."""
+    used: dict[str, list[float]] = {}
     for process in found:
-        computed, waits = process.seconds - former.get(process.identity, 0.0), process.state == "D"
-        group = process.group() if computed > 0 or waits else ""
+        computed, moved = (now - before for now, before in zip((process.seconds, process.bytes), former.get(process.identity, (0.0, 0))))
+        group = process.group() if computed > 0 or moved > 0 or process.state == "D" else ""
         if group and is_work(group, process):
-            if waits:
+            if process.state == "D":
                 return f"{process.name} waits for a disk or for shared storage ({group})"
-            used[group] = used.get(group, 0.0) + computed
-    group, most = max(used.items(), key=lambda item: item[1], default=("", 0.0))
-    return f"{group} uses {most / seconds:.0%} of a processor" if most / seconds >= SHARE else ""
+            sums = used.setdefault(group, [0.0, 0.0])
+            sums[0] += computed / seconds
+            sums[1] += moved / seconds
+    for group, (share, rate) in used.items():
+        if share >= SHARE or rate >= BYTES:
+            return f"{group} uses {share:.1%} of a processor, and reads and writes {rate / 1000:.0f} kB/s"
+    return ""
 
 
 def is_work(group: str, process: Process) -> bool:
@@ -126,7 +155,7 @@ def is_work(group: str, process: Process) -> bool:
     if process.user in USERS or first not in SYSTEM or unit.endswith(".scope"):
         return True
     if unit in STARTERS:
-        return not process.name.startswith(LOGIN)
+        return not process.name.startswith(STARTERS[unit])
     return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in OWN_UNITS)
 
 
@@ -150,10 +179,12 @@ def why_gpus_used() -> str:
         return f"nvidia-smi: {found.error}"
     for number, element in enumerate(found.elements):
         told = (element.findtext("utilization/gpu_util") or "").split()
+        is_open = element.find("processes/process_info") is not None
         if told[:1] and told[0].isdigit():
-            if int(told[0]):
+            # Without persistence mode, nvidia-smi itself initializes the GPU, and measures that
+            if int(told[0]) and (is_open or element.findtext("persistence_mode") == "Enabled"):
                 return f"GPU {number} computes"
-        elif element.find("processes/process_info") is not None:
+        elif is_open:
             return f"a process uses GPU {number}"
     return ""
 

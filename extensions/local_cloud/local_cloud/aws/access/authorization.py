@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from ..context import ACCOUNT, CLOUD
-from ..policies import Effect, Permission, Unsupported, decide
+from ..policies import Decision, Effect, Permission, Unsupported, decide
 from ..requests import calls
 from ..requests.calls import Call, Environ
 from ..requests.refusal import Refusal
@@ -29,8 +30,13 @@ BECAUSE = {
 }
 
 
+# Whether AWS leaves out the tags in the answer to GetFunction, because the caller may not list them
+WITHOUT_TAGS: ContextVar[bool] = ContextVar("WITHOUT_TAGS", default=False)
+
+
 def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:
     """Return the error for a request that the caller's policies do not allow, or None if they allow the request."""
+    WITHOUT_TAGS.set(False)
     if identity.administrator:
         return None
     with CLOUD.lock:
@@ -61,18 +67,15 @@ def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iter
     common = _common_context(call, identity)
     new_service_roles = set()
     for permission in required:
+        if (permission.action, call.action) == ("lambda:ListTags", "GetFunction"):
+            whole = Permission(permission.action, permission.resource, common | dict(permission.context))
+            decision = decide(documents, whole, boundary)
+            WITHOUT_TAGS.set(decision.effect is not Effect.ALLOWED)
+            _record(identity, call, permission, decision)
+            continue
         whole = Permission(permission.action, permission.resource, common | dict(permission.context), permission.key_policy)
         decision = decide(documents, whole, boundary)
-        CLOUD.decisions.append(
-            {
-                "caller": identity.arn,
-                "call": f"{call.service}:{call.action}",
-                "action": permission.action,
-                "resource": permission.resource,
-                "effect": decision.effect.value,
-                "statements": list(decision.statements),
-            }
-        )
+        _record(identity, call, permission, decision)
         if decision.effect is not Effect.ALLOWED and permission.action == "kms:PutKeyPolicy" and call.action == "CreateKey":
             text = "The new key policy will not allow you to update the key policy in the future."
             return Refusal("MalformedPolicyDocumentException", text, 400)
@@ -84,6 +87,19 @@ def _decide_all(environ: Environ, call: Call, identity: Identity, required: Iter
             new_service_roles.add(str(permission.context["iam:awsservicename"]))
     CLOUD.service_roles |= new_service_roles
     return None
+
+
+def _record(identity: Identity, call: Call, permission: Permission, decision: Decision) -> None:
+    CLOUD.decisions.append(
+        {
+            "caller": identity.arn,
+            "call": f"{call.service}:{call.action}",
+            "action": permission.action,
+            "resource": permission.resource,
+            "effect": decision.effect.value,
+            "statements": list(decision.statements),
+        }
+    )
 
 
 def _about_template(permission: Permission) -> str | None:

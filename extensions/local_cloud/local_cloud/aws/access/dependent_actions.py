@@ -260,6 +260,8 @@ def for_lambda(call: Any, parameters: Mapping[str, Any], resource: str, tag_cont
         yield Permission("iam:PassRole", parameters["Role"], {"iam:passedtoservice": "lambda.amazonaws.com"})
     if call.action == "CreateFunction" and tag_context:
         yield Permission("lambda:TagResource", resource, tag_context)
+    if call.action == "GetFunction":
+        yield Permission("lambda:ListTags", resource, {})
 
 
 def for_scheduler(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:

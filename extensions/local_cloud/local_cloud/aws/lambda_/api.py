@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from moto.awslambda.responses import LambdaResponse
 
+from ..access.authorization import WITHOUT_TAGS
 from ..context import CLOUD
 from ..override import override
 from . import invocations
@@ -45,6 +46,9 @@ def get_function(self: LambdaResponse) -> Answer:
     function = _function(self)
     location = f"https://awslambda-{self.region}-tasks.s3.{self.region}.amazonaws.com/snapshots/{function.revision}"
     found = {"Configuration": function.describe(), "Code": {"RepositoryType": "S3", "Location": location}}
+    if WITHOUT_TAGS.get():
+        denied = "is not authorized to perform: lambda:ListTags because no identity-based policy allows the lambda:ListTags action"
+        return _answer(found | {"TagsError": {"ErrorCode": "AccessDeniedException", "Message": f"The caller {denied}"}})
     return _answer(found | ({"Tags": function.tags} if function.tags else {}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -32,6 +33,10 @@ IDLE = line("idle since 2026-12-01T16:00:00Z")
         (line("idle since 2026-12-01T16:00:00Z", NOW - timedelta(minutes=21)), None),
         (line("idle since 2026-12-01T16:00:00Z", NOW + timedelta(minutes=21)), None),
         (line("idle since 2026-12-01T99:00:00Z"), datetime.fromtimestamp(0, UTC)),
+        (line("idle since 0001-01-01T0000+0100"), None),
+        # Unprivileged processes can cause messages of the kernel with a text of their own
+        (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x{IDLE.strip()}'\r\n", None),
+        (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x\r{IDLE.strip()}\r'\r\n", None),
         (IDLE[:40], None),
         ("", None),
     ],
@@ -40,8 +45,16 @@ def test_the_last_report_counts_if_it_is_fresh(output, since):
     assert function.idle_since(output, NOW) == since
 
 
+def test_a_hostile_output_takes_no_time():
+    began = time.process_time()
+    function.idle_since("[1.1] " * 11_000, NOW)
+    function.idle_since("[" + " " * 65_000, NOW)
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize(
-    ("text", "year"), [("2026-12-01T18:00:00Z", 2026), ("2026-12-01T19:00:00+01:00", 2026), ("never", 1970), ("", 1970)]
+    ("text", "year"),
+    [("2026-12-01T18:00:00Z", 2026), ("2026-12-01T19:00:00+01:00", 2026), ("never", 1970), ("0001-01-01T00:00+14:00", 1970), ("", 1970)],
 )
 def test_a_text_that_is_no_time_is_in_the_past(text, year):
     assert function.time_of(text).year == year

@@ -12,8 +12,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_r
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_reports.report import Process
 
 
-def process(name="python3", state="S", seconds=10.0, user=0, number=7):
-    return Process(f"{number} 100", name, state, seconds, user)
+def process(name="python3", state="S", seconds=10.0, user=0, number=7, moved=0):
+    return Process(f"{number} 100", name, state, user, seconds, moved)
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,25 @@ def process(name="python3", state="S", seconds=10.0, user=0, number=7):
         ("system.slice/ssh.service", "python3", 0, True),
         ("system.slice/study.service", "python3", 0, True),
         ("system.slice/amazon-ssm-agent.service", "bash", 1001, True),  # a session of Session Manager
+        ("system.slice/amazon-ssm-agent.service", "python3", 0, True),  # Run Command
+        ("system.slice/cloud-final.service", "python3", 0, True),  # user data
+        ("system.slice/cron.service", "cron", 0, False),
+        ("system.slice/amazon-ssm-agent.service", "ssm-agent-worke", 0, False),
+        ("system.slice/amazon-cloudwatch-agent.service", "amazon-cloudwat", 0, False),
+        ("system.slice/sge_execd.service", "sge_execd", 0, False),
         ("system.slice/ssh.service", "sshd", 0, False),
         ("system.slice/sshd.service", "sshd-session", 0, False),
         ("system.slice/amazon-ssm-agent.service", "amazon-ssm-agen", 0, False),
         ("system.slice/datadog-agent.service", "agent", 998, False),
         ("system.slice/deeplearning_idle.service", "python3", 0, False),
         ("system.slice/deeplearning_health.service", "python3", 0, False),
-        ("system.slice/snap.amazon-ssm-agent.amazon-ssm-agent.service", "ssm", 0, False),
+        ("system.slice/snap.amazon-ssm-agent.amazon-ssm-agent.service", "ssm-agent-worke", 0, False),
         ("init.scope", "systemd", 0, False),
     ],
 )
 def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, user, is_work):
     monkeypatch.setattr(report, "OWN_UNITS", (str(tmp_path),))
-    for unit in ("study", "deeplearning_idle", "deeplearning_health", "snap.amazon-ssm-agent.amazon-ssm-agent"):
+    for unit in ("study", "amazon-cloudwatch-agent", "deeplearning_idle", "deeplearning_health", "sge_execd"):
         (tmp_path / f"{unit}.service").touch()
     assert report.is_work(group, process(name, user=user)) is is_work
 
@@ -50,13 +56,38 @@ def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, us
 def test_processes_of_one_group_may_use_one_percent_together(monkeypatch, computed, in_use):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
     found = [process(seconds=10 + computed / 2, number=number) for number in (7, 8)]
-    former = {each.identity: 10.0 for each in found}
+    former = {each.identity: (10.0, 0) for each in found}
     assert bool(report.why_working(found, former, 60.0)) is in_use
+
+
+@pytest.mark.parametrize(("moved", "in_use"), [(0, False), (1_000_000, False), (12_000_000, True)])
+def test_a_slow_download_is_a_use(monkeypatch, moved, in_use):
+    monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
+    assert bool(report.why_working([process(moved=moved)], {"7 100": (10.0, 0)}, 60.0)) is in_use
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "in_use"),
+    [
+        ("slurmstepd", "system.slice/slurmstepd.scope/job_7/step_0", True),
+        ("slurmstepd", "system.slice/slurmd.service", True),
+        ("slurmstepd", "system.slice/slurmstepd.scope/system", False),  # slurmstepd infinity
+        ("sge_shepherd", "system.slice/sge_execd.service", True),
+    ],
+)
+def test_a_job_of_a_queue_is_a_use_even_if_it_sleeps(monkeypatch, tmp_path, name, group, in_use):
+    monkeypatch.setattr(Process, "group", lambda _self: group)
+    monkeypatch.setattr(report, "why_typing", lambda: "")
+    monkeypatch.setattr(report.directories, "HELD", str(tmp_path))
+    former = {"processes": {"7 100": (10.0, 0)}, "time": 0.0}
+    assert bool(report.why_used([process(name)], former, 60.0)) is in_use
+    (tmp_path / "digits").mkdir()
+    assert report.why_used([process(name)], former, 60.0) == "a job of the queue holds this host (digits)"
 
 
 def test_a_new_process_with_the_number_of_an_ended_one_counts_from_its_start(monkeypatch):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
-    assert report.why_working([process(seconds=1.0)], {"7 99": 0.9}, 60.0)
+    assert report.why_working([process(seconds=1.0)], {"7 99": (0.9, 0)}, 60.0)
 
 
 def test_this_process_is_among_the_processes():
@@ -86,11 +117,13 @@ def run(monkeypatch, tmp_path, *, reason="", state=None):
     return (tmp_path / "console").read_text().strip()
 
 
-def test_reports_are_rare(monkeypatch, tmp_path):
+def test_an_idle_host_reports_every_ten_minutes_and_one_in_use_until_nobody_believes_that_it_is_idle(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use, reported at ")
-    assert run(monkeypatch, tmp_path, reason="another job runs") == ""
     assert run(monkeypatch, tmp_path).startswith("deeplearning: idle since ")
     assert run(monkeypatch, tmp_path) == ""
     state = json.loads((tmp_path / "state.json").read_text())
     assert run(monkeypatch, tmp_path, state={**state, "reported": state["reported"] - 601}).startswith("deeplearning: idle since ")
-    assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use")
+    for _each in range(2):
+        assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use")
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert run(monkeypatch, tmp_path, reason="digits runs", state={**state, "reported": state["reported"] - 1501}) == ""
