@@ -182,9 +182,8 @@ OPTIONS = (
         IN_PLACE,
         "When EMR terminates the cluster because nobody uses it: the time for which it must have been idle, from V(1m) to V(7d), such as"
         " V(30m). The data on HDFS is lost. The next run creates a new cluster.",
-        "YARN applications, steps, notebooks and data in HDFS are uses that EMR sees. After a run of the playbook C(configure), jobs,"
-        " exports, set-up steps, logins and all other uses of the nodes are uses too: the nodes tell EMR about them once a minute, so choose"
-        " at least V(10m).",
+        "EMR sees YARN applications, steps, notebooks and data in HDFS. After a run of the playbook C(configure), jobs, exports, set-up"
+        " steps and what people run on the nodes count, too. The nodes tell EMR about these once a minute, so choose at least V(10m).",
         "Requires release 5.30.0 or a later release, except 6.0.0. By default, EMR never terminates a cluster because it is idle, and a run"
         " removes the auto-termination policy that another tool has attached.",
     ),

@@ -5,6 +5,9 @@
 
 AWS shows the console to those who may read it, so the host needs no permissions. Only root can write to it. The function that reads the
 reports is `_aws/idle/function.py`.
+
+EMR itself looks whether its clusters are idle, but does not see processes outside of YARN. The nodes of EMR clusters touch a file on the
+master while they are in use.
 """
 
 from __future__ import annotations
@@ -12,13 +15,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import re
+import subprocess
 import time
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ..._job import directories, schema
 from ..._text import clean_line
 from .. import gpus
+from ..ssh_trust.files import USER_KEY
+from ..worker_metadata.metadata import MASTER_NAME
 
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.
@@ -44,6 +51,11 @@ LOGIN = "sshd"
 USERS = range(1000, 60001)
 # Programs that run as long as a job of Slurm or SGE holds this host.
 QUEUED = ("slurmstepd", "sge_shepherd")
+# The role of the master of an EMR cluster, and the file that it touches. Source: Amazon EMR Management Guide, "Using an auto-termination
+# policy for Amazon EMR cluster cleanup".
+EMR_MASTER = "master"
+EMR_BUSY = "/emr/metricscollector/isbusy"
+EMR_SECONDS = 60.0  # for touching it
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD in the kernel's sched.h
 
 
@@ -63,10 +75,11 @@ class Process(NamedTuple):
         return _group(self.identity.partition(" ")[0])[len(root) :]
 
 
-def main(_arguments: Sequence[str]) -> int:
-    """Report whether this host is idle, if this has changed or the last report is old."""
+def main(arguments: Sequence[str]) -> int:
+    """Report whether this host is idle, if this has changed or the last report is old. `arguments` contains the role of an EMR node."""
+    emr = "".join(arguments)
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
-    reason = why_used(found, former, now) or why_gpus_used()
+    reason = why_used(found, former, now, bool(emr)) or why_gpus_used()
     used = now if reason else former.get("used", now)
     reported = former.get("reported", 0.0)
     if bool(reason) != bool(former.get("reason", "unknown")) or (not reason and now - reported >= REPORT_SECONDS):
@@ -76,6 +89,8 @@ def main(_arguments: Sequence[str]) -> int:
         print(reason or "idle", flush=True)  # into the journal
     state = {"time": now, "used": used, "reported": reported, "reason": reason, "seconds": {each.identity: each.seconds for each in found}}
     schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
+    if emr and reason:
+        _tell_emr(emr)
     return 0
 
 
@@ -92,7 +107,7 @@ def processes() -> Iterator[Process]:
                 yield Process(f"{number} {fields[19]}", name, fields[0], seconds, user)
 
 
-def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) -> str:
+def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float, is_emr: bool) -> str:
     """Return why this host is in use, apart from its GPUs, or an empty string. `former` is the state of the last run."""
     if not former:
         return "the reports have just begun"
@@ -108,7 +123,7 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
         waits = process.state == "D"
         if process.seconds > before or waits:
             group = process.group()
-            if group and is_work(group, process):
+            if group and is_work(group, process, is_emr):
                 if waits:
                     return f"{process.name} waits for a disk or for shared storage ({group})"
                 used[group] = used.get(group, 0.0) + process.seconds - before
@@ -117,15 +132,19 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
     return f"{group} uses {share:.0%} of a processor" if share >= SHARE else why_typing()
 
 
-def is_work(group: str, process: Process) -> bool:
-    """Return whether a process in a control group does work, in contrast to the system's daemons."""
+def is_work(group: str, process: Process, is_emr: bool) -> bool:
+    """Return whether a process in a control group does work, in contrast to the system's daemons.
+
+    On EMR nodes, only transient services do work: the other ones are daemons of EMR and Hadoop, whose work EMR itself sees.
+    """
     first, _slash, rest = group.partition("/")
     unit = rest.split("/")[0]
-    if process.user in USERS or first not in SYSTEM or unit.endswith(".scope"):
+    if first not in SYSTEM or unit.endswith(".scope") or (process.user in USERS and not is_emr):
         return True
     if unit in STARTERS:
         return not process.name.startswith(LOGIN)
-    return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in OWN_UNITS)
+    units = OWN_UNITS[1:] if is_emr else OWN_UNITS
+    return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in units)
 
 
 def why_typing() -> str:
@@ -171,6 +190,15 @@ def _report(what: str) -> None:
             os.write(descriptor, f"\r\ndeeplearning: {what}, reported at {_iso(time.time())}.\r\n".encode())
         finally:
             os.close(descriptor)
+
+
+def _tell_emr(role: str) -> None:
+    """Touch the file with which the master tells EMR that the cluster is in use. Other nodes log in to the master."""
+    command = ["touch", EMR_BUSY]
+    if role != EMR_MASTER:
+        user = pwd.getpwuid(os.stat(USER_KEY).st_uid).pw_name
+        command = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=20", "-i", USER_KEY, f"{user}@{MASTER_NAME}", "sudo", "-n", *command]
+    subprocess.run(command, stdin=subprocess.DEVNULL, timeout=EMR_SECONDS, check=True)
 
 
 def _iso(moment: float) -> str:
