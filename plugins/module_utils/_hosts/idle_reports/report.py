@@ -89,9 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         print(reason or "idle", flush=True)  # into the journal
     state = {"time": now, "used": used, "reported": reported, "reason": reason, "seconds": {each.identity: each.seconds for each in found}}
     schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
-    if emr and reason:
-        _tell_emr(emr)
-    return 0
+    return _tell_emr(emr) if emr and reason else 0
 
 
 def processes() -> Iterator[Process]:
@@ -192,13 +190,13 @@ def _report(what: str) -> None:
             os.close(descriptor)
 
 
-def _tell_emr(role: str) -> None:
-    """Touch the file with which the master tells EMR that the cluster is in use. Other nodes log in to the master."""
+def _tell_emr(role: str) -> int:
+    """Touch the file on the master, to which other nodes log in. Return the exit status of the command."""
     command = ["touch", EMR_BUSY]
     if role != EMR_MASTER:
         user = pwd.getpwuid(os.stat(USER_KEY).st_uid).pw_name
         command = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=20", "-i", USER_KEY, f"{user}@{MASTER_NAME}", "sudo", "-n", *command]
-    subprocess.run(command, stdin=subprocess.DEVNULL, timeout=EMR_SECONDS, check=True)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, timeout=EMR_SECONDS, check=False).returncode
 
 
 def _iso(moment: float) -> str:
