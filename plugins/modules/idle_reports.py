@@ -25,6 +25,16 @@ options:
       - present
       - absent
     default: present
+  emr:
+    description:
+      - On a node of an EMR cluster, whether the node is the master. EMR looks itself whether a cluster is idle, but does not see processes
+        outside of YARN. While the node is in use, it touches the file C(/emr/metricscollector/isbusy) of the master every minute. Nodes
+        other than the master log in to it over SSH.
+      - On these nodes, services in C(/etc/systemd/system) do not count, because they are those of EMR and Hadoop.
+    type: str
+    choices:
+      - master
+      - worker
 attributes:
   check_mode:
     description: Predicts the changes without writing anything.
@@ -55,10 +65,14 @@ from ..module_utils._hosts.services import ServiceError
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}}, supports_check_mode=True
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "emr": {"type": "str", "choices": ["master", "worker"]},
+        },
+        supports_check_mode=True,
     )
     try:
-        changes = converge(module, module.params["state"] == "present")
+        changes = converge(module, module.params["state"] == "present", module.params["emr"] or "")
     except (KeyError, OSError, ServiceError, ValueError) as error:
         module.fail_json(msg=f"idle_reports: {error}")
     module.exit_json(changed=bool(changes), diff=changes)

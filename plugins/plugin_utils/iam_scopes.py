@@ -32,6 +32,7 @@ COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), P
 
 GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
+PUT_AUTO_TERMINATION = "elasticmapreduce:PutAutoTerminationPolicy"
 RUN_JOB_FLOW = ("elasticmapreduce:RunJobFlow",)
 SCHEDULES = ("scheduler:CreateSchedule", "scheduler:UpdateSchedule")
 
@@ -122,6 +123,8 @@ EMR_CHANGES = (
     "elasticmapreduce:AddInstanceGroups",
     "elasticmapreduce:AddJobFlowSteps",
     "elasticmapreduce:ModifyInstanceGroups",
+    PUT_AUTO_TERMINATION,
+    "elasticmapreduce:RemoveAutoTerminationPolicy",
     "elasticmapreduce:SetTerminationProtection",
     "elasticmapreduce:TerminateJobFlows",
 )
@@ -332,7 +335,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             {"StringEquals": {"iam:AWSServiceName": [f"{name}.amazonaws.com" for name in SERVICE_ROLES]}},
             because=(*GROUPS, *FILE_SYSTEMS),
         ),
-        Scope("CreateEmrClusters", RUN_JOB_FLOW, condition=account.new),
+        # With an auto-termination policy, RunJobFlow requires the permission to attach one
+        Scope("CreateEmrClusters", (*RUN_JOB_FLOW, PUT_AUTO_TERMINATION), condition=account.new),
         # EMR has no condition key for the call that adds tags. Without the second condition, callers could take over tagged clusters
         Scope(
             "TagNewEmrClusters",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -60,6 +61,7 @@ class Lab:
             "deeplearning_emr_release_label": "emr-7.9.0",
             "deeplearning_emr_instance_type": "m5.xlarge",
             "deeplearning_emr_core_count": 2,
+            "deeplearning_emr_idle_after": "30m",
             "deeplearning_emr_key_name": "local-cloud",
             "deeplearning_emr_subnet_id": self.subnet,
             "deeplearning_emr_log_uri": f"s3://{BUCKET}/logs",
@@ -246,6 +248,17 @@ def test_the_cluster_grows_and_shrinks_while_a_job_runs_on_other_nodes(lab, trai
     assert shrunk == {name: before[name] for name in ("lab-master", "lab-worker2")}
     assert "kept running" in lab.play("status")
     lab.play("stop", training_job_name="kept")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the files of containers")
+def test_emr_does_not_end_the_cluster_while_a_job_runs(lab, trained):
+    roles = [lab.ssh(host, "grep -o 'report.zip .*' /etc/systemd/system/deeplearning_idle.service") for host in lab.listed()]
+    assert roles == ["report.zip master\n", *["report.zip worker\n"] * (len(roles) - 1)]
+    lab.train("busy", ENDLESS, launcher="command", python="/usr/bin/python3", wait=False)
+    lab.cloud.control.advance(3600)
+    (cluster,) = lab.emr.list_clusters(ClusterStates=["WAITING"])["Clusters"]
+    assert cluster["Name"] == CLUSTER
+    lab.play("stop", training_job_name="busy")
 
 
 def test_the_end_of_the_cluster(lab, trained):

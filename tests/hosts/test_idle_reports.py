@@ -1,13 +1,15 @@
-"""Hosts report on their consoles whether anything runs on them. Real processes run on real hosts."""
+"""Hosts report on their consoles whether anything runs on them, or tell EMR. Real processes run on real hosts."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle.function import REPORT, without_kernel
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_reports.report import EMR_BUSY
 from gpu_tools import driver, process, program, smi
 from local_cloud.testing import wait_until
 
@@ -16,6 +18,7 @@ from .cluster import job_cluster
 # The test hosts look more often than once a minute.
 INTERVAL = 1
 FASTER = "/etc/systemd/system/deeplearning_idle.timer.d"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the files of containers")
 # Computes for 3 % of the time, like a process that waits for a GPU without spinning.
 QUIET = (
     "python3 -c 'import time\nwhile True:\n end = time.process_time() + 0.03\n while time.process_time() < end: pass\n time.sleep(0.97)'"
@@ -29,17 +32,22 @@ WAITING = "python3 -c 'import ctypes, time; ctypes.CDLL(None).vfork(); time.slee
 def cluster(tmp_path_factory):
     with job_cluster(tmp_path_factory.mktemp("idle"), [], count=1) as result:
         assert install(result)
-        result.hosts[0].ssh(
-            f"sudo mkdir -p {FASTER} && printf '[Timer]\\nOnUnitInactiveSec=\\nOnActiveSec=1\\nOnUnitInactiveSec={INTERVAL}\\n' "
-            f"| sudo tee {FASTER}/test.conf && sudo systemctl daemon-reload && sudo systemctl restart deeplearning_idle.timer"
-        )
+        look_more_often(*result.hosts)
         yield result
 
 
-def install(cluster, *options, state="present") -> bool:
+def look_more_often(*hosts):
+    for host in hosts:
+        host.ssh(
+            f"sudo mkdir -p {FASTER} && printf '[Timer]\\nOnUnitInactiveSec=\\nOnActiveSec=1\\nOnUnitInactiveSec={INTERVAL}\\n' "
+            f"| sudo tee {FASTER}/test.conf && sudo systemctl daemon-reload && sudo systemctl restart deeplearning_idle.timer"
+        )
+
+
+def install(cluster, *options, **arguments) -> bool:
     """Run the module, and return whether it has changed the host."""
     playbook = cluster.folder / "idle.yml"
-    task = {"deeplearning.cluster.idle_reports": {"state": state}, "become": True}
+    task = {"deeplearning.cluster.idle_reports": arguments, "become": True}
     playbook.write_text(yaml.safe_dump([{"hosts": "trainers", "gather_facts": False, "tasks": [task]}]))
     done = cluster.play(str(playbook), *options)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -73,11 +81,12 @@ def background(command: str) -> str:
 GPU_BUSY, GPU_OPEN = (
     smi(1, processes=process(1)).replace("<uuid>", f"<utilization><gpu_util>{use} %</gpu_util></utilization><uuid>") for use in (40, 0)
 )
+JOB = ("sudo mkdir -p /run/deeplearning/jobs/digits-0", "sudo rm -r /run/deeplearning/jobs/digits-0")
 USES = {
     "a quiet process": (background(QUIET), "kill $(cat /tmp/started)"),
     "a process that waits for storage": (background(WAITING), "pkill -9 -f vfork"),
     "a transient unit": (f"sudo systemd-run --quiet --unit=study {QUIET}", "sudo systemctl stop study"),
-    "a job": ("sudo mkdir -p /run/deeplearning/jobs/digits-0", "sudo rm -r /run/deeplearning/jobs/digits-0"),
+    "a job": JOB,
     "a job of Slurm": ("cp /bin/sleep /tmp/slurmstepd; " + background("/tmp/slurmstepd 3600"), "kill $(cat /tmp/started)"),
 }
 
@@ -152,3 +161,47 @@ def test_the_timer_is_installed_once_and_removed(cluster):
     count = len(reports(cluster, host))
     time.sleep(3 * INTERVAL)
     assert len(reports(cluster, host)) == count
+
+
+@pytest.fixture(scope="module")
+def emr(tmp_path_factory):
+    with job_cluster(tmp_path_factory.mktemp("emr"), [], count=2) as result:
+        result.trust()
+        result.hosts[0].ssh(f"sudo mkdir -p $(dirname {EMR_BUSY})")
+        assert install(result, emr="{{ 'master' if deeplearning_number == 1 else 'worker' }}")
+        look_more_often(*result.hosts)
+        for host in result.hosts:
+            assert becomes_idle(result, host), why(host)
+        yield result
+
+
+def is_touched(emr) -> bool:
+    """Return whether a node touches the file. This process does not log in meanwhile, because that is a use of the host."""
+    time.sleep(6 * INTERVAL)  # until what has just begun or ended has been seen
+    before = emr.runtime.modified(emr.hosts[0].name, EMR_BUSY)
+    time.sleep(4 * INTERVAL)
+    return emr.runtime.modified(emr.hosts[0].name, EMR_BUSY) != before
+
+
+@AS_ROOT
+@pytest.mark.parametrize("number", [0, 1], ids=["master", "worker"])
+def test_a_node_in_use_touches_the_file_of_the_master(emr, number):
+    host = emr.hosts[number]
+    assert not is_touched(emr), why(host)
+    host.ssh(JOB[0])
+    assert is_touched(emr), why(host)
+    host.ssh(JOB[1])
+    assert becomes_idle(emr, host), why(host)
+    assert not is_touched(emr), why(host)
+
+
+@AS_ROOT
+def test_daemons_of_hadoop_are_no_use(emr):
+    host = emr.hosts[1]
+    put(host, "/tmp/namenode", f"#!/bin/sh\nexec {LOOP}\n", "755")
+    put(host, "/etc/systemd/system/hadoop-hdfs-namenode.service", "[Service]\nUser=ubuntu\nExecStart=/tmp/namenode\n")
+    host.ssh("sudo systemctl daemon-reload && sudo systemctl start hadoop-hdfs-namenode")
+    assert not is_touched(emr), why(host)
+    host.ssh("sudo systemctl stop hadoop-hdfs-namenode && sudo systemd-run --quiet --unit=study /tmp/namenode")
+    assert is_touched(emr), why(host)
+    host.ssh("sudo systemctl stop study")

@@ -106,6 +106,35 @@ def test_a_tag_changes_on_the_cluster_and_its_instances(cloud, run, emr, name):
     assert [(each["team"], each["deeplearning:cluster"]) for each in tags] == [("vision", name)] * 3
 
 
+def test_emr_terminates_an_idle_cluster(cloud, run, emr, name):
+    ending = {**emr, "emr_idle_after": "30m"}
+    same(run, ending, {("create", "emr_cluster main")})
+    (cluster,) = described(cloud, name)
+    assert policy(cloud, cluster) == {"IdleTimeout": 1800}
+    longer = same(run, {**ending, "emr_idle_after": "1h"}, {("update", "emr_cluster main")})
+    assert [(each["before"], each["after"]) for each in longer["changes"]] == [({"idle_seconds": 1800}, {"idle_seconds": 3600})]
+    assert policy(cloud, cluster) == {"IdleTimeout": 3600}
+    assert not run("emr_cluster", **{**ending, "emr_idle_after": "60m"})["changed"]
+    same(run, emr, {("update", "emr_cluster main")})
+    assert policy(cloud, cluster) is None
+    cloud.control.advance(7200)
+    same(run, ending, {("update", "emr_cluster main")})
+    cloud.control.advance(1801)
+    wait_until(lambda: described(cloud, name, "TERMINATED"))
+    same(run, ending, {("create", "emr_cluster main")})
+
+
+def policy(cloud, cluster):
+    return cloud.client("emr").get_auto_termination_policy(ClusterId=cluster["Id"]).get("AutoTerminationPolicy")
+
+
+@pytest.mark.parametrize("code", ["UnknownOperationException", "ValidationException"])
+def test_a_cluster_without_auto_termination_has_no_policy(cloud, run, emr, code):
+    run("emr_cluster", **emr)
+    cloud.control.set_faults([{"service": "emr", "action": "GetAutoTerminationPolicy", "code": code, "status": 400}])
+    assert not run("emr_cluster", **emr)["changed"]
+
+
 OF_THE_FORMER_SYSTEM = "--ec2-attributes InstanceProfile=EMR_EC2_DefaultRole,KeyName={key}"
 EFS_OF_THE_FORMER_SYSTEM = (
     f"{OF_THE_FORMER_SYSTEM},EmrManagedMasterSecurityGroup={{master}},EmrManagedSlaveSecurityGroup={{workers}},"
@@ -130,7 +159,8 @@ COMMANDS = {
         "--instance-groups InstanceGroupType=MASTER,InstanceCount=1,InstanceType=m4.2xlarge"
         " InstanceGroupType=CORE,InstanceCount=2,InstanceType=m4.2xlarge InstanceGroupType=TASK,InstanceCount=1,InstanceType=c4.xlarge"
         " --ec2-attributes InstanceProfile=EMR_EC2_DefaultRole,KeyName={key},SubnetId={subnet}"
-        " --applications Name=Ganglia Name=Spark --ebs-root-volume-size 60 --termination-protected --no-auto-terminate",
+        " --applications Name=Ganglia Name=Spark --ebs-root-volume-size 60 --termination-protected --no-auto-terminate"
+        " --auto-termination-policy IdleTimeout=1800",
         {
             "emr_task_count": 1,
             "emr_task_instance_type": "c4.xlarge",
@@ -138,6 +168,7 @@ COMMANDS = {
             "emr_applications": ["Spark", "Ganglia"],
             "emr_root_volume_size": 60,
             "emr_termination_protection": True,
+            "emr_idle_after": "30m",
         },
     ),
 }
@@ -270,7 +301,7 @@ CHANGES = {
     "emr_log_uri": "s3://emr-tests/elsewhere",
     "emr_applications": ["Spark"],
 }
-IN_PLACE = {"emr_core_count", "emr_task_count", "emr_termination_protection", "emr_steps"}
+IN_PLACE = {"emr_core_count", "emr_idle_after", "emr_task_count", "emr_termination_protection", "emr_steps"}
 
 
 def amazon_linux(cloud):
@@ -782,8 +813,9 @@ def test_each_call_about_a_new_cluster_is_denied_once(cloud, run, emr):
 def test_the_policy_of_emr_suffices_and_ends_at_clusters_of_others(cloud, run, emr, name, operators):
     run("emr_cluster", **{**emr, "cluster": "somebody-else"})
     operators.be("emr")
-    run("emr_cluster", **emr)
-    run("emr_cluster", **{**emr, "emr_core_count": 3, "emr_task_count": 1}, tags={"team": "speech"}, emr_termination_protection=True)
+    run("emr_cluster", **emr, emr_idle_after="30m")
+    more = {**emr, "emr_core_count": 3, "emr_task_count": 1, "emr_idle_after": "1h"}
+    run("emr_cluster", **more, tags={"team": "speech"}, emr_termination_protection=True)
     run("emr_cluster", **emr, tags={"team": "vision"}, emr_steps=[STEP])
     changed = {**emr, "emr_root_volume_size": 60, "emr_termination_protection": False}
     run("emr_cluster", **changed, tags={"team": "vision"}, emr_replace=True)

@@ -89,7 +89,12 @@ IGNORED = {
         for call in (
             "DeleteFunction FunctionName",
             "GetFunction FunctionName",
+            "Invoke FunctionName",
+            "Invoke InvocationType",
             "Invoke Payload",
+            "ListTags Resource",
+            "TagResource Resource",
+            "UntagResource Resource",
             "UpdateFunctionCode FunctionName",
             "UpdateFunctionConfiguration FunctionName",
         )
@@ -424,8 +429,10 @@ def emr(witness):
     inventory(witness, "emr")
     # If no subnet is specified, EMR chooses a public subnet, to which block public access applies
     run_module("emr_cluster", **{**options, "emr_subnet_id": None}, check=True)
-    run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True)
-    run_module("emr_cluster", **{**options, "emr_core_count": 2}, tags={"team": "vision"}, emr_task_count=1, emr_steps=[{"name": "a"}])
+    run_module("emr_cluster", **options, tags={"team": "speech"}, emr_termination_protection=True, emr_idle_after="30m")
+    larger = {**options, "emr_core_count": 2, "emr_task_count": 1, "tags": {"team": "vision"}}
+    run_module("emr_cluster", **larger, emr_steps=[{"name": "a"}], emr_idle_after="1h")
+    run_module("emr_cluster", **larger)
     (running,) = cloud.client("emr").list_clusters(ClusterStates=["RUNNING", "WAITING"])["Clusters"]
     node = cloud.client("emr").list_instances(ClusterId=running["Id"])["Instances"][0]
     trust(node["Ec2InstanceId"], f"{CLUSTER}-emr-2")

@@ -39,7 +39,7 @@ class HostSpec:
 class HostInterface(Protocol):
     """Starts and stops the hosts that stand in for EC2 instances.
 
-    Several threads call the methods, but never while they hold the lock of the AWS API.
+    Several threads call the methods. They do not hold the lock of the AWS API, except for `modified`, which does not wait.
     """
 
     def start(self, spec: HostSpec) -> None:
@@ -53,6 +53,9 @@ class HostInterface(Protocol):
 
     def is_rebooting(self, instance_id: str) -> bool:
         """Return whether the host has ended because a program on it has requested a reboot."""
+
+    def modified(self, instance_id: str, path: str) -> float | None:
+        """Return when a file on the host was modified, in seconds since the epoch, or None if this is unknown."""
 
     def stop(self, instance_id: str) -> None:
         """Stop the host and keep its disk. An unknown host is ignored."""
@@ -100,6 +103,9 @@ class NoHosts:
 
     def is_rebooting(self, instance_id: str) -> bool:
         return False
+
+    def modified(self, instance_id: str, path: str) -> float | None:
+        return None
 
     def stop(self, instance_id: str) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -49,6 +50,7 @@ class Container:
     address: str
     network: str
     mounts: tuple[str, ...] = ()
+    pid: int = 0
 
 
 class PodmanHosts:
@@ -118,6 +120,19 @@ class PodmanHosts:
         A container ends in the same way after a reboot and after a shutdown, but systemd prints what was requested.
         """
         return not self.is_alive(instance_id) and REBOOTING in self.console_output(instance_id).replace("\r", "").splitlines()[-LAST_LINES:]
+
+    def modified(self, instance_id: str, path: str) -> float | None:
+        """Return when a file on the host was modified, in seconds since the epoch, or None if this is unknown.
+
+        Uses the last list of containers, however old. Only root can see the files of containers.
+        """
+        container = self._containers.get(instance_id)
+        if container is None or not container.running:
+            return None
+        try:
+            return os.lstat(f"/proc/{container.pid}/root{path}").st_mtime
+        except OSError:
+            return None
 
     def without(self, environments: Collection[str]) -> set[str]:
         """Return the IDs of instances whose hosts were created without at least one of these environments."""
@@ -318,7 +333,11 @@ class PodmanHosts:
         listed = json.loads(self._podman("ps", "--all", f"--filter=label={LABEL}={self._cloud}", "--format=json") or "[]")
         return {
             labels[INSTANCE_LABEL]: Container(
-                each["State"] == "running", labels[ADDRESS_LABEL], labels[NETWORK_LABEL], tuple(each.get("Mounts") or ())
+                each["State"] == "running",
+                labels[ADDRESS_LABEL],
+                labels[NETWORK_LABEL],
+                tuple(each.get("Mounts") or ()),
+                each.get("Pid") or 0,
             )
             for each in listed
             if INSTANCE_LABEL in (labels := each["Labels"])

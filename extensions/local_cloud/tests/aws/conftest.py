@@ -64,6 +64,8 @@ class Hosts:
         self.boots.set()
         self.failure = ""
         self.sockets = None
+        self.files: dict[tuple[str, str], float] = {}
+        """When files were modified, by instance and path."""
 
     def start(self, spec: HostSpec) -> None:
         self.specs[spec.instance_id] = spec
@@ -79,6 +81,9 @@ class Hosts:
 
     def is_rebooting(self, instance_id: str) -> bool:
         return instance_id in self.rebooting
+
+    def modified(self, instance_id: str, path: str) -> float | None:
+        return self.files.get((instance_id, path))
 
     def stop(self, instance_id: str) -> None:
         self.alive.discard(instance_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,3 +161,17 @@ def test_a_script_that_the_node_cannot_read_ends_the_cluster(emr: Emr, path: str
     reason = emr.ends(cluster, "TERMINATED_WITH_ERRORS")
     assert reason["Code"] == "BOOTSTRAP_FAILURE"
     assert reason["Message"].endswith("failed attempting to download bootstrap action 1 file from S3")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the files of containers")
+def test_the_file_on_the_master_keeps_the_cluster(emr: Emr) -> None:
+    cluster = emr.run()
+    emr.ends(cluster, "WAITING")
+    emr.client.put_auto_termination_policy(ClusterId=cluster, AutoTerminationPolicy={"IdleTimeout": 600})
+    (master,) = emr.nodes(cluster)
+    master.ssh("sudo touch /emr/metricscollector/isbusy")
+    emr.cloud.control.advance(3600)
+    assert emr.status(cluster)["State"] == "WAITING"
+    master.ssh("sudo touch -d '3 minutes ago' /emr/metricscollector/isbusy")
+    emr.cloud.control.advance(601)
+    emr.ends(cluster, "TERMINATED")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..idle.definition import parse
 from ..plan.resources import Address, Ref, Wanted
 from ..policy_documents import listed
 from ..regions import partition_of
@@ -28,8 +29,20 @@ SERVICES = {SERVICE_ROLE: "elasticmapreduce", NODES_ROLE: "ec2"}
 NAMES = {SERVICE_ROLE: DEFAULT_SERVICE_ROLE, NODES_ROLE: DEFAULT_PROFILE}
 # Properties of clusters that EMR changes in place. EMR cannot change the number of core nodes from 0 or to 0.
 IN_PLACE = frozenset(
-    {"core_count", "is_recorded", "nodes_without_number", "state", "surplus_nodes", "tags", "task_count", "termination_protection"}
+    {
+        "core_count",
+        "idle_seconds",
+        "is_recorded",
+        "nodes_without_number",
+        "state",
+        "surplus_nodes",
+        "tags",
+        "task_count",
+        "termination_protection",
+    }
 )
+# For how long a cluster can be idle before EMR terminates it. Source: Amazon EMR API Reference, AutoTerminationPolicy.
+LEAST_IDLE, MOST_IDLE = "1m", "7d"
 # Prefixes in the names of instance group properties.
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
 SECURITY_GROUPS = {
@@ -72,6 +85,7 @@ def wanted_cluster(
         "log_uri": options["emr_log_uri"],
         "applications": frozenset(options["emr_applications"]) or None,
         "termination_protection": options["emr_termination_protection"],
+        "idle_seconds": idle_seconds(options["emr_idle_after"]) if options["emr_idle_after"] else 0,
         "tags": tags(CLUSTER),
         "is_recorded": True,
         "state": READY if options["wait"] else None,
@@ -79,6 +93,11 @@ def wanted_cluster(
         "surplus_nodes": (),
     }
     return Wanted(CLUSTER, properties, tuple(after), {} if compared or not task else {"task_instance_type": task_type})
+
+
+def idle_seconds(text: str) -> int:
+    """Return the number of seconds after which EMR terminates an idle cluster. Raises ValueError."""
+    return round(parse(text, LEAST_IDLE, MOST_IDLE).total_seconds())
 
 
 def _security_groups(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +179,13 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
         ],
         "CustomAmiId": properties.get("image_id"),
         "EbsRootVolumeSize": properties.get("root_volume_size"),
+        "AutoTerminationPolicy": auto_termination_policy(properties["idle_seconds"]),
     }
     return _without_empty(request)
+
+
+def auto_termination_policy(seconds: int) -> dict[str, int] | None:
+    return {"IdleTimeout": seconds} if seconds else None
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ IAM_ACTIONS = IamActions(
     reads=(
         "ec2:DescribeInstances",
         "elasticmapreduce:DescribeCluster",
+        "elasticmapreduce:GetAutoTerminationPolicy",
         "elasticmapreduce:ListBootstrapActions",
         "elasticmapreduce:ListClusters",
         "elasticmapreduce:ListInstanceGroups",
@@ -32,6 +33,8 @@ IAM_ACTIONS = IamActions(
         "elasticmapreduce:AddJobFlowSteps",
         "elasticmapreduce:AddTags",
         "elasticmapreduce:ModifyInstanceGroups",
+        "elasticmapreduce:PutAutoTerminationPolicy",
+        "elasticmapreduce:RemoveAutoTerminationPolicy",
         "elasticmapreduce:RemoveTags",
         "elasticmapreduce:RunJobFlow",
         "elasticmapreduce:SetTerminationProtection",

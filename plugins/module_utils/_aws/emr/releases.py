@@ -11,6 +11,8 @@ RELEASE = re.compile(r"emr-(?:[a-z]+-)?(\d+)\.(\d+)\.(\d+)")
 FIRST_WITH_CUSTOM_IMAGES = (5, 7, 0)
 # The first release whose master connects to EMR through the security group for service access, if the subnet is private.
 FIRST_WITH_SERVICE_RULE = (5, 30, 0)
+# The first releases of the lines 5 and 6 with auto-termination. Source: Amazon EMR API Reference, PutAutoTerminationPolicy.
+FIRST_WITH_AUTO_TERMINATION = {5: (5, 30, 0), 6: (6, 1, 0)}
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
 # GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume".
 LARGEST_ROOT = 100
@@ -26,6 +28,10 @@ def release(label: str | None) -> tuple[int, ...] | None:
     """Return the version numbers in a release label, or None if the label is not in the format of EMR releases."""
     found = RELEASE.fullmatch(label or "")
     return tuple(map(int, found.groups())) if found else None
+
+
+def has_auto_termination(version: tuple[int, ...]) -> bool:
+    return version >= FIRST_WITH_AUTO_TERMINATION[5 if version < (6,) else 6]
 
 
 def amazon_linux(version: tuple[int, ...]) -> str:

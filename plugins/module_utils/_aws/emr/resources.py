@@ -55,6 +55,8 @@ STILL_SHRINKING = (
     "EMR removes the remaining surplus nodes when their containers have ended. EMR keeps at least as many core nodes as HDFS has copies of "
     "each block (dfs.replication), and enough core nodes for the data in HDFS. Run again to wait longer, or specify more nodes."
 )
+# EMR's answers if the release or the region has no auto-termination.
+NO_AUTO_TERMINATION = ("UnknownOperationException", "ValidationException")
 # Part of EMR's error message about an instance profile that is not visible to EMR yet.
 NEW_ROLE = "InstanceProfile"
 
@@ -91,10 +93,22 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     properties = {
         **cluster_properties(request, described, groups, actions),
         **node_properties(request, instances),
+        "idle_seconds": _idle_seconds(cloud, described["Id"]) if request.present else 0,
         "is_recorded": recorded is not None and recorded.cluster_id == described["Id"],
     }
     yield Found(CLUSTER, described["Id"], properties, roles)
     yield from read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
+
+
+def _idle_seconds(cloud: AwsClient, cluster_id: str) -> int:
+    """Return the number of seconds after which EMR terminates the idle cluster, or 0. DescribeCluster does not return it."""
+    try:
+        policy = cloud.emr.get_auto_termination_policy(ClusterId=cluster_id).get("AutoTerminationPolicy")
+    except ClientError as error:
+        if error_code(error) not in NO_AUTO_TERMINATION:
+            raise
+        return 0
+    return policy["IdleTimeout"] if policy else 0
 
 
 def _refuse_unrecorded(cloud: AwsClient) -> None:
@@ -172,6 +186,8 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
         _update_tags(cloud, found, properties["tags"])
     if "termination_protection" in changed:
         _protect(cloud, found.id, properties["termination_protection"])
+    if "idle_seconds" in changed:
+        _end_when_idle(cloud, found.id, properties["idle_seconds"])
     if changed & {"core_count", "state", "task_count"}:
         _resize(cloud, found, properties)
     return None
@@ -194,6 +210,14 @@ def _update_tags(cloud: AwsClient, found: Found, tags: Mapping[str, str]) -> Non
 
 def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
     cloud.emr.set_termination_protection(JobFlowIds=[cluster_id], TerminationProtected=protected)
+
+
+def _end_when_idle(cloud: AwsClient, cluster_id: str, seconds: int) -> None:
+    policy = definition.auto_termination_policy(seconds)
+    if policy:
+        cloud.emr.put_auto_termination_policy(ClusterId=cluster_id, AutoTerminationPolicy=policy)
+    else:
+        cloud.emr.remove_auto_termination_policy(ClusterId=cluster_id)
 
 
 def _resize(cloud: AwsClient, found: Found, properties: Properties) -> None:

@@ -16,10 +16,10 @@ from ..component import Request
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT
 from ..validator import Level, Validator
-from .definition import CLUSTER
+from .definition import CLUSTER, idle_seconds
 from .network_validators import EmrNetwork, EmrPublicAccess
 from .node_validators import EmrImageSystem, EmrNodes
-from .releases import FIRST_WITH_CUSTOM_IMAGES, FIRST_WITH_LARGER_ROOT, LARGEST_ROOT, release
+from .releases import FIRST_WITH_CUSTOM_IMAGES, FIRST_WITH_LARGER_ROOT, LARGEST_ROOT, has_auto_termination, release
 from .role_validators import EmrRoles, EmrServicePolicy
 
 LOG_URI = re.compile(rf"(?i:s3[an]?)://({BUCKET_NAME})(/.*)?")
@@ -42,6 +42,7 @@ class EmrOptions(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         yield from _check_release(options)
+        yield from _check_idle(options)
         yield from _check_nodes(options)
         yield from _check_groups(options)
         yield from _check_bootstrap_actions(options["emr_bootstrap_actions"])
@@ -67,6 +68,19 @@ def _check_release(options: Mapping[str, Any]) -> Iterator[str]:
         yield f"emr_root_volume_size: {size} GiB is too small. Specify at least {smallest} GiB for {label}."
     if size is not None and size > LARGEST_ROOT:
         yield f"emr_root_volume_size: {size} GiB is too large. Specify at most {LARGEST_ROOT} GiB."
+
+
+def _check_idle(options: Mapping[str, Any]) -> Iterator[str]:
+    after, label = options["emr_idle_after"], options["emr_release_label"]
+    if not after:
+        return
+    try:
+        idle_seconds(after)
+    except ValueError as error:
+        yield f"emr_idle_after: {error}."
+    version = release(label)
+    if version and not has_auto_termination(version):
+        yield f"emr_idle_after: {label} does not support auto-termination. Remove this option, or choose release 5.30.0, 6.1.0 or later."
 
 
 def _check_nodes(options: Mapping[str, Any]) -> Iterator[str]:

@@ -30,22 +30,26 @@ from .function import IDLE_SINCE
 
 IDLE = Address("idle_end", "main")
 # Nodes report every 10 minutes, and the function looks every 5 minutes.
-LEAST, MOST = timedelta(minutes=15), timedelta(days=1)
+LEAST, MOST = "15m", "1d"
 SCHEDULE = "check"
 TERMINATE = "terminate"
 OWN_ACTIONS = ("InvokeFunction", "ListTags", "TagResource", "UntagResource")
 
 
-def parse(text: str) -> timedelta:
-    """Return the time that a text such as `30m` or `1h30m` describes. Raises ValueError."""
+def parse(text: str, least: str = LEAST, most: str = MOST) -> timedelta:
+    """Return the time that a text such as `30m` or `1h30m` describes. Raises ValueError if it is not from `least` to `most`."""
+    after = _duration(text)
+    if not _duration(least) <= after <= _duration(most):
+        raise ValueError(f"{text!r} is not from {least} to {most}. Choose another duration")
+    return after
+
+
+def _duration(text: str) -> timedelta:
     found = DURATION.fullmatch(text.replace(" ", ""))
     if not found or not any(found.groups()):
         raise ValueError(f"{text!r} is not a duration such as 30m or 1h30m. Correct it")
     days, hours, minutes = (int(each or 0) for each in found.groups())
-    after = timedelta(days=days, hours=hours, minutes=minutes)
-    if not LEAST <= after <= MOST:
-        raise ValueError(f"{text!r} is not from 15m to 1d. Choose another duration")
-    return after
+    return timedelta(days=days, hours=hours, minutes=minutes)
 
 
 def name_of(cluster: str) -> str:

@@ -177,6 +177,17 @@ OPTIONS = (
         "By default, a new cluster is not protected, and an existing cluster keeps its setting.",
     ),
     _option(
+        "emr_idle_after",
+        {"type": "str"},
+        IN_PLACE,
+        "When EMR terminates the cluster because nobody uses it: the time for which it must have been idle, from V(1m) to V(7d), such as"
+        " V(30m). The data on HDFS is lost. The next run creates a new cluster.",
+        "EMR sees YARN applications, steps, notebooks and data in HDFS. After a run of the playbook C(configure), jobs, exports, set-up"
+        " steps and what people run on the nodes count, too. The nodes tell EMR about these once a minute, so choose at least V(10m).",
+        "Requires release 5.30.0 or a later release, except 6.0.0. By default, EMR never terminates a cluster because it is idle, and a run"
+        " removes the auto-termination policy that another tool has attached.",
+    ),
+    _option(
         "emr_steps",
         {"type": "list", "elements": "dict", "default": []},
         in_place("by adding steps. An added step cannot be changed or removed"),

@@ -5,6 +5,9 @@
 
 AWS shows the console to those who may read it, so the host needs no permissions. Only root can write to it. The function that reads the
 reports is `_aws/idle/function.py`.
+
+EMR itself looks whether its clusters are idle, but does not see processes outside of YARN. The nodes of EMR clusters touch a file on the
+master while they are in use.
 """
 
 from __future__ import annotations
@@ -12,13 +15,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import re
+import subprocess
 import time
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ..._job import directories, schema
 from ..._text import clean_line
 from .. import gpus
+from ..ssh_trust.files import USER_KEY
+from ..worker_metadata.metadata import MASTER_NAME
 
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.
@@ -56,6 +63,11 @@ USERS = range(1000, 60001)
 # Source: https://slurm.schedmd.com/cgroup_v2.html
 QUEUED = ("slurmstepd", "sge_shepherd")
 WITHOUT_JOB = "slurmstepd.scope/system"
+# The role of the master of an EMR cluster, and the file that it touches. Source: Amazon EMR Management Guide, "Using an auto-termination
+# policy for Amazon EMR cluster cleanup".
+EMR_MASTER = "master"
+EMR_BUSY = "/emr/metricscollector/isbusy"
+EMR_SECONDS = 60.0  # for touching it
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD in the kernel's sched.h
 
 
@@ -76,10 +88,11 @@ class Process(NamedTuple):
         return _group(self.identity.partition(" ")[0])[len(root) :]
 
 
-def main(_arguments: Sequence[str]) -> int:
-    """Report whether this host is idle, if this has changed or the last report is old."""
+def main(arguments: Sequence[str]) -> int:
+    """Report whether this host is idle, if this has changed or the last report is old. `arguments` contains the role of an EMR node."""
+    emr = "".join(arguments)
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
-    reason = why_used(found, former, now) or why_gpus_used()
+    reason = why_used(found, former, now, bool(emr)) or why_gpus_used()
     used, reported = now if reason else former.get("used", now), former.get("reported", 0.0)
     if reason and (not former or now - reported < BELIEVED_SECONDS):
         _report("in use")
@@ -91,7 +104,7 @@ def main(_arguments: Sequence[str]) -> int:
     amounts = {each.identity: (each.seconds, each.bytes) for each in found}
     state = {"time": now, "used": used, "reported": reported, "reason": reason, "processes": amounts}
     schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
-    return 0
+    return _tell_emr(emr) if emr and reason else 0
 
 
 def processes() -> Iterator[Process]:
@@ -113,7 +126,7 @@ def _bytes(number: str) -> int:
         return sum(int(line.split()[1]) for line in file if line.startswith(("rchar:", "wchar:")))
 
 
-def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) -> str:
+def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float, is_emr: bool) -> str:
     """Return why this host is in use, apart from its GPUs, or an empty string. `former` is the state of the last run."""
     if not former:
         return "the reports have just begun"
@@ -123,20 +136,20 @@ def why_used(found: Sequence[Process], former: Mapping[str, Any], now: float) ->
     queued = [*directories.listing(directories.HELD), *(each.name for each in found if each.name in QUEUED and has_job(each))]
     if queued:
         return f"a job of the queue holds this host ({queued[0]})"
-    return why_working(found, former["processes"], max(now - former["time"], 1.0)) or why_typing()
+    return why_working(found, former["processes"], max(now - former["time"], 1.0), is_emr) or why_typing()
 
 
 def has_job(process: Process) -> bool:
     return not process.group().endswith(WITHOUT_JOB)
 
 
-def why_working(found: Sequence[Process], former: Mapping[str, Sequence[float]], seconds: float) -> str:
+def why_working(found: Sequence[Process], former: Mapping[str, Sequence[float]], seconds: float, is_emr: bool) -> str:
     """Return which processes work, or an empty string. `former` contains the seconds and bytes of each process `seconds` ago."""
     used: dict[str, list[float]] = {}
     for process in found:
         computed, moved = (now - before for now, before in zip((process.seconds, process.bytes), former.get(process.identity, (0.0, 0))))
         group = process.group() if computed > 0 or moved > 0 or process.state == "D" else ""
-        if group and is_work(group, process):
+        if group and is_work(group, process, is_emr):
             if process.state == "D":
                 return f"{process.name} waits for a disk or for shared storage ({group})"
             sums = used.setdefault(group, [0.0, 0.0])
@@ -148,15 +161,19 @@ def why_working(found: Sequence[Process], former: Mapping[str, Sequence[float]],
     return ""
 
 
-def is_work(group: str, process: Process) -> bool:
-    """Return whether a process in a control group does work, in contrast to the system's daemons."""
+def is_work(group: str, process: Process, is_emr: bool) -> bool:
+    """Return whether a process in a control group does work, in contrast to the system's daemons.
+
+    On EMR nodes, only transient services do work: the other ones are daemons of EMR and Hadoop, whose work EMR itself sees.
+    """
     first, _slash, rest = group.partition("/")
     unit = rest.split("/")[0]
-    if process.user in USERS or first not in SYSTEM or unit.endswith(".scope"):
+    if first not in SYSTEM or unit.endswith(".scope") or (process.user in USERS and not is_emr):
         return True
     if unit in STARTERS:
         return not process.name.startswith(STARTERS[unit])
-    return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in OWN_UNITS)
+    units = OWN_UNITS[1:] if is_emr else OWN_UNITS
+    return not unit.startswith(DAEMONS) and any(os.path.isfile(os.path.join(each, unit)) for each in units)
 
 
 def why_typing() -> str:
@@ -204,6 +221,15 @@ def _report(what: str) -> None:
             os.write(descriptor, f"\r\ndeeplearning: {what}, reported at {_iso(time.time())}.\r\n".encode())
         finally:
             os.close(descriptor)
+
+
+def _tell_emr(role: str) -> int:
+    """Touch the file on the master, to which other nodes log in. Return the exit status of the command."""
+    command = ["touch", EMR_BUSY]
+    if role != EMR_MASTER:
+        user = pwd.getpwuid(os.stat(USER_KEY).st_uid).pw_name
+        command = ["ssh", "-oBatchMode=yes", "-oConnectTimeout=20", "-i", USER_KEY, f"{user}@{MASTER_NAME}", "sudo", "-n", *command]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, timeout=EMR_SECONDS, check=False).returncode
 
 
 def _iso(moment: float) -> str:

@@ -26,7 +26,7 @@ Description=Report whether this host is idle
 
 [Service]
 Type=oneshot
-ExecStart={sys.executable} {PROGRAM}
+ExecStart={sys.executable} {PROGRAM} {{emr}}
 TimeoutStartSec=300
 """
 TIMER = f"""\
@@ -44,10 +44,13 @@ WantedBy=timers.target
 """
 
 
-def converge(module: AnsibleModule, present: bool) -> list[dict[str, str]]:
-    """Install or remove the timer, and return the diffs. Raises ServiceError. In check mode, nothing is changed."""
+def converge(module: AnsibleModule, present: bool, emr: str) -> list[dict[str, str]]:
+    """Install or remove the timer, and return the diffs. `emr` is the role of a node in its EMR cluster, if any.
+
+    Raises ServiceError. In check mode, nothing is changed.
+    """
     program = programs.build("_hosts.idle_reports.report").decode("utf-8", "surrogateescape")
-    contents = {PROGRAM: program, _path("service"): SERVICE, _path("timer"): TIMER}
+    contents = {PROGRAM: program, _path("service"): SERVICE.format(emr=emr), _path("timer"): TIMER}
     wanted = [files.HostFile(path, content if present else None) for path, content in contents.items()]
     if not present:
         stopped = services.converge_service(module, f"{UNIT}.timer", services.STOPPED)

@@ -230,12 +230,15 @@ def _lustre_role() -> Iterator[Permission]:
 def for_emr(call: Any, parameters: Mapping[str, Any], tag_context: Context) -> Iterator[Permission]:
     """Yield the permissions that the tags and roles of a new EMR cluster require. The caller passes the roles to EMR and to EC2.
 
-    Source: Amazon EMR Management Guide, "Tag clusters" and "Using service-linked roles for cleanup".
+    Source: Amazon EMR Management Guide, "Tag clusters", "Permissions to use auto-termination" and "Using service-linked roles for cleanup".
     """
     if call.action != "RunJobFlow":
         return
     if tag_context:
         yield Permission("elasticmapreduce:AddTags", resources.arn("elasticmapreduce", call.region, "cluster/*"), tag_context)
+    if "AutoTerminationPolicy" in parameters:
+        cluster = resources.arn("elasticmapreduce", call.region, "cluster/*")
+        yield Permission("elasticmapreduce:PutAutoTerminationPolicy", cluster, tag_context)
     service_role, profile = parameters.get("ServiceRole"), parameters.get("JobFlowRole") or ""
     if service_role:
         context: Context = {"iam:passedtoservice": "elasticmapreduce.amazonaws.com"}

@@ -13,6 +13,7 @@ from moto.emr.responses import ElasticMapReduceResponse as Response
 
 from ..context import CLOUD
 from ..override import override
+from .auto_termination import AutoTermination
 from .block_public_access import configuration
 from .checks import check_creation, check_groups, check_steps, normal_request
 from .clusters import ENDING, STARTED, Cluster, clusters
@@ -230,6 +231,29 @@ def set_termination_protection(self: Response) -> EmptyResult:
     for cluster in _clusters(self):
         _check_modifiable(cluster)
         cluster.protected = protected
+    return EmptyResult()
+
+
+@override(Response)
+def put_auto_termination_policy(self: Response) -> EmptyResult:
+    """Attach the policy, or replace it. The cluster counts as idle from now on at the earliest."""
+    cluster = _cluster(self)
+    _check_modifiable(cluster)
+    cluster.auto_termination = AutoTermination(cluster.request["ReleaseLabel"], self._get_param("AutoTerminationPolicy") or {})
+    return EmptyResult()
+
+
+@override(Response)
+def get_auto_termination_policy(self: Response) -> ActionResult:
+    policy = _cluster(self).auto_termination
+    return ActionResult({"AutoTerminationPolicy": policy.describe() if policy else None})
+
+
+@override(Response)
+def remove_auto_termination_policy(self: Response) -> EmptyResult:
+    cluster = _cluster(self)
+    _check_modifiable(cluster)
+    cluster.auto_termination = None
     return EmptyResult()
 
 

@@ -25,6 +25,7 @@ LARGEST_ROOT_VOLUME = 100
 # Parameters of RunJobFlow that the local cloud implements.
 IMPLEMENTED = {
     "Applications",
+    "AutoTerminationPolicy",
     "BootstrapActions",
     "CustomAmiId",
     "EbsRootVolumeSize",

@@ -18,6 +18,7 @@ from moto.emr.utils import random_cluster_id
 from ..context import CLOUD
 from ..ec2.launch import check as check_launch
 from ..ec2.launch import choose_subnet, launch
+from .auto_termination import AutoTermination
 from .block_public_access import open_group
 from .checks import FIRST_WITH_SERVICE_RULE, version
 from .images import image_of_release
@@ -52,6 +53,8 @@ class Cluster:
         self.state = "STARTING"
         self.reason: dict[str, str] = {}
         self.tags: dict[str, str] = {each["Key"]: each.get("Value", "") for each in request.get("Tags", [])}
+        policy = request.get("AutoTerminationPolicy")
+        self.auto_termination = None if policy is None else AutoTermination(request["ReleaseLabel"], policy)
         self.protected: bool = self.instances.get("TerminationProtected", False)
         self.groups = [
             InstanceGroup(each, replication_of(each["InstanceCount"]) if each["InstanceRole"] == CORE else 0)
@@ -279,11 +282,10 @@ class Cluster:
     def _run_steps(self) -> None:
         """End the running step when its time has elapsed, or start the next step. If no steps remain, the cluster waits or terminates."""
         step = next((each for each in self.steps if each.is_active), None)
-        if step is None and not self.keeps_alive:
-            self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
-        elif step is None:
-            self.state = "WAITING"
-            self.reason = {"Message": "Cluster ready after last step completed." if self.steps else "Cluster ready to run steps."}
+        if self.auto_termination and (step or self.state != "WAITING"):
+            self.auto_termination.see_activity()
+        if step is None:
+            self._wait()
         elif step.state == "PENDING":
             self.state, self.reason = "RUNNING", {"Message": "Running step"}
             step.start(CLOUD.delays.emr_cluster)
@@ -291,6 +293,16 @@ class Cluster:
             step.end(self.backend.account_id)
             if step.state == "FAILED":
                 self._follow_failure(step)
+
+    def _wait(self) -> None:
+        """Wait for steps, unless the cluster terminates after its last step or has been idle for too long."""
+        if not self.keeps_alive:
+            self.terminate("ALL_STEPS_COMPLETED", "Steps completed")
+            return
+        self.state = "WAITING"
+        self.reason = {"Message": "Cluster ready after last step completed." if self.steps else "Cluster ready to run steps."}
+        if self.auto_termination and not self.protected and self.auto_termination.has_expired(self.master):
+            self.terminate("USER_REQUEST", "Terminated by the auto-termination policy")
 
     def _follow_failure(self, step: Step) -> None:
         if step.action_on_failure == "CANCEL_AND_WAIT":

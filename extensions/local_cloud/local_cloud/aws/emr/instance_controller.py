@@ -24,6 +24,8 @@ USER = "hadoop"
 INFO, LOGS = Path("/mnt/var/lib/info"), Path("/mnt/var/log/bootstrap-actions")
 CONTROLLER = Path("/emr/instance-controller")
 ACTIONS = CONTROLLER / "lib/bootstrap-actions"
+# The folder in which the file `isbusy` shows that the cluster is not idle.
+METRICS_COLLECTOR = Path("/emr/metricscollector")
 # The longest duration of a bootstrap action in seconds.
 LIMIT = 3600
 # Folders of the user `hadoop`.
@@ -61,7 +63,7 @@ def report(failure: dict[str, Any] | None) -> None:
 
 def prepare(task: dict[str, Any], region: str) -> None:
     """Create the folders of EMR and the files that describe the node and its cluster."""
-    for folder in (INFO, LOGS, ACTIONS, Path("/mnt/var/log/instance-controller"), *map(Path, OWN_FOLDERS)):
+    for folder in (INFO, LOGS, ACTIONS, METRICS_COLLECTOR, Path("/mnt/var/log/instance-controller"), *map(Path, OWN_FOLDERS)):
         folder.mkdir(parents=True, exist_ok=True)
     Path("/mnt/tmp").mkdir(exist_ok=True)
     os.chmod("/mnt/tmp", 0o1777)

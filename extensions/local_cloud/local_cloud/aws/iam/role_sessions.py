@@ -1,4 +1,4 @@
-"""Sessions of roles that services assume."""
+"""Roles that services assume, and their sessions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
 from ..context import CLOUD
+
+
+def find_role(backend: Any, arn: str) -> Any:
+    """Return the role with this ARN in the account of a moto backend, or None."""
+    roles: Any = iam_backends[backend.account_id][backend.partition].roles
+    return next((each for each in roles.values() if each.arn == arn), None)
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from moto.awslambda.models import LambdaBackend
-from moto.iam.models import iam_backends
 
 from ..context import CLOUD
+from ..iam.role_sessions import find_role
 from ..iam.trust_policies import may_assume
 from ..iam.visibility import age
 from ..override import override
@@ -170,8 +170,7 @@ def find(backend: Any, text: str, qualifier: str | None = None) -> Function:
 
 def check_role(backend: Any, arn: str) -> None:
     """Raise `InvalidParameterValueException` for a role that Lambda may not assume, or that is too new."""
-    roles: Any = iam_backends[backend.account_id][backend.partition].roles
-    role = next((each for each in roles.values() if each.arn == arn), None)
+    role = find_role(backend, arn)
     if role is None or age(role) < CLOUD.delays.lambda_role or not may_assume(SERVICE, role):
         raise invalid("The role defined for the function cannot be assumed by Lambda.")
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from moto.iam.models import iam_backends
 from moto.scheduler.models import EventBridgeSchedulerBackend
 
 from ..context import CLOUD
+from ..iam.role_sessions import find_role
 from ..iam.trust_policies import may_assume
 from ..iam.visibility import age
 from . import expressions, targets
@@ -130,12 +130,6 @@ class Occurrence:
             CLOUD.clock.after(wait, self.attempt)
         else:
             self.schedule.complete(self)
-
-
-def find_role(backend: EventBridgeSchedulerBackend, arn: str) -> Any:
-    """Return the role with this ARN in the account of the schedules, or None."""
-    roles: Any = iam_backends[backend.account_id][backend.partition].roles
-    return next((each for each in roles.values() if each.arn == arn), None)
 
 
 def check_role(backend: EventBridgeSchedulerBackend, group: str, arn: str) -> None:

@@ -120,3 +120,9 @@ def script(account: Account) -> str:
 
 def bootstrap(path: str, *arguments: str) -> list[dict[str, Any]]:
     return [{"Name": "Set up", "ScriptBootstrapAction": {"Path": path, "Args": list(arguments)}}]
+
+
+def step(
+    name: str, jar: str = "command-runner.jar", on_failure: str = "CONTINUE", arguments: tuple[str, ...] = ("true",)
+) -> dict[str, Any]:
+    return {"Name": name, "ActionOnFailure": on_failure, "HadoopJarStep": {"Jar": jar, "Args": list(arguments)}}

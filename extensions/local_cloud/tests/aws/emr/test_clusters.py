@@ -16,15 +16,9 @@ from local_cloud.testing import wait_until
 from werkzeug.test import Client
 
 from ..conftest import Account, Hosts, refused, wait
-from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap, trust
+from .conftest import PROFILE, SERVICE_ROLE, Emr, bootstrap, step, trust
 
 OVER = "A job flow that is shutting down, terminated, or finished may not be modified."
-
-
-def step(
-    name: str, jar: str = "command-runner.jar", on_failure: str = "CONTINUE", arguments: tuple[str, ...] = ("true",)
-) -> dict[str, Any]:
-    return {"Name": name, "ActionOnFailure": on_failure, "HadoopJarStep": {"Jar": jar, "Args": list(arguments)}}
 
 
 def group(instance_type: str, role: str = "MASTER", count: int = 1) -> dict[str, Any]:

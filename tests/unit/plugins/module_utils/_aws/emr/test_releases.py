@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import amazon_linux, amazon_linux_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.releases import (
+    amazon_linux,
+    amazon_linux_of,
+    has_auto_termination,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +24,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.rele
 )
 def test_the_system_of_a_release(version, expected):
     assert amazon_linux(version) == f"Amazon Linux {expected}"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [((5, 29, 0), False), ((5, 30, 0), True), ((6, 0, 0), False), ((6, 1, 0), True), ((7, 0, 0), True)],
+)
+def test_the_releases_with_auto_termination(version, expected):
+    assert has_auto_termination(version) is expected
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, us
     monkeypatch.setattr(report, "OWN_UNITS", (str(tmp_path),))
     for unit in ("study", "amazon-cloudwatch-agent", "deeplearning_idle", "deeplearning_health", "sge_execd"):
         (tmp_path / f"{unit}.service").touch()
-    assert report.is_work(group, process(name, user=user)) is is_work
+    assert report.is_work(group, process(name, user=user), False) is is_work
 
 
 @pytest.mark.parametrize(("computed", "in_use"), [(0.0, False), (0.3, False), (0.6, True), (30.0, True)])
@@ -57,13 +57,13 @@ def test_processes_of_one_group_may_use_one_percent_together(monkeypatch, comput
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
     found = [process(seconds=10 + computed / 2, number=number) for number in (7, 8)]
     former = {each.identity: (10.0, 0) for each in found}
-    assert bool(report.why_working(found, former, 60.0)) is in_use
+    assert bool(report.why_working(found, former, 60.0, False)) is in_use
 
 
 @pytest.mark.parametrize(("moved", "in_use"), [(0, False), (1_000_000, False), (12_000_000, True)])
 def test_a_slow_download_is_a_use(monkeypatch, moved, in_use):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
-    assert bool(report.why_working([process(moved=moved)], {"7 100": (10.0, 0)}, 60.0)) is in_use
+    assert bool(report.why_working([process(moved=moved)], {"7 100": (10.0, 0)}, 60.0, False)) is in_use
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_job_of_a_queue_is_a_use_even_if_it_sleeps(monkeypatch, tmp_path, name
     monkeypatch.setattr(report, "why_typing", lambda: "")
     monkeypatch.setattr(report.directories, "HELD", str(tmp_path))
     former = {"processes": {"7 100": (10.0, 0)}, "time": 0.0}
-    assert bool(report.why_used([process(name)], former, 60.0)) is in_use
+    assert bool(report.why_used([process(name)], former, 60.0, False)) is in_use
     (tmp_path / "digits").mkdir()
-    assert report.why_used([process(name)], former, 60.0) == "a job of the queue holds this host (digits)"
+    assert report.why_used([process(name)], former, 60.0, False) == "a job of the queue holds this host (digits)"
 
 
 def test_a_new_process_with_the_number_of_an_ended_one_counts_from_its_start(monkeypatch):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
-    assert report.why_working([process(seconds=1.0)], {"7 99": (0.9, 0)}, 60.0)
+    assert report.why_working([process(seconds=1.0)], {"7 99": (0.9, 0)}, 60.0, False)
 
 
 def test_this_process_is_among_the_processes():
