@@ -102,21 +102,26 @@ def handler(_event: object, context: Any) -> dict[str, Any]:
     left = this.after - (this.now - since)
     if held or why or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
-        return {"idle": False, "why": held or why or f"the nodes have been idle only since {_shown(since)}"}
-    if left > timedelta():
+    elif left > timedelta():
         if this.ends and this.tag(WARNED, this.now):
             this.tell(warning(this.cluster, len(nodes), since, this.now + left))
-        return {"idle": False, "why": f"the nodes have been idle only since {_shown(since)}"}
+    else:
+        held = end(this, len(nodes), since)
+    kept = held or why or (f"the nodes have been idle only since {_shown(since)}" if left > timedelta() else "")
+    return {"idle": not kept, "why": kept or f"all nodes have been idle since {_shown(since)}"}
+
+
+def end(this: Function, count: int, since: datetime) -> str:
+    """End the nodes, unless a hold has just begun. Return until when it keeps the nodes, or an empty string."""
     this.read_tags()
     held = this.held()
     if held:
-        return {"idle": False, "why": held}
-    is_new = this.tag(IDLE_SINCE, since)
-    if is_new:
-        this.tell(ended(this.cluster, len(nodes), since) if this.ends else trial(this.cluster, len(nodes), since))
+        return held
+    if this.tag(IDLE_SINCE, since):
+        this.tell(ended(this.cluster, count, since) if this.ends else trial(this.cluster, count, since))
     if this.ends:
         this.delete_groups()
-    return {"idle": True, "why": f"all nodes have been idle since {_shown(since)}"}
+    return ""
 
 
 def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> tuple[str, datetime]:
@@ -176,7 +181,7 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
             }
 
 
-LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on EFS and Lustre are kept."
+LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on the shared storage are kept."
 
 
 def warning(cluster: str, count: int, since: datetime, end: datetime) -> str:
