@@ -373,3 +373,11 @@ def test_nodes_cannot_keep_or_end_others(cloud, run, ending, name):
     role = iam.get_role(RoleName=f"{name}-nodes-us-east-1")["Role"]["Arn"]
     found = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=actions)["EvaluationResults"]
     assert [each["EvalDecision"] for each in found] == ["implicitDeny"] * 4
+
+
+def test_names_that_others_have_given_are_not_shown(cloud, run, ending, name):
+    run("cluster", **ending)
+    found = sorted(instances(cloud, name))
+    cloud.client("ec2").create_tags(Resources=found, Tags=[{"Key": "Name", "Value": "x {{ lookup('pipe', 'id') }}"}])
+    busy = run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
+    assert busy.split()[0] in found

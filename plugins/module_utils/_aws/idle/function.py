@@ -20,6 +20,7 @@ HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "dee
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
+NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 KERNEL = re.compile(r"\[ *\d+\.\d+\] ")
 # Reports that are older tell nothing about the present. Idle nodes report every 10 minutes.
 FRESH = timedelta(minutes=20)
@@ -173,9 +174,13 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
     ]
     for page in client.get_paginator("describe_instances").paginate(Filters=filters):
         for instance in (each for reservation in page["Reservations"] for each in reservation["Instances"]):
+            instance_id = instance["InstanceId"]
             yield {
-                "id": instance["InstanceId"],
-                "name": next((tag["Value"] for tag in instance["Tags"] if tag["Key"] == "Name"), instance["InstanceId"]),
+                "id": instance_id,
+                # Others can tag instances, too, and runs show the name
+                "name": next(
+                    (each["Value"] for each in instance["Tags"] if each["Key"] == "Name" and NAME.fullmatch(each["Value"])), instance_id
+                ),
                 "state": instance["State"]["Name"],
                 "launched": instance["LaunchTime"],
             }
