@@ -75,7 +75,8 @@ def replaces_nodes(change: PlannedChange) -> bool:
 
 
 def _price(change: PlannedChange, currency: str) -> str:
-    told = difference(change.get("hourly"), currency) if currency else ""
+    hourly = change.get("hourly", 0.0)
+    told = "" if not currency else "price not known" if hourly is None else difference(hourly, currency)
     return f" ({told})" if told else ""
 
 

@@ -54,9 +54,19 @@ def is_known(price: Price | None) -> bool:
 
 
 def per_hour(price: Price) -> str:
-    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`. It must be known."""
+    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`, and what it leaves out. It must be known."""
+    return f"{_per_hour(price)}{_missing(price, ', without ')}"
+
+
+def _per_hour(price: Price) -> str:
     hourly, currency = price["hourly"], price["currency"]
     return f"{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
+
+
+def _missing(price: Price, before: str) -> str:
+    """Return which charges have no known price, after the words `before`, or an empty string."""
+    missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
+    return f"{before}{', '.join(missing)}, whose price is not known" if missing else ""
 
 
 def without_nodes(price: Price) -> Price:
@@ -75,12 +85,10 @@ def difference(hourly: float | None, currency: str) -> str:
 
 def sentence(price: Price) -> str:
     """Return a sentence about the price of a cluster: how much it is, what it leaves out, and how old it is."""
-    missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
-    without = f", and without {', '.join(missing)}, whose price is not known" if missing else ""
     if not is_known(price):
         return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
-    return f"The cluster costs {per_hour(price)}, {monthly} per month, {LEFT_OUT}{without}.{_data(price)} {source(price)}"
+    return f"The cluster costs {_per_hour(price)}, {monthly} per month, {LEFT_OUT}{_missing(price, ', and without ')}.{_data(price)} {source(price)}"
 
 
 def lines(price: Price) -> list[str]:

@@ -119,7 +119,8 @@ OPTIONS = (
         COMPONENTS,
         NOT_STORED,
         (
-            "Price per day, in the currency of O(prices). A run or a validation warns if the cluster costs more after the run.",
+            "Price per day, in the currency of O(prices). A run or a validation warns if the cluster costs more after the run, or if the"
+            " price of something that it adds is not known.",
             "The price does not include data, traffic, requests, taxes and discounts.",
         ),
     ),
@@ -129,8 +130,8 @@ OPTIONS = (
         (),
         NOT_STORED,
         (
-            "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning). Without this"
-            " option, the playbooks ask on a terminal.",
+            "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning), or add"
+            " something whose price is not known. Without this option, the playbooks ask on a terminal.",
         ),
     ),
     Option(

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..regions import partition_of
 from . import cache, price_list
 from .charges import HOURS_PER_MONTH, Charge, Product
 from .instance_prices import DATE
-from .instances import PREPAID
+from .instances import PREPAID, SPOT
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
@@ -91,6 +92,14 @@ class Estimate:
         before, after = (sum(each or 0.0 for each in side) for side in sides)
         return after - before
 
+    def unknown(self) -> list[str]:
+        """Return the names of what the plan adds and whose price is not known, such as `8 x p6-b200.48xlarge`."""
+        before = defaultdict[Hashable, float](float)
+        for charge in self._before:
+            before[_use(charge)] += charge.quantity
+        added = (charge for charge in self._after if charge.quantity > before[_use(charge)])
+        return list(dict.fromkeys(_name(charge) for charge in added if self._hourly(charge) is None))
+
     def _hourly(self, charge: Charge) -> float | None:
         price = self._price(charge.product)
         return None if price is None else price * charge.quantity
@@ -107,6 +116,19 @@ class Estimate:
     def _is_published(self, product: Product) -> bool:
         known = self._known.get(product)
         return product.name != PREPAID and not (known and known.price) and self._price(product) is not None
+
+
+def _use(charge: Charge) -> Hashable:
+    """Return what a charge is for. Other zones do not make another use of a Spot Instance."""
+    product = charge.product
+    return charge.address, product.name, product.variant, "" if product.name == SPOT else product.usage
+
+
+def _name(charge: Charge) -> str:
+    product = charge.product
+    if charge.address.kind in ("auto_scaling_group", "emr_cluster") and "." in product.variant:
+        return f"{charge.quantity:,g} x {product.variant}"
+    return f"{product.name.replace('_', ' ')} ({charge.address.key})"
 
 
 def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:

@@ -20,30 +20,32 @@ from .context import Run
 def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones: Iterable[str] = ()) -> Estimate | None:
     """Return the price of the resources in `found` after a plan, compared with the price before the run.
 
-    Return None if the definition sets `prices` to false. Show a warning if the price exceeds `price_warning`. `zones` contains the zones in
-    which Spot Instances are launched.
+    Return None if the definition sets `prices` to false. Show a warning if the price exceeds `price_warning` or is not known. `zones`
+    contains the zones in which Spot Instances are launched.
     """
     if not run.request.options["prices"]:
         return None
     after = charges(resources_after(plan, found), [*zones] or _zones(found))
     estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
-    _warn(run, estimate.describe())
+    reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
+    if reason:
+        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook validate or info.")
     return estimate
 
 
 def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> str:
     """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
     estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
-    excess = estimate and _excess(run, estimate.describe())
-    rises = estimate and sum(estimate.difference(change.address) or 0 for change in plan) > 0
-    return excess if excess and rises else ""
+    if not estimate:
+        return ""
+    rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
+    return (_excess(run, estimate.describe()) if rises else "") or _unknown(run, estimate)
 
 
-def _warn(run: Run, price: Mapping[str, Any]) -> None:
-    """Show a warning if the cluster costs more per day than the definition expects."""
-    excess = _excess(run, price)
-    if excess:
-        run.module.warn(f"price_warning: {excess}. To see what costs how much, run the playbook validate or info.")
+def _unknown(run: Run, estimate: Estimate) -> str:
+    """Return which prices that the changes add are not known and so can exceed `price_warning`, or an empty string."""
+    unknown = estimate.unknown() if run.request.options["price_warning"] is not None else []
+    return f"the price of {', '.join(unknown)} is not known" if unknown else ""
 
 
 def _excess(run: Run, price: Mapping[str, Any]) -> str:

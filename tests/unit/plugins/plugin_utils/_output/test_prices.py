@@ -66,6 +66,8 @@ def test_a_price_says_what_it_leaves_out_and_how_old_it_is():
 def test_an_unknown_price_is_named():
     told = prices.sentence(price(charge("instance", hourly=2), charge("emr", hourly=None)))
     assert "discounts, and without EMR on 1 x p5.48xlarge, whose price is not known." in told
+    told = prices.per_hour(price(charge("instance", hourly=2), charge("instance", 8, hourly=None)))
+    assert told == "2.00 USD per hour (48.00 USD per day), without 8 x p5.48xlarge, whose price is not known"
 
 
 @pytest.mark.parametrize(

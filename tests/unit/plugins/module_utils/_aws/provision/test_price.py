@@ -1,0 +1,57 @@
+"""Tests of the limit of the price. tests/integration/test_prices.py provisions clusters with such a limit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Charge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.estimate import Place
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import price
+
+GROUP, GATEWAY = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")
+PLAN = [Change(GROUP, Action.UPDATE, Wanted(GROUP), before={"size": 1}, after={"size": 8})]
+HUGE = instance("x9.huge")
+
+
+@pytest.fixture
+def forbidden(monkeypatch, tmp_path):
+    """Return a function that returns why a plan with these charges before and after it is forbidden, and the warnings."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(price, "charges", lambda resources, _zones: resources)
+
+    def ask(before, after, *, limit=100.0, region="us-east-1"):
+        monkeypatch.setattr(price, "resources_after", lambda plan, _found: after if plan else before)
+        warnings = []
+        options = {"prices": True, "price_warning": limit, "enforce_price_warning": True}
+        request = SimpleNamespace(options=options, cloud=Place(region))
+        run = SimpleNamespace(request=request, before=(), module=SimpleNamespace(warn=warnings.append))
+        return price.forbidden_price(run, PLAN, (), ()), warnings
+
+    return ask
+
+
+def test_an_unknown_price_that_a_plan_adds_is_forbidden(forbidden):
+    reason, (warning,) = forbidden([], [Charge(GROUP, HUGE, 8)])
+    assert reason == "the price of 8 x x9.huge is not known"
+    assert warning.startswith(f"price_warning: {reason}. To see ")
+    reason, _warnings = forbidden([Charge(GROUP, HUGE, 1)], [Charge(GROUP, HUGE, 8), Charge(GATEWAY, HUGE, 1)], region="cn-north-1")
+    assert reason == "the price of 8 x x9.huge, instance (main) is not known"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "limit"),
+    [
+        ([], [Charge(GROUP, HUGE, 8)], None),
+        ([Charge(GROUP, HUGE, 8)], [Charge(GROUP, HUGE, 1)], 100.0),
+        ([Charge(GROUP, HUGE, 8)], [], 100.0),
+        ([Charge(GROUP, spot_instance("x9.huge", "a"), 8)], [Charge(GROUP, spot_instance("x9.huge", "ab"), 8)], 100.0),
+        ([], [Charge(GROUP, HUGE, 0)], 100.0),
+        ([], [Charge(GROUP, instance("c5.large"), 1)], 100.0),
+    ],
+)
+def test_an_unknown_price_that_does_not_rise_is_allowed(forbidden, before, after, limit):
+    assert forbidden(before, after, limit=limit) == ("", [])
