@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ._output.prices import Price, amount, hourly_of_nodes
+from ._output.prices import Price, amount, hourly_of_nodes, is_prepaid
 from .job_formatting import duration, plural
 
 # The minimum time in seconds that the maximum cost must pay for.
@@ -15,8 +15,10 @@ LEAST_SECONDS = 60
 def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts: int) -> int:
     """Return the time limit of a job on `hosts` nodes in seconds. A `time_limit` of 0 means no other limit.
 
-    Raises ValueError if the price of a node is not known, or if the maximum cost pays for less than a minute.
+    Raises ValueError if the price of a node is not known, if nodes are paid in advance, or if the maximum cost pays for less than a minute.
     """
+    if price and is_prepaid(price):
+        raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
     hourly = _hourly(price, hosts)
     if not price or not hourly:
         raise ValueError(

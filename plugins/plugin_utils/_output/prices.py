@@ -18,7 +18,8 @@ HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
 LEFT_OUT = "without traffic, requests, taxes and discounts"
 # The kinds of resources that launch nodes, and the products of which a node uses one.
 GROUPS = ("auto_scaling_group", "emr_cluster")
-INSTANCES = ("capacity_block", "instance", "spot_instance")
+PREPAID = "capacity_block"
+INSTANCES = (PREPAID, "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
     "capacity_block": "{count} x {type} in a Capacity Block, paid in advance",
@@ -104,12 +105,20 @@ def lines(price: Price) -> list[str]:
 
 
 def hourly_of_nodes(price: Price, group: str = "") -> float:
-    """Return what a node, or a node of `group`, costs per hour on average, with its volumes and addresses, or 0 if that is not known."""
+    """Return what a node, or a node of `group`, costs per hour on average, with its volumes and addresses.
+
+    Return 0 if that is not known, or if nodes are paid in advance.
+    """
     charges = [each for each in price["charges"] if each["kind"] in GROUPS and group in ("", each["key"])]
     count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
-    if not count or any(each["hourly"] is None for each in charges):
+    if not count or is_prepaid(price, group) or any(each["hourly"] is None for each in charges):
         return 0.0
     return float(sum(each["hourly"] for each in charges) / count)
+
+
+def is_prepaid(price: Price, group: str = "") -> bool:
+    """Return whether nodes, or the nodes of `group`, are in a Capacity Block. By the hour, AWS then charges only for their volumes."""
+    return any(each["product"] == PREPAID and each["quantity"] and group in ("", each["key"]) for each in price["charges"])
 
 
 def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -> str:
@@ -117,10 +126,12 @@ def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -
 
     `nodes` are the nodes that cluster_info returns. `now` is in seconds since 1970.
     """
-    costs = [hourly_of_nodes(price, node["group"]) * max(now - node["launched_at"], 0) / 3600 for node in nodes]
+    paid = [node for node in nodes if not is_prepaid(price, node["group"])]
+    costs = [hourly_of_nodes(price, node["group"]) * max(now - node["launched_at"], 0) / 3600 for node in paid]
     if not costs or not all(costs):
         return ""
-    return f"Since they were launched, the running nodes have cost {amount(sum(costs), price['currency'])} at these prices."
+    without = ", without the Capacity Block, which is paid in advance" if is_prepaid(price) else ""
+    return f"Since they were launched, the running nodes have cost {amount(sum(costs), price['currency'])} at these prices{without}."
 
 
 def name_of(charge: Mapping[str, Any]) -> str:

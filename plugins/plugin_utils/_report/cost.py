@@ -52,5 +52,4 @@ def _amount(time: str, hours: float, price: Price | None) -> str:
         at = prices.amount(hourly, price["currency"])
         less = "" if any(each["product"] == "volume" for each in price["charges"]) else " without volumes"
         return f"{prices.amount(hours * hourly, price['currency'])} for {time}, at {at} per hour{less}"
-    prepaid = price and any(each["product"] == "capacity_block" for each in price["charges"])
-    return f"{time}, {'paid in advance' if prepaid else 'whose price is not known'}"
+    return f"{time}, {'paid in advance' if price and prices.is_prepaid(price) else 'whose price is not known'}"

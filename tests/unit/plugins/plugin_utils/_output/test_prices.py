@@ -117,6 +117,16 @@ def test_what_nodes_have_cost_since_their_launch():
     assert prices.since_launch(price(*charges, other), NODES, READ_AT) == told
 
 
+def test_what_is_paid_in_advance_is_not_in_the_cost_so_far():
+    """The volumes of these nodes are not the price of a node."""
+    block = [charge("capacity_block", 4, 0.0), charge("volume", 400, 0.4)]
+    told = prices.since_launch(price(charge("instance", 1, 2.0, key="master"), *block), NODES, READ_AT)
+    assert told == (
+        "Since they were launched, the running nodes have cost 2.00 USD at these prices, without the Capacity Block, which is paid in advance."
+    )
+    assert prices.since_launch(price(*block), NODES[1:], READ_AT) == ""
+
+
 def test_without_all_prices_the_cost_so_far_is_not_told():
     known, unknown = charge("instance", 1, 2.0, key="master"), charge("instance", 4, None)
     assert prices.since_launch(price(known, unknown), NODES, READ_AT) == ""

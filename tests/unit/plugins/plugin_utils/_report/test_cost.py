@@ -11,6 +11,9 @@ START, HOUR = 1_790_000_000.0, 3600.0
 NOW = START + 10 * HOUR
 
 
+VOLUME = {"kind": "auto_scaling_group", "key": "workers", "product": "volume", "variant": "gp3", "quantity": 100, "hourly": 0.1}
+
+
 def price(hourly=2.0, product="instance", *more):
     charge = {"kind": "auto_scaling_group", "key": "workers", "product": product, "variant": "g5.xlarge", "quantity": 1, "hourly": hourly}
     volume = {**charge, "product": "volume", "hourly": 0.0}
@@ -67,6 +70,7 @@ def test_aws_bounds_the_times_of_the_hosts(changes, hours):
         (None, "2.0 node-hours of 2 nodes, whose price is not known. AWS"),
         (price(None), "2.0 node-hours of 2 nodes, whose price is not known. AWS"),
         (price(0.0, "capacity_block"), "2.0 node-hours of 2 nodes, paid in advance. AWS"),
+        (price(0.0, "capacity_block", VOLUME), "2.0 node-hours of 2 nodes, paid in advance. AWS"),
         ({**price(), "charges": price()["charges"][:1]}, "at 2.00 USD per hour without volumes. AWS"),
     ],
 )
