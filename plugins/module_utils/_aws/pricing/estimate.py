@@ -17,7 +17,7 @@ from ..regions import partition_of
 from . import cache, price_list
 from .charges import HOURS_PER_MONTH, Charge, Product
 from .instance_prices import DATE
-from .instances import PREPAID, SPOT
+from .instances import PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
@@ -50,7 +50,7 @@ class Estimate:
             "hourly": self._sum(),
             "charges": [self._describe_charge(charge) for charge in self._after],
             "data": [self._describe_data(charge) for charge in self._after if charge.product.name == DATA],
-            **self._source([each for product, each in self._known.items() if product in used and each.price]),
+            **self._source([each for product, each in self._known.items() if product in used and each]),
             "published": DATE if any(self._is_published(product) for product in used) else "",
             "problem": self._problem,
             "endpoint": self._endpoint,
@@ -131,15 +131,24 @@ def _name(charge: Charge) -> str:
     return f"{product.name.replace('_', ' ')} ({charge.address.key})"
 
 
-def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tuple[dict[Product, cache.Known], str]:
-    """Return the prices from the cache and from AWS, and why AWS did not tell any, or an empty string."""
+def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tuple[dict[Product, cache.Known | None], str]:
+    """Return the prices from the cache and from AWS, and why AWS did not tell any, or an empty string.
+
+    The cache has one price for each zone of Spot Instances, because a later run may ask for other zones. The highest of them counts.
+    """
     file = cache.path(cloud.region, cloud.endpoint("pricing"))
-    known = cache.read(file, products)
-    missing = [product for product in products if product not in known]
+    zonal = {product: in_each_zone(product) for product in products}
+    each_zone = {each for zones in zonal.values() for each in zones}
+    known = cache.read(file, each_zone)
+    missing = sorted(each_zone - known.keys())
     problem = ""
     if missing and not isinstance(cloud, Place):
         found, problem = price_list.fetch(cloud, missing)
         new = {product: cache.Known(found.get(product), time.time()) for product in missing}
         cache.write(file, new)
         known.update(new)
-    return known, problem
+    return {product: _highest(known[each] for each in zones if each in known) for product, zones in zonal.items()}, problem
+
+
+def _highest(known: Iterable[cache.Known]) -> cache.Known | None:
+    return max((each for each in known if each.price), key=lambda each: each.price.hourly if each.price else 0.0, default=None)

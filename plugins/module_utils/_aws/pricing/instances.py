@@ -31,8 +31,13 @@ def instance(instance_type: str) -> Product:
 
 
 def spot_instance(instance_type: str, zones: Iterable[str]) -> Product:
-    """Return the product for a Spot Instance in one of the zones. It costs at most as much as an On-Demand Instance."""
-    return Product(SPOT, instance_type, "spot", " ".join(sorted(zones)), published=_published().get(instance_type))
+    """Return the product for a Spot Instance in one of the zones. Its price changes all the time, so none is published."""
+    return Product(SPOT, instance_type, "spot", " ".join(sorted(zones)))
+
+
+def in_each_zone(product: Product) -> list[Product]:
+    """Return a product for each zone of a Spot Instance, or the product itself if its price does not depend on the zone."""
+    return [spot_instance(product.variant, [zone]) for zone in product.usage.split()] if product.name == SPOT else [product]
 
 
 def prepaid_instance(instance_type: str) -> Product:

@@ -93,7 +93,7 @@ def _prices(item: Mapping[str, Any], product: Product) -> Iterator[Price]:
 
 
 def _spot_price(cloud: AwsClient, product: Product) -> Price | None:
-    """Return the highest current price of a Spot Instance in its zones."""
+    """Return the current price of a Spot Instance in its zone."""
     history = cloud.retrieve(
         "ec2",
         "describe_spot_price_history",
@@ -101,14 +101,10 @@ def _spot_price(cloud: AwsClient, product: Product) -> Price | None:
         InstanceTypes=[product.variant],
         ProductDescriptions=["Linux/UNIX"],
         StartTime=datetime.now(timezone.utc),
-        Filters=[{"Name": "availability-zone", "Values": product.usage.split()}],
+        Filters=[{"Name": "availability-zone", "Values": [product.usage]}],
     )
-    newest: dict[str, Mapping[str, Any]] = {}
-    for each in history:
-        former = newest.get(each["AvailabilityZone"])
-        if former is None or each["Timestamp"] > former["Timestamp"]:
-            newest[each["AvailabilityZone"]] = each
-    return max((Price(float(each["SpotPrice"]), "USD") for each in newest.values()), default=None)
+    newest = max(history, key=lambda each: each["Timestamp"], default=None)
+    return Price(float(newest["SpotPrice"]), "USD") if newest else None
 
 
 def _only(prices: Iterable[Price]) -> Price | None:

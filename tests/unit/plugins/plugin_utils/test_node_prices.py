@@ -38,6 +38,8 @@ def test_a_price_that_another_run_has_kept(tmp_path, table):
     cache.write(tmp_path / "prices.json", {product: cache.Known(Price(0.4, "USD"), cache.time.time())})
     table["c-worker2"]["market"] = "spot"
     assert hourly() == 0.4
+    table["c-worker2"]["zone"] = "us-east-1b"
+    assert hourly() == 0, "a Spot Instance in another zone has another price"
 
 
 def test_the_price_of_the_run_counts():

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, estimate, price_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Charge, Product
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, prepaid_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, prepaid_instance, spot_instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 
 GROUP, NAT, DATA = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main"), Address("file_system", "main")
@@ -59,6 +59,19 @@ def test_published_prices_are_dollars_of_one_partition(told):
 def test_what_is_paid_in_advance_is_not_asked_for(told):
     found = made([], [Charge(GROUP, prepaid_instance("p5.48xlarge"), 3)]).describe()
     assert (found["hourly"], found["published"], found["problem"]) == (0, "", "")
+
+
+def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
+    """The highest price counts. A run for one of the zones, and one that asks AWS for nothing, use the prices of the first run."""
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: tmp_path / "prices.json")
+    monkeypatch.setattr(estimate, "environment_endpoint", lambda _service: "")
+    told.update({spot_instance("g5.xlarge", [zone]): Price(price, "USD") for zone, price in (("a", 0.4), ("b", 0.7))})
+    both, one, other = (Charge(GROUP, spot_instance("g5.xlarge", zones), 2) for zones in ("ab", "a", "c"))
+    assert made([], [both]).describe()["hourly"] == 1.4
+    told.clear()
+    assert made([], [one]).describe()["hourly"] == 0.8
+    assert estimate.Estimate(estimate.Place("us-east-1"), [], [one]).describe()["hourly"] == 0.8
+    assert made([], [other]).describe()["hourly"] is None
 
 
 def test_data_has_a_price_per_month(told):

@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.
 )
 def test_published_prices(instance_type, price):
     assert instances.instance(instance_type).published == price
-    assert instances.spot_instance(instance_type, []).published == price
+    assert instances.spot_instance(instance_type, []).published is None, "the price of an On-Demand Instance is none of a Spot Instance"
 
 
 def test_a_capacity_block_costs_nothing_more():

@@ -101,13 +101,12 @@ def test_a_partition_without_price_list_is_named():
     assert price_list.fetch(Cloud(region="us-gov-west-1"), [VOLUME]) == ({}, "AWS has no price list in the partition aws-us-gov.")
 
 
-def test_a_spot_price_is_the_highest_of_the_newest_of_its_zones():
-    def entry(zone, price, day):
-        return {"AvailabilityZone": zone, "SpotPrice": price, "Timestamp": datetime.datetime(2026, 11, day, tzinfo=datetime.UTC)}
+def test_a_spot_price_is_the_newest_of_its_zone():
+    def entry(price, day):
+        return {"AvailabilityZone": "a", "SpotPrice": price, "Timestamp": datetime.datetime(2026, 11, day, tzinfo=datetime.UTC)}
 
-    history = [entry("a", "0.5", 3), entry("a", "9.0", 1), entry("b", "0.700000", 2), entry("b", "8", 1)]
-    product = spot_instance("g5.xlarge", ["b", "a"])
-    cloud = Cloud(history=history)
+    product = spot_instance("g5.xlarge", ["a"])
+    cloud = Cloud(history=[entry("0.5", 2), entry("0.700000", 3), entry("9.0", 1)])
     assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, "USD")}, "")
-    assert (cloud.filters["InstanceTypes"], cloud.filters["Filters"][0]["Values"]) == (["g5.xlarge"], ["a", "b"])
+    assert (cloud.filters["InstanceTypes"], cloud.filters["Filters"][0]["Values"]) == (["g5.xlarge"], ["a"])
     assert price_list.fetch(Cloud(), [product]) == ({}, "")
