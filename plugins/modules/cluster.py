@@ -84,7 +84,7 @@ price:
       type: float
       sample: 98.32
     currency:
-      description: Currency of all prices, C(USD) or C(CNY).
+      description: Currency of all prices, C(USD), C(CNY) or C(EUR).
       type: str
       sample: USD
     charges:

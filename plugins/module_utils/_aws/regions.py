@@ -48,6 +48,11 @@ class Partition:
     name: str
     dns_suffix: str
 
+    @property
+    def currency(self) -> str:
+        """Return the currency of the prices of AWS. In China and in the European Sovereign Cloud, it is not the dollar."""
+        return {"aws-cn": "CNY", "aws-eusc": "EUR"}.get(self.name, "USD")
+
     def principals(self, service: str) -> list[str]:
         """Return the names of a service in trust policies. They do not follow the DNS suffix, and IAM rejects unknown names.
 

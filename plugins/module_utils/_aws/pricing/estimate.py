@@ -62,9 +62,8 @@ class Estimate:
         return sum(known) if known or not self._after else None
 
     def _source(self, told: Sequence[cache.Known]) -> dict[str, Any]:
-        """Return the currency of the prices that AWS has told, and when the oldest of them was read."""
-        currencies = [each.price.currency for each in told if each.price]
-        return {"currency": next(iter(currencies), "USD"), "read_at": min((each.read_at for each in told), default=None)}
+        """Return the currency of the prices, and when AWS told the oldest of them."""
+        return {"currency": partition_of(self._region).currency, "read_at": min((each.read_at for each in told), default=None)}
 
     def _describe_charge(self, charge: Charge) -> dict[str, Any]:
         return {
@@ -109,7 +108,7 @@ class Estimate:
         known = self._known.get(product)
         if known and known.price:
             return known.price.hourly
-        if product.published is None or partition_of(self._region).name != "aws":
+        if product.published is None or (product.published and partition_of(self._region).name != "aws"):
             return None
         return product.published / product.hours
 
@@ -147,8 +146,11 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         new = {product: cache.Known(found.get(product), time.time()) for product in missing}
         cache.write(file, new)
         known.update(new)
-    return {product: _highest(known[each] for each in zones if each in known) for product, zones in zonal.items()}, problem
+    currency = partition_of(cloud.region).currency
+    return {product: _highest((known[each] for each in zones if each in known), currency) for product, zones in zonal.items()}, problem
 
 
-def _highest(known: Iterable[cache.Known]) -> cache.Known | None:
-    return max((each for each in known if each.price), key=lambda each: each.price.hourly if each.price else 0.0, default=None)
+def _highest(known: Iterable[cache.Known], currency: str) -> cache.Known | None:
+    """Return the highest price. Prices in another currency are left out, because they cannot be added to the others."""
+    prices = [(each.price.hourly, each) for each in known if each.price and each.price.currency == currency]
+    return max(prices)[1] if prices else None

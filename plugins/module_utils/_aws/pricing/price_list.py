@@ -104,7 +104,7 @@ def _spot_price(cloud: AwsClient, product: Product) -> Price | None:
         Filters=[{"Name": "availability-zone", "Values": [product.usage]}],
     )
     newest = max(history, key=lambda each: each["Timestamp"], default=None)
-    return Price(float(newest["SpotPrice"]), "USD") if newest else None
+    return Price(float(newest["SpotPrice"]), partition_of(cloud.region).currency) if newest else None
 
 
 def _only(prices: Iterable[Price]) -> Price | None:

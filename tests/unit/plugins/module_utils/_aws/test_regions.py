@@ -9,18 +9,18 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 
 
 @pytest.mark.parametrize(
-    ("region", "partition", "suffix"),
+    ("region", "partition", "suffix", "currency"),
     [
-        ("us-east-1", "aws", "amazonaws.com"),
-        ("cn-northwest-1", "aws-cn", "amazonaws.com.cn"),
-        ("us-gov-east-1", "aws-us-gov", "amazonaws.com"),
-        ("eusc-de-east-1", "aws-eusc", "amazonaws.eu"),
-        ("us-iso-east-1", "aws-iso", "c2s.ic.gov"),
+        ("us-east-1", "aws", "amazonaws.com", "USD"),
+        ("cn-northwest-1", "aws-cn", "amazonaws.com.cn", "CNY"),
+        ("us-gov-east-1", "aws-us-gov", "amazonaws.com", "USD"),
+        ("eusc-de-east-1", "aws-eusc", "amazonaws.eu", "EUR"),
+        ("us-iso-east-1", "aws-iso", "c2s.ic.gov", "USD"),
     ],
 )
-def test_names_of_a_partition(region, partition, suffix):
+def test_names_of_a_partition(region, partition, suffix, currency):
     found = regions.partition_of(region)
-    assert (found.name, found.dns_suffix) == (partition, suffix)
+    assert (found.name, found.dns_suffix, found.currency) == (partition, suffix, currency)
     objects = definition.policy(region, ["data"], [])["Statement"][2]["Resource"]
     assert objects == [f"arn:{partition}:s3:::data/*"]
     assert bucket._tls_only("data", region)["Resource"] == [f"arn:{partition}:s3:::data", f"arn:{partition}:s3:::data/*"]

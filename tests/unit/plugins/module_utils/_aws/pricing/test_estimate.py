@@ -56,8 +56,16 @@ def test_published_prices_are_dollars_of_one_partition(told):
     assert made([], [Charge(NAT, GATEWAY, 1)], "cn-north-1").describe()["currency"] == "CNY"
 
 
-def test_what_is_paid_in_advance_is_not_asked_for(told):
-    found = made([], [Charge(GROUP, prepaid_instance("p5.48xlarge"), 3)]).describe()
+def test_a_price_in_another_currency_is_unknown(told):
+    told[GATEWAY], told[STORED] = Price(0.4, "CNY"), Price(0.1, "USD")
+    found = made([], [Charge(NAT, GATEWAY, 1), Charge(DATA, STORED, 1)], "cn-north-1").describe()
+    assert (found["hourly"], [each["hourly"] for each in found["charges"]]) == (0.4, [0.4, None])
+    assert made([], [], "eusc-de-east-1").describe()["currency"] == "EUR"
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "cn-north-1"])
+def test_what_is_paid_in_advance_is_not_asked_for(told, region):
+    found = made([], [Charge(GROUP, prepaid_instance("p5.48xlarge"), 3)], region).describe()
     assert (found["hourly"], found["published"], found["problem"]) == (0, "", "")
 
 

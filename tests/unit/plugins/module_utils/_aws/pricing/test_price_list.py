@@ -101,12 +101,13 @@ def test_a_partition_without_price_list_is_named():
     assert price_list.fetch(Cloud(region="us-gov-west-1"), [VOLUME]) == ({}, "AWS has no price list in the partition aws-us-gov.")
 
 
-def test_a_spot_price_is_the_newest_of_its_zone():
+@pytest.mark.parametrize(("region", "currency"), [("eu-west-1", "USD"), ("cn-north-1", "CNY")])
+def test_a_spot_price_is_the_newest_of_its_zone(region, currency):
     def entry(price, day):
         return {"AvailabilityZone": "a", "SpotPrice": price, "Timestamp": datetime.datetime(2026, 11, day, tzinfo=datetime.UTC)}
 
     product = spot_instance("g5.xlarge", ["a"])
-    cloud = Cloud(history=[entry("0.5", 2), entry("0.700000", 3), entry("9.0", 1)])
-    assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, "USD")}, "")
+    cloud = Cloud(region=region, history=[entry("0.5", 2), entry("0.700000", 3), entry("9.0", 1)])
+    assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, currency)}, "")
     assert (cloud.filters["InstanceTypes"], cloud.filters["Filters"][0]["Values"]) == (["g5.xlarge"], ["a"])
     assert price_list.fetch(Cloud(), [product]) == ({}, "")
