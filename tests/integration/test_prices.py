@@ -29,7 +29,7 @@ def random_definition(seed: int) -> dict[str, Any]:
             {"root_volume_type": "gp3"},
             {"root_volume_type": "gp3", "root_volume_iops": 6000, "root_volume_throughput": 500},
             {"root_volume_type": "io1", "root_volume_iops": 400},
-            {"root_volume_type": "io2", "root_volume_iops": 500},
+            {"root_volume_type": "io2", "root_volume_iops": choose.choice([500, 60000, 70000])},
         ]
     )
     efs = choose.choice([{}, {"efs": False}, {"throughput_mode": "provisioned", "provisioned_throughput": choose.randint(1, 50)}])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,9 @@ GP3_IOPS, GP3_THROUGHPUT = 3000, 125
 USAGE = {"io1": "piops"}
 # Published prices in us-east-1, in dollars per GB or IOPS and month.
 GB_PRICES = {"gp2": 0.1, "gp3": 0.08, "io1": 0.125, "io2": 0.125}
-IOPS_PRICES = {"gp3": 0.005, "io1": 0.065, "io2": 0.065}
+IOPS_PRICES = {"gp3": 0.005, "io1": 0.065, "io2": 0.065, "io2.tier2": 0.0455, "io2.tier3": 0.03185}
+# The IOPS of a volume above which each tier begins, for volume types whose price has tiers.
+TIERS = {"io2": {"io2": 0, "io2.tier2": 32000, "io2.tier3": 64000}}
 
 
 def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
@@ -46,9 +49,12 @@ def _root_volumes(address: Address, template: Mapping[str, Any], count: int) -> 
     yield Charge(address, storage, count * (template["root_volume_size"] or 0))
     if volume == "gp3":
         iops, throughput = max(iops - GP3_IOPS, 0), max(throughput - GP3_THROUGHPUT, 0)
-    if iops:
-        product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{usage}", "IOPS-Mo", published=IOPS_PRICES.get(volume))
-        yield Charge(address, product, count * iops)
+    tiers = TIERS.get(volume, {usage: 0})
+    for (tier, start), end in zip(tiers.items(), (*[*tiers.values()][1:], math.inf)):
+        if iops > start:
+            price = IOPS_PRICES.get(volume if tier == usage else tier)
+            product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{tier}", "IOPS-Mo", published=price)
+            yield Charge(address, product, count * (min(iops, end) - start))
     if throughput:
         product = Product("volume_throughput", volume, "AmazonEC2", f"EBS:VolumeP-Throughput.{usage}", "GiBps-Mo", published=40.96)
         yield Charge(address, product, count * throughput / 1024)

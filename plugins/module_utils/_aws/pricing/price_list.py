@@ -87,7 +87,7 @@ def _prices(item: Mapping[str, Any], product: Product) -> Iterator[Price]:
         return
     for term in item["terms"].get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
-            if dimension["unit"].lower() == product.unit.lower():
+            if dimension["unit"].lower().replace("month", "mo") == product.unit.lower():  # io2 has another name of the same unit
                 for currency, amount in dimension["pricePerUnit"].items():
                     yield Price(float(amount) / product.hours, currency)
 

@@ -68,7 +68,7 @@ def _storage(region: str) -> Iterator[tuple[str, float]]:
         yield "volume", volume.size * products.VOLUMES[volume.volume_type] * factor
         if volume.volume_type != "gp2":
             extra = (volume.iops or 0) - (3000 if volume.volume_type == "gp3" else 0)
-            yield "volume", max(extra, 0) * products.IOPS[volume.volume_type] * factor
+            yield "volume", _priced_iops(volume.volume_type, extra) * products.IOPS[volume.volume_type] * factor
         extra = (volume.throughput or 0) - 125 if volume.volume_type == "gp3" else 0
         yield "volume", max(extra, 0) / 1024 * products.THROUGHPUT * factor
     for system in efs_backends[ACCOUNT][region].file_systems_by_id.values():
@@ -81,3 +81,9 @@ def _storage(region: str) -> Iterator[tuple[str, float]]:
         about = lustre.lustre
         price = products.lustre_price(about["DeploymentType"], about.get("PerUnitStorageThroughput"), region)
         yield "lustre", lustre.storage_capacity * price / HOURS
+
+
+def _priced_iops(volume_type: str, iops: int) -> float:
+    """Return the number of IOPS that cost the full price, if the others cost nothing."""
+    high, highest = (max(iops - limit, 0) if volume_type == "io2" else 0 for limit in (32000, 64000))
+    return max(iops, 0) - high * (1 - products.IO2_TIERS[2]) - highest * (products.IO2_TIERS[2] - products.IO2_TIERS[3])

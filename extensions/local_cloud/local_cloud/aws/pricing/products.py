@@ -18,6 +18,7 @@ PER_VCPU, PER_GPU = 0.05, 2.5
 NAT_GATEWAY, ADDRESS, ENDPOINT = 0.045, 0.005, 0.01
 VOLUMES = {"gp2": 0.1, "gp3": 0.08, "io1": 0.125, "io2": 0.125}
 IOPS = {"gp3": 0.005, "io1": 0.065, "io2": 0.065}
+IO2_TIERS = {2: 0.7, 3: 0.49}  # the price above 32,000 and 64,000 IOPS, as a share of that below
 THROUGHPUT = 40.96  # per GiB/s and month
 EFS, EFS_ONE_ZONE, EFS_THROUGHPUT = 0.3, 0.16, 6.0
 LUSTRE = {
@@ -146,14 +147,15 @@ def _volumes(region: str) -> Iterator[Product]:
     names = {"io1": "piops"}
     for volume, price in VOLUMES.items():
         usage = _usage(region, f"EBS:VolumeUsage.{names.get(volume, volume)}")
-        yield Product("AmazonEC2", {**usage, "volumeApiName": volume}, "GB-Mo", price * factor(region), "Storage")
+        unit = "GB-month" if volume == "io2" else "GB-Mo"  # as in the list of AWS
+        yield Product("AmazonEC2", {**usage, "volumeApiName": volume}, unit, price * factor(region), "Storage")
     for volume, price in IOPS.items():
         usage = _usage(region, f"EBS:VolumeP-IOPS.{names.get(volume, volume)}")
         attributes = {**usage, "volumeApiName": volume, "group": "EBS IOPS"}
         yield Product("AmazonEC2", attributes, "IOPS-Mo", price * factor(region), "System Operation")
-        if volume == "io2":
-            attributes = {**attributes, "usagetype": f"{usage['usagetype']}.tier2", "group": "EBS IOPS Tier 2"}
-            yield Product("AmazonEC2", attributes, "IOPS-Mo", price * 0.7 * factor(region), "System Operation")
+        for tier, share in IO2_TIERS.items() if volume == "io2" else ():
+            attributes = {**attributes, "usagetype": f"{usage['usagetype']}.tier{tier}", "group": f"EBS IOPS Tier {tier}"}
+            yield Product("AmazonEC2", attributes, "IOPS-Mo", price * share * factor(region), "System Operation")
     attributes = {**_usage(region, "EBS:VolumeP-Throughput.gp3"), "volumeApiName": "gp3", "group": "EBS Throughput"}
     yield Product("AmazonEC2", attributes, "GiBps-mo", THROUGHPUT * factor(region), "Provisioned Throughput")
 

@@ -66,6 +66,16 @@ def test_volumes_cost_by_size_and_by_what_exceeds_the_included_performance(volum
     assert {each.product.usage.split(".")[-1] for each in made[1:]} == {{"io1": "piops"}.get(volume, volume)}
 
 
+def test_the_price_of_many_iops_has_tiers_in_each_volume():
+    made = found(3, root_volume_type="io2", root_volume_iops=100_000)[2:]
+    assert {each.product.usage: (each.quantity, each.product.published) for each in made} == {
+        "EBS:VolumeP-IOPS.io2": (96_000, 0.065),
+        "EBS:VolumeP-IOPS.io2.tier2": (96_000, 0.0455),
+        "EBS:VolumeP-IOPS.io2.tier3": (108_000, 0.03185),
+    }
+    assert [each.quantity for each in found(3, root_volume_type="io1", root_volume_iops=64_000)[2:]] == [192_000]
+
+
 def test_a_template_that_somebody_has_changed_has_no_known_price():
     made = found(root_volume_type=None, root_volume_size=None)
     assert (made[1].product.published, made[1].quantity) == (None, 0)

@@ -48,9 +48,10 @@ class Cloud:
         return self.history
 
 
+@pytest.mark.parametrize("unit", ["GB-Mo", "GB-month"])
 @pytest.mark.parametrize("usage", ["EBS:VolumeUsage.gp3", "EU-EBS:VolumeUsage.gp3"])
-def test_usage_types_can_begin_with_a_code_of_the_region(usage):
-    cloud = Cloud(item(usage))
+def test_usage_types_can_begin_with_a_code_of_the_region(usage, unit):
+    cloud = Cloud(item(usage, unit=unit))
     assert price_list.fetch(cloud, [VOLUME]) == ({VOLUME: Price(0.08 / 730, "USD")}, "")
     assert cloud.filters == {"regionCode": ("TERM_MATCH", "eu-west-1"), "usagetype": ("CONTAINS", "EBS:VolumeUsage.gp3")}
 
