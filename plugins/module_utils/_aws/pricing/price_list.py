@@ -39,7 +39,7 @@ class Price(NamedTuple):
 
 def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, Price], str]:
     """Return the prices that AWS tells, and why it did not tell any, or an empty string. Performs all requests at the same time."""
-    problems = list[str]()
+    problems, wanted = list[str](), list(products)
 
     def ask(product: Product) -> Price | None:
         try:
@@ -50,9 +50,9 @@ def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, 
 
     try:
         get_products = cloud.connect("pricing", _endpoint_region(cloud), Config(**LIMITS)).get_products
-    except ValueError as error:
-        return {}, str(error)
-    wanted = list(products)
+    except ValueError as error:  # but EC2 tells Spot prices
+        problems.append(str(error))
+        wanted = [product for product in wanted if product.name == SPOT]
     with ThreadPoolExecutor(min(max(len(wanted), 1), MOST_REQUESTS)) as pool:
         found = dict(zip(wanted, pool.map(ask, wanted)))
     return {product: price for product, price in found.items() if price}, next(iter(problems), "")

@@ -98,8 +98,11 @@ def test_the_endpoint_of_the_partition_is_asked_once_and_not_for_long(region, en
     assert cloud.connected == ("pricing", endpoint, 2, {"total_max_attempts": 1})
 
 
-def test_a_partition_without_price_list_is_named():
-    assert price_list.fetch(Cloud(region="us-gov-west-1"), [VOLUME]) == ({}, "AWS has no price list in the partition aws-us-gov.")
+def test_a_partition_without_price_list_is_named_and_has_spot_prices():
+    problem, product = "AWS has no price list in the partition aws-us-gov.", spot_instance("g5.xlarge", ["a"])
+    history = [{"SpotPrice": "0.5", "Timestamp": 1}]
+    found = price_list.fetch(Cloud(region="us-gov-west-1", history=history), [VOLUME, product])
+    assert found == ({product: Price(0.5, "USD")}, problem)
 
 
 @pytest.mark.parametrize(("region", "currency"), [("eu-west-1", "USD"), ("cn-north-1", "CNY")])
