@@ -144,7 +144,7 @@ price:
       description: The endpoint that O(endpoint_url) or E(AWS_ENDPOINT_URL) sets. Its prices may differ from those of AWS. Empty without it.
       type: str
     problem:
-      description: Why prices could not be read in this run, or an empty string.
+      description: Why AWS did not tell prices, or no newer ones, or an empty string.
       type: str
 lease:
   description:

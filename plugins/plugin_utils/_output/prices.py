@@ -157,6 +157,8 @@ def source(price: Price) -> str:
     listed = f"Prices: {where}, read on {read_at:%Y-%m-%d}." if read_at else ""
     reason = price["problem"].rstrip(".")
     if not price["published"]:
-        return listed or f"AWS has told no prices{f': {reason}' if reason else ''}."
+        if listed:
+            return f"{listed} AWS has not told all of them anew: {reason}." if reason else listed
+        return f"AWS has told no prices{f': {reason}' if reason else ''}."
     why = f" AWS has not told them: {reason}." if reason else ""
     return f"{listed}{' Some are' if listed else 'Prices are'} those that AWS published for us-east-1 on {price['published']}.{why}"

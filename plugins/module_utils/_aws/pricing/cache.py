@@ -23,10 +23,25 @@ LONG, SHORT = 7 * 24 * 3600, 3600
 
 
 class Known(NamedTuple):
-    """A price, or None if AWS did not tell one, and when it was read, in seconds since the epoch."""
+    """A price, or None if AWS has never told one, and when it was read, in seconds since the epoch.
+
+    If AWS did not tell a newer price, `failed_at` says when that was, and `problem` why, if AWS has said so.
+    """
 
     price: Price | None
     read_at: float
+    failed_at: float = 0.0
+    problem: str = ""
+
+    def without_newer(self, problem: str) -> Known:
+        """Return the same price, after AWS has not told a newer one."""
+        now = time.time()
+        return self._replace(read_at=self.read_at if self.price else now, failed_at=now, problem=problem)
+
+    def is_recent(self, product: Product) -> bool:
+        """Return whether AWS need not be asked again."""
+        now = time.time()
+        return now - self.read_at <= _lifetime(product, self) or now - self.failed_at <= SHORT
 
 
 def path(region: str, endpoint: str) -> Path | None:
@@ -41,17 +56,17 @@ def path(region: str, endpoint: str) -> Path | None:
 
 
 def read(file: Path | None, products: Iterable[Product]) -> dict[Product, Known]:
-    """Return the prices of products that are recent enough. A file that is missing or damaged contains none."""
+    """Return the prices of products, however old. A file that is missing or damaged contains none."""
     now, entries = time.time(), _entries(file)
     known = {product: _known(entries.get(_key(product))) for product in products}
-    return {product: each for product, each in known.items() if each and 0 <= now - each.read_at <= _lifetime(product, each)}
+    return {product: each for product, each in known.items() if each and max(each.read_at, each.failed_at) <= now}
 
 
 def write(file: Path | None, known: Mapping[Product, Known]) -> None:
     """Add prices to the file of a region. If the file cannot be written, the next run asks AWS again."""
     if file is None:
         return
-    entries = {**_entries(file), **{_key(product): {"price": each.price, "read_at": each.read_at} for product, each in known.items()}}
+    entries = {**_entries(file), **{_key(product): each._asdict() for product, each in known.items()}}
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as new:
@@ -78,7 +93,7 @@ def _known(entry: Any) -> Known | None:
     """Return the price in an entry of the file, or None if the entry has another form."""
     try:
         price = Price(float(entry["price"][0]), str(entry["price"][1])) if entry["price"] else None
-        known = Known(price, float(entry["read_at"]))
+        known = Known(price, float(entry["read_at"]), float(entry.get("failed_at", 0)), str(entry.get("problem", "")))
     except (IndexError, KeyError, TypeError, ValueError):
         return None
     return known if price is None or (math.isfinite(price.hourly) and price.hourly >= 0) else None

@@ -86,6 +86,11 @@ def test_published_prices_are_named_with_their_date(read_at, problem, end):
     assert told.endswith(f"discounts. {end}")
 
 
+def test_why_prices_are_old_is_told():
+    told = prices.source(price(charge("instance"), problem="Denied."))
+    assert told == "Prices: AWS Price List, read on 2026-11-29. AWS has not told all of them anew: Denied."
+
+
 @pytest.mark.parametrize(("problem", "end"), [("", "."), ("AWS has no price list.", ": AWS has no price list.")])
 def test_without_any_price_that_is_said(problem, end):
     unknown = price(charge("emr", hourly=None), hourly=None, read_at=None, problem=problem)

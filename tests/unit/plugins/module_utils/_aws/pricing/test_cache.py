@@ -31,7 +31,28 @@ def test_prices_are_used_for_a_while(tmp_path, product, price, age, is_used):
     """A time in the future comes from a clock that was wrong."""
     file, known = tmp_path / "new" / "prices.json", cache.Known(price, time.time() - age)
     cache.write(file, {product: known})
-    assert cache.read(file, [product]) == ({product: known} if is_used else {})
+    found = cache.read(file, [product])
+    assert (found, any(each.is_recent(product) for each in found.values())) == ({product: known} if age > 0 else {}, is_used)
+
+
+@pytest.mark.parametrize("price", [Price(55.0, "USD"), None])
+def test_a_request_that_fails_keeps_the_price_and_is_not_repeated_for_a_while(tmp_path, monkeypatch, price):
+    read_at = time.time() - 30 * DAY
+    known = cache.Known(price, read_at).without_newer("denied")
+    cache.write(tmp_path / "prices.json", {LISTED: known})
+    assert cache.read(tmp_path / "prices.json", [LISTED]) == {LISTED: known}
+    assert (known.price, known.problem, known.read_at == read_at, known.is_recent(LISTED)) == (price, "denied", price is not None, True)
+    later = time.time() + 2 * 3600
+    monkeypatch.setattr(cache.time, "time", lambda: later)
+    assert not known.is_recent(LISTED)
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path):
+    file, known = tmp_path / "prices.json", cache.Known(Price(1.0, "USD"), time.time())
+    cache.write(file, {LISTED: known})
+    entries = {key: {name: entry[name] for name in ("price", "read_at")} for key, entry in json.loads(file.read_text()).items()}
+    file.write_text(json.dumps(entries))
+    assert cache.read(file, [LISTED]) == {LISTED: known}
 
 
 def test_prices_are_added_to_those_in_the_file(tmp_path):

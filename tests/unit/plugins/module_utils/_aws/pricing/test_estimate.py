@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -80,6 +81,19 @@ def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
     assert made([], [one]).describe()["hourly"] == 0.8
     assert estimate.Estimate(estimate.Place("us-east-1"), [], [one]).describe()["hourly"] == 0.8
     assert made([], [other]).describe()["hourly"] is None
+
+
+def test_an_old_price_is_better_than_none(told, tmp_path, monkeypatch):
+    """AWS is asked again, and after a failure, the old price is used with its date, and the problem is told for as long."""
+    file, read_at = tmp_path / "prices.json", float(int(time.time() - 30 * 24 * 3600))
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: file)
+    cache.write(file, {GATEWAY: cache.Known(Price(0.05, "USD"), read_at)})
+    for _attempt in range(2):
+        found = made([], [Charge(NAT, GATEWAY, 1)]).describe()
+        assert (found["hourly"], found["read_at"], found["published"], found["problem"]) == (0.05, read_at, "", "why")
+        told[GATEWAY] = Price(0.06, "USD")
+    file.unlink()
+    assert made([], [Charge(NAT, GATEWAY, 1)]).describe()["hourly"] == 0.06
 
 
 def test_data_has_a_price_per_month(told):
