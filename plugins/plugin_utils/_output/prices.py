@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -89,7 +90,8 @@ def sentence(price: Price) -> str:
     if not is_known(price):
         return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
-    return f"The cluster costs {_per_hour(price)}, {monthly} per month, {LEFT_OUT}{_missing(price, ', and without ')}.{_data(price)} {source(price)}"
+    without = f"{LEFT_OUT}{_missing(price, ', and without ')}"
+    return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 
 def lines(price: Price) -> list[str]:
@@ -105,15 +107,24 @@ def lines(price: Price) -> list[str]:
 
 
 def hourly_of_nodes(price: Price, group: str = "") -> float:
-    """Return what a node, or a node of `group`, costs per hour on average, with its volumes and addresses.
+    """Return what a node of `group`, or of the most expensive group, costs per hour on average, with its volumes and addresses.
 
     Return 0 if that is not known, or if nodes are paid in advance.
     """
-    charges = [each for each in price["charges"] if each["kind"] in GROUPS and group in ("", each["key"])]
+    groups = defaultdict[tuple[str, str], list[Mapping[str, Any]]](list)
+    for each in price["charges"]:
+        if each["kind"] in GROUPS and each["quantity"] and group in ("", each["key"]):
+            # The charges of an EMR cluster do not name the group, but the instance type
+            groups[each["key"], each["variant"] if each["kind"] == "emr_cluster" else ""].append(each)
+    costs = [_hourly_of_group(each) for each in groups.values()]
+    return max(costs, default=0.0) if all(costs) and not is_prepaid(price, group) else 0.0
+
+
+def _hourly_of_group(charges: Sequence[Mapping[str, Any]]) -> float:
+    """Return what a node of a group costs per hour on average, or 0 if that is not known."""
     count = sum(each["quantity"] for each in charges if each["product"] in INSTANCES)
-    if not count or is_prepaid(price, group) or any(each["hourly"] is None for each in charges):
-        return 0.0
-    return float(sum(each["hourly"] for each in charges) / count)
+    known = [each["hourly"] for each in charges if each["hourly"] is not None]
+    return float(sum(known) / count) if count and len(known) == len(charges) else 0.0
 
 
 def is_prepaid(price: Price, group: str = "") -> bool:

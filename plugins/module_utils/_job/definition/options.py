@@ -262,7 +262,8 @@ OPTIONS = (
             "Maximum cost of the job's nodes while the job runs, in the currency of the cluster's price. The action plugin turns it into"
             " a time limit: O(time_limit) or the time that this amount pays for, whichever is shorter. The hosts enforce the limit without"
             " the controller.",
-            "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read.",
+            "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read. If"
+            " the master has another price than a worker, the higher one counts for each node.",
             "V(0) means no limit.",
         ],
     ),

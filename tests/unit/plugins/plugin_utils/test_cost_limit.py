@@ -6,8 +6,8 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import cost_limit
 
 NODES = [
-    {"kind": "auto_scaling_group", "key": "master", "product": "instance", "quantity": 1, "hourly": 9.0},
-    {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 3, "hourly": 27.0},
+    {"kind": "auto_scaling_group", "key": "master", "product": "instance", "quantity": 1, "hourly": 1.0},
+    {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 3, "hourly": 26.0},
     {"kind": "auto_scaling_group", "key": "workers", "product": "volume", "quantity": 300, "hourly": 4.0},
     {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "quantity": 1, "hourly": 100.0},
 ]
@@ -19,7 +19,7 @@ PRICE = {"currency": "USD", "charges": NODES}
     [(40, 0, 4, 3600), (40, 7200, 4, 3600), (40, 600, 4, 600), (40, 0, 2, 7200), (0.75, 0, 4, 67)],
 )
 def test_the_shorter_limit_applies(max_cost, time_limit, hosts, expected):
-    """Each of the four nodes costs 10 dollars per hour, and the NAT gateway is none."""
+    """Each worker costs 10 dollars per hour, the master is cheaper, and the NAT gateway is no node."""
     assert cost_limit.limited_seconds(max_cost, time_limit, PRICE, hosts) == expected
 
 

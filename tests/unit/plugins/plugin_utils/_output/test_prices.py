@@ -122,12 +122,28 @@ def test_what_nodes_have_cost_since_their_launch():
     assert prices.since_launch(price(*charges, other), NODES, READ_AT) == told
 
 
+def test_nodes_have_the_price_of_the_most_expensive_group():
+    master, workers = charge("instance", 1, 2.0, key="master"), [charge("instance", 4, 38.0), charge("volume", 400, 2.0)]
+    assert prices.hourly_of_nodes(price(master, *workers)) == 10.0
+    assert prices.hourly_of_nodes(price({**master, "hourly": 20.0}, *workers)) == 20.0
+    assert prices.hourly_of_nodes(price(master, charge("instance", 0, 0.0), charge("volume", 0, 0.0))) == 2.0, "there are no workers"
+    assert prices.hourly_of_nodes(price({**master, "hourly": None}, *workers)) == 0.0
+    kinds = {"kind": "emr_cluster", "key": "main"}
+    roles = [
+        charge(product, count, count * each, **kinds, variant=name)
+        for name, count, each in (("m", 1, 1.0), ("p", 3, 8.0))
+        for product in ("instance", "emr")
+    ]
+    assert prices.hourly_of_nodes(price(*roles)) == 16.0, "the nodes of EMR have their types"
+
+
 def test_what_is_paid_in_advance_is_not_in_the_cost_so_far():
     """The volumes of these nodes are not the price of a node."""
     block = [charge("capacity_block", 4, 0.0), charge("volume", 400, 0.4)]
     told = prices.since_launch(price(charge("instance", 1, 2.0, key="master"), *block), NODES, READ_AT)
     assert told == (
-        "Since they were launched, the running nodes have cost 2.00 USD at these prices, without the Capacity Block, which is paid in advance."
+        "Since they were launched, the running nodes have cost 2.00 USD at these prices, without the Capacity Block, which is paid in "
+        "advance."
     )
     assert prices.since_launch(price(*block), NODES[1:], READ_AT) == ""
 
