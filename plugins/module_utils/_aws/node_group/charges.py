@@ -51,7 +51,7 @@ def _root_volumes(address: Address, template: Mapping[str, Any], count: int) -> 
         iops, throughput = max(iops - GP3_IOPS, 0), max(throughput - GP3_THROUGHPUT, 0)
     tiers = TIERS.get(volume, {usage: 0})
     for (tier, start), end in zip(tiers.items(), (*[*tiers.values()][1:], math.inf)):
-        if iops > start:
+        if (iops or 0) > start:
             price = IOPS_PRICES.get(volume if tier == usage else tier)
             product = Product("volume_iops", volume, "AmazonEC2", f"EBS:VolumeP-IOPS.{tier}", "IOPS-Mo", published=price)
             yield Charge(address, product, count * (min(iops, end) - start))

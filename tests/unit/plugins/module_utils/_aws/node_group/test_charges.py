@@ -77,7 +77,7 @@ def test_the_price_of_many_iops_has_tiers_in_each_volume():
 
 
 def test_a_template_that_somebody_has_changed_has_no_known_price():
-    made = found(root_volume_type=None, root_volume_size=None)
+    made = found(root_volume_type=None, root_volume_size=None, root_volume_iops=None)
     assert (made[1].product.published, made[1].quantity) == (None, 0)
 
 
