@@ -32,7 +32,6 @@ COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), P
 
 GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup")
 FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
-PUT_AUTO_TERMINATION = "elasticmapreduce:PutAutoTerminationPolicy"
 RUN_JOB_FLOW = ("elasticmapreduce:RunJobFlow",)
 SCHEDULES = ("scheduler:CreateSchedule", "scheduler:UpdateSchedule")
 
@@ -123,7 +122,7 @@ EMR_CHANGES = (
     "elasticmapreduce:AddInstanceGroups",
     "elasticmapreduce:AddJobFlowSteps",
     "elasticmapreduce:ModifyInstanceGroups",
-    PUT_AUTO_TERMINATION,
+    "elasticmapreduce:PutAutoTerminationPolicy",
     "elasticmapreduce:RemoveAutoTerminationPolicy",
     "elasticmapreduce:SetTerminationProtection",
     "elasticmapreduce:TerminateJobFlows",
@@ -335,8 +334,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             {"StringEquals": {"iam:AWSServiceName": [f"{name}.amazonaws.com" for name in SERVICE_ROLES]}},
             because=(*GROUPS, *FILE_SYSTEMS),
         ),
-        # With an auto-termination policy, RunJobFlow requires the permission to attach one
-        Scope("CreateEmrClusters", (*RUN_JOB_FLOW, PUT_AUTO_TERMINATION), condition=account.new),
+        Scope("CreateEmrClusters", RUN_JOB_FLOW, condition=account.new),
         # EMR has no condition key for the call that adds tags. Without the second condition, callers could take over tagged clusters
         Scope(
             "TagNewEmrClusters",

@@ -159,8 +159,7 @@ COMMANDS = {
         "--instance-groups InstanceGroupType=MASTER,InstanceCount=1,InstanceType=m4.2xlarge"
         " InstanceGroupType=CORE,InstanceCount=2,InstanceType=m4.2xlarge InstanceGroupType=TASK,InstanceCount=1,InstanceType=c4.xlarge"
         " --ec2-attributes InstanceProfile=EMR_EC2_DefaultRole,KeyName={key},SubnetId={subnet}"
-        " --applications Name=Ganglia Name=Spark --ebs-root-volume-size 60 --termination-protected --no-auto-terminate"
-        " --auto-termination-policy IdleTimeout=1800",
+        " --applications Name=Ganglia Name=Spark --ebs-root-volume-size 60 --termination-protected --no-auto-terminate",
         {
             "emr_task_count": 1,
             "emr_task_instance_type": "c4.xlarge",
@@ -168,7 +167,6 @@ COMMANDS = {
             "emr_applications": ["Spark", "Ganglia"],
             "emr_root_volume_size": 60,
             "emr_termination_protection": True,
-            "emr_idle_after": "30m",
         },
     ),
 }

@@ -157,6 +157,8 @@ FIELDS = {
     "prices": Field(second=False),
     "price_warning": Field(second=1000.0),
     "lease": Field(first="8h", second="1d12h", shows="update node_lease main lease: .129600 s"),
+    "idle_after": Field(first="30m", second="1h", shows="update idle_end main function: .*3600"),
+    "idle_then": Field(first="terminate", second="notify", shows="update idle_end main function: .*notify"),
     "start_again": Field(second=True),
     "lease_minimum": Field(second=3600),
     "enforce_price_warning": Field(second=True),
@@ -489,7 +491,7 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     if via == "components":  # nodes are replaced last, so earlier modules may keep resources that old nodes use
         assert {change["action"] for result in tour.go(after) for change in result["changes"]} <= {"delete"}
     tour.rest(after)
-    # Only the module for the whole cluster manages the lease
-    lease = {"node_lease"} if via == "components" else set()
-    assert {change["kind"] for change in run("cluster", **after)["changes"]} <= lease
+    # Only the module for the whole cluster manages what ends the nodes
+    ends = {"node_lease", "idle_end"} if via == "components" else set()
+    assert {change["kind"] for change in run("cluster", **after)["changes"]} <= ends
     run("cluster", **after, state="absent", delete_data=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from moto.ec2.models import ec2_backends
@@ -67,6 +68,8 @@ class CloudState:
 
 
 CLOUD = CloudState()
+# Whether AWS leaves out the tags in the answer to the present request, because its caller may not list them
+WITHOUT_TAGS: ContextVar[bool] = ContextVar("WITHOUT_TAGS", default=False)
 
 
 def ec2_regions() -> Iterator[Any]:

@@ -179,13 +179,8 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
         ],
         "CustomAmiId": properties.get("image_id"),
         "EbsRootVolumeSize": properties.get("root_volume_size"),
-        "AutoTerminationPolicy": auto_termination_policy(properties["idle_seconds"]),
     }
     return _without_empty(request)
-
-
-def auto_termination_policy(seconds: int) -> dict[str, int] | None:
-    return {"IdleTimeout": seconds} if seconds else None
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:

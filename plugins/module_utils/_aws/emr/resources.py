@@ -138,6 +138,9 @@ def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) 
             raise
         cluster_id = _created_after_all(cloud, error)
     record.complete(cloud, begun, cluster_id)
+    if properties["idle_seconds"]:
+        # As a part of RunJobFlow, AWS would check the permission for the policy before the cluster has tags
+        cloud.once_allowed(partial(_end_when_idle, cloud, cluster_id, properties["idle_seconds"]))
     return Found(address, cluster_id, properties)
 
 
@@ -213,9 +216,8 @@ def _protect(cloud: AwsClient, cluster_id: str, protected: bool) -> None:
 
 
 def _end_when_idle(cloud: AwsClient, cluster_id: str, seconds: int) -> None:
-    policy = definition.auto_termination_policy(seconds)
-    if policy:
-        cloud.emr.put_auto_termination_policy(ClusterId=cluster_id, AutoTerminationPolicy=policy)
+    if seconds:
+        cloud.emr.put_auto_termination_policy(ClusterId=cluster_id, AutoTerminationPolicy={"IdleTimeout": seconds})
     else:
         cloud.emr.remove_auto_termination_policy(ClusterId=cluster_id)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextvars import ContextVar
 from typing import Any
 
-from ..context import ACCOUNT, CLOUD
+from ..context import ACCOUNT, CLOUD, WITHOUT_TAGS
 from ..policies import Decision, Effect, Permission, Unsupported, decide
 from ..requests import calls
 from ..requests.calls import Call, Environ
@@ -28,10 +27,6 @@ BECAUSE = {
     Effect.NOT_ALLOWED: "because no identity-based policy allows the {action} action",
     Effect.NOT_ALLOWED_BY_RESOURCE: "because no resource-based policy allows the {action} action",
 }
-
-
-# Whether AWS leaves out the tags in the answer to GetFunction, because the caller may not list them
-WITHOUT_TAGS: ContextVar[bool] = ContextVar("WITHOUT_TAGS", default=False)
 
 
 def authorize(environ: Environ, call: Call, identity: Identity) -> Refusal | None:

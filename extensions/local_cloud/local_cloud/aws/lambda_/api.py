@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from moto.awslambda.responses import LambdaResponse
 
-from ..access.authorization import WITHOUT_TAGS
-from ..context import CLOUD
+from ..context import CLOUD, WITHOUT_TAGS
 from ..override import override
 from . import invocations
 from .errors import LambdaError, conflict, invalid, unavailable
