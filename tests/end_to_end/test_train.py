@@ -95,7 +95,7 @@ def test_prediction_on_an_empty_account_is_what_a_run_applies(predicted, first_r
 
 
 def test_first_run_trains_on_three_hosts(first_run, on_master):
-    assert "training_job_max_cost: 50.00 USD for 3 nodes at 0.338 USD per hour, so the job is stopped after 147 h " in " ".join(
+    assert "training_job_max_cost: 50.00 USD for 3 nodes at 0.348 USD per hour, so the job is stopped after 143 h " in " ".join(
         first_run.split()
     )
     assert "succeeded after" in first_run
