@@ -117,7 +117,8 @@ def _idle_end(idle: Mapping[str, Any], count: int) -> str:
         ended = f"AWS terminated the nodes, which had been idle since {since}."
         return f"{ended} To start nodes again, run {again} -e deeplearning_start_again=true. "
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
-    held = max(idle["holds"].values(), default="")
+    # Other runs than info have read the holds before their job, and their own hold has ended since
+    held = max(idle["holds"].values(), default="") if "busy" in idle else ""
     kept = f", but not before {held[:16].replace('T', ' ')} UTC ({', '.join(sorted(idle['holds']))})" if held else ""
     return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{_idle_now(idle)} "
 

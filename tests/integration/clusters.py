@@ -94,3 +94,12 @@ def all_end(cloud, name) -> bool:
 
 def kinds(result: dict[str, Any]) -> list[tuple[str, str]]:
     return [(change["action"], change["kind"]) for change in result["changes"]]
+
+
+def subscribed(cloud, name, topic):
+    """Return the URL of a new queue that gets the messages of a topic."""
+    sqs = cloud.client("sqs")
+    queue = sqs.create_queue(QueueName=f"{name}-mail")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    return queue

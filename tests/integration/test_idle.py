@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from .clusters import all_end, groups, instances, kinds, running
+from .clusters import all_end, groups, instances, kinds, running, subscribed
 from .conftest import ModuleFailed
 
 MINUTE, HOUR = 60, 3600
@@ -200,9 +201,7 @@ def test_a_hold_lasts_at_most_a_week(run, name):
 
 def test_a_trial_only_tells(cloud, run, ending, name):
     sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
-    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    queue = subscribed(cloud, name, topic)
 
     def told() -> list[str]:
         found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
@@ -228,9 +227,7 @@ def test_a_trial_only_tells(cloud, run, ending, name):
 
 def test_aws_tells_the_topic(cloud, run, ending, name):
     sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
-    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    queue = subscribed(cloud, name, topic)
     run("cluster", **ending, notify_topic=topic)
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
@@ -381,3 +378,36 @@ def test_names_that_others_have_given_are_not_shown(cloud, run, ending, name):
     cloud.client("ec2").create_tags(Resources=found, Tags=[{"Key": "Name", "Value": "x {{ lookup('pipe', 'id') }}"}])
     busy = run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
     assert busy.split()[0] in found
+
+
+@pytest.mark.parametrize(
+    "message", ["The role defined for the function cannot be assumed by Lambda.", "The KMS key is invalid for CreateGrant."]
+)
+def test_a_run_waits_until_lambda_can_use_a_new_role(cloud, run, ending, message):
+    refusal = {"service": "lambda", "action": "CreateFunction", "code": "InvalidParameterValueException", "status": 400, "times": 1}
+    cloud.control.set_faults([{**refusal, "message": message}])
+    assert ("create", "idle_end") in kinds(run("cluster", **ending))
+
+
+def test_a_new_role_is_made_known_to_the_function(cloud, run, ending, name):
+    """AWS Lambda does not learn by itself that a role has been deleted and created anew."""
+    run("cluster", **ending)
+    role = f"{name}-nodes-idle-us-east-1"
+    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="idle")
+    cloud.client("iam").delete_role(RoleName=role)
+    cloud.control.forget_calls()
+    run("cluster", **ending)
+    assert "UpdateFunctionConfiguration" in [call["action"] for call in cloud.control.calls()]
+    assert run("cluster", **ending)["changes"] == []
+
+
+def test_without_permission_for_the_tags_a_run_does_not_forget_holds(cloud, run, ending, name):
+    run("cluster", **ending)
+    run("idle_hold", cluster=name, name="study", seconds=HOUR)
+    iam, user = cloud.client("iam"), f"{name}-user"
+    iam.create_user(UserName=user)
+    allowed = {"Effect": "Allow", "NotAction": "lambda:ListTags", "Resource": "*"}
+    iam.put_user_policy(UserName=user, PolicyName="all", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    with pytest.raises(ModuleFailed, match=r"tags of function .* cannot be read .* Allow lambda:ListTags"):
+        run("idle_hold", cluster=name, name="study", seconds=0, access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])

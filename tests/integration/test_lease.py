@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease im
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from .clusters import all_end, groups, kinds, running
+from .clusters import all_end, groups, kinds, running, subscribed
 from .conftest import FAST, ModuleFailed, new_name
 from .killing import kill_at
 
@@ -300,10 +300,7 @@ def topic(cloud, name):
 @pytest.fixture
 def told(cloud, name, topic):
     """Return a function that returns the subjects and texts of the messages of a lease that have arrived, and those that are awaited."""
-    sqs = cloud.client("sqs")
-    queue = sqs.create_queue(QueueName=f"{name}-mail")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    sqs, queue = cloud.client("sqs"), subscribed(cloud, name, topic)
     texts = {}
 
     def read(count=0):

@@ -9,6 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import TOPIC_TAG
 from local_cloud.testing import wait_until
 
+from .clusters import subscribed
 from .conftest import ModuleFailed
 from .killing import kill_at
 
@@ -92,10 +93,7 @@ def test_the_topics_of_others_are_kept_and_drift_is_corrected(cloud, run, defini
 
 def test_aws_reports_what_somebody_terminates_while_no_run_waits(cloud, run, definition, name, topic):
     run("cluster", **definition, notify_topic=topic)
-    sqs = cloud.client("sqs")
-    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    sqs, queue = cloud.client("sqs"), subscribed(cloud, name, topic)
     (master,) = cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[f"{name}-master"])["AutoScalingGroups"]
     victim, instances = master["Instances"][0]["InstanceId"], cloud.client("autoscaling")
     instances.terminate_instance_in_auto_scaling_group(InstanceId=victim, ShouldDecrementDesiredCapacity=False)

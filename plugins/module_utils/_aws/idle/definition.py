@@ -21,12 +21,11 @@ from datetime import timedelta
 from typing import Any
 
 from ..instances import NODE_TYPES, group_name
-from ..lease.definition import DURATION, INTERVAL, RETRIED, role_in
+from ..lease.definition import INTERVAL, RETRIED, duration, role_in
 from ..plan.resources import Address, Wanted
 from ..regions import partition_of
 from ..tags import CLUSTER_TAG
 from . import function
-from .function import IDLE_SINCE
 
 IDLE = Address("idle_end", "main")
 # Nodes report every 10 minutes, and the function looks every 5 minutes.
@@ -45,11 +44,10 @@ def parse(text: str, least: str = LEAST, most: str = MOST) -> timedelta:
 
 
 def _duration(text: str) -> timedelta:
-    found = DURATION.fullmatch(text.replace(" ", ""))
-    if not found or not any(found.groups()):
+    found = duration(text)
+    if found is None:
         raise ValueError(f"{text!r} is not a duration such as 30m or 1h30m. Correct it")
-    days, hours, minutes = (int(each or 0) for each in found.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes)
+    return found
 
 
 def name_of(cluster: str) -> str:
@@ -168,11 +166,6 @@ def code() -> bytes:
 
 def code_digest() -> str:
     return base64.b64encode(hashlib.sha256(code()).digest()).decode()
-
-
-def since(tags: Mapping[str, str]) -> str:
-    """Return since when AWS has found the nodes idle, from a function's tags. Return an empty string if they are not idle."""
-    return tags.get(IDLE_SINCE, "")
 
 
 def trust_policy(cluster: str, region: str) -> dict[str, Any]:

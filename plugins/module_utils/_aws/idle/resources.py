@@ -29,14 +29,14 @@ def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the role with its function and schedule if it exists. The role is created first and deleted last."""
     for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
         found = read_function(cloud)
+        tags = found.get("Tags", {}) if found else {}
         properties = {
             **role.properties,
             "function": found and definition.found_function(found["Configuration"]),
             "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
-            "since": definition.since(found.get("Tags", {})) if found else "",
+            "since": tags.get(IDLE_SINCE, ""),
         }
-        held = holds.held(found.get("Tags", {}), cloud.now) if found else {}
-        yield replace(role, properties=properties, attributes={**role.attributes, "holds": held})
+        yield replace(role, properties=properties, attributes={**role.attributes, "holds": holds.held(tags, cloud.now)})
 
 
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:

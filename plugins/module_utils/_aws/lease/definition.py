@@ -57,13 +57,11 @@ class Terms:
 
 def parse(text: str) -> Terms:
     """Return the lease that a text such as `8h`, `1d12h` or `2026-12-01T18:00Z` describes. Raises ValueError."""
-    found = DURATION.fullmatch(text.replace(" ", ""))
-    if found and any(found.groups()):
-        days, hours, minutes = (int(each or 0) for each in found.groups())
-        duration = timedelta(days=days, hours=hours, minutes=minutes)
-        if not LEAST <= duration <= MOST:
+    lasts = duration(text)
+    if lasts is not None:
+        if not LEAST <= lasts <= MOST:
             raise ValueError(f"{text!r} is not from 15m to 365d. Choose another duration")
-        return Terms(duration)
+        return Terms(lasts)
     try:
         end = datetime.fromisoformat(text)
     except ValueError:
@@ -71,6 +69,15 @@ def parse(text: str) -> Terms:
     if end.tzinfo is None:
         raise ValueError(f"{text!r} is a time without a time zone. For UTC, append Z, and for another zone its offset, such as +01:00")
     return Terms(fixed_end=end.astimezone(timezone.utc).replace(microsecond=0))
+
+
+def duration(text: str) -> timedelta | None:
+    """Return the duration that a text such as `1d12h` describes, or None if it describes none."""
+    found = DURATION.fullmatch(text.replace(" ", ""))
+    if not found or not any(found.groups()):
+        return None
+    days, hours, minutes = (int(each or 0) for each in found.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes)
 
 
 def iso(moment: datetime) -> str:

@@ -66,7 +66,8 @@ OPTIONS = (
         IN_PLACE,
         (
             "When AWS terminates the nodes because nobody uses them: the time for which all of them must have been idle, from V(15m) to"
-            " V(1d), such as V(30m). The data is kept.",
+            " V(1d), such as V(30m). Data on shared storage is kept."
+            " Files on the nodes' own disks, such as home directories, are deleted.",
             "Nodes report on their consoles when nothing runs on them, and AWS Lambda reads these reports every 5 minutes. A node that"
             " reports nothing counts as in use. Afterwards, no run launches nodes until you set O(start_again).",
         ),

@@ -64,6 +64,36 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
+IDLE = {"seconds": 1800, "then": "terminate", "since": None, "holds": {}}
+NOW = {"busy": "", "idle_seconds": 600.0}
+HELD = {"holds": {"study": "2026-12-01T18:00:00Z"}}
+WHEN = "AWS terminates the nodes when all of them have been idle for 30 min 0 s"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, f"{WHEN}. "),
+        (HELD, f"{WHEN}. "),  # read before the job of this run, whose own hold has ended since
+        ({**HELD, **NOW}, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). They have been idle for 10 min 0 s. "),
+        ({"busy": None, "idle_seconds": 0.0}, f"{WHEN}. "),
+        ({"busy": "x did not report to be idle", "idle_seconds": 0.0}, f"{WHEN}. Now they are not idle: x did not report to be idle (cat "),
+        ({"busy": "", "idle_seconds": 2700.0}, "AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup"),
+        ({"then": "notify", "busy": "", "idle_seconds": 9000.0}, "AWS sends a notification when all of them"),
+    ],
+)
+def test_what_aws_does_with_idle_nodes_is_told(more, told):
+    assert told in messages.running_nodes("demo", 2, ["c5"], "", "", PRICE, idle={**IDLE, **more})
+
+
+def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
+    told = messages.cluster_overview(
+        [], [], "ssh", PRICE, idle={**IDLE, "since": "2026-12-01T18:00:00Z", "busy": None, "idle_seconds": 0.0}
+    )
+    assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC." in told
+    assert f"{RUN}provision -e deeplearning_start_again=true" in told
+
+
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
 
 

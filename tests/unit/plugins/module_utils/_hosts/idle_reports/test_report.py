@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.idle_reports import report
@@ -103,6 +105,46 @@ def test_a_hostile_name_of_a_process_stays_one_line():
         child.kill()
     assert found.name.isprintable(), found
     assert found.state in "SRD"
+
+
+def test_somebody_who_types_uses_the_host(monkeypatch):
+    master, slave = os.openpty()
+    monkeypatch.setattr(report.directories, "listing", lambda _directory: [os.path.basename(os.ttyname(slave))])
+    monkeypatch.setattr(report, "CONSOLE", os.devnull)
+    assert report.why_typing().startswith("somebody types on /dev/pts/")
+    os.utime(os.ttyname(slave), (time.time() - 100, time.time()))
+    assert report.why_typing() == ""
+    os.utime(os.ttyname(slave))
+    monkeypatch.setattr(report, "CONSOLE", os.ttyname(slave))
+    assert report.why_typing() == "", "the console of a container"
+    os.close(master)
+    os.close(slave)
+
+
+GPU = "<gpu><persistence_mode>{}</persistence_mode><utilization><gpu_util>{}</gpu_util></utilization><processes>{}</processes></gpu>"
+OPEN = "<process_info><pid>7</pid></process_info>"
+
+
+@pytest.mark.parametrize(
+    ("persistence", "utilization", "processes", "in_use"),
+    [
+        ("Enabled", "40 %", "", True),
+        ("Disabled", "99 %", "", False),  # nvidia-smi itself initializes the GPU
+        ("Disabled", "99 %", OPEN, True),
+        ("Enabled", "0 %", OPEN, False),  # a forgotten notebook
+        ("Enabled", "N/A", OPEN, True),  # with Multi-Instance GPU
+        ("Enabled", "N/A", "", False),
+    ],
+)
+def test_a_gpu_that_computes_is_a_use(monkeypatch, persistence, utilization, processes, in_use):
+    element = ElementTree.fromstring(GPU.format(persistence, utilization, processes))
+    monkeypatch.setattr(report.gpus, "query", lambda _limit: report.gpus.GpuQuery(True, [element]))
+    assert bool(report.why_gpus_used()) is in_use
+
+
+def test_a_gpu_that_cannot_be_asked_counts_as_in_use(monkeypatch):
+    monkeypatch.setattr(report.gpus, "query", lambda _limit: report.gpus.GpuQuery(True, error="no device"))
+    assert report.why_gpus_used() == "nvidia-smi: no device"
 
 
 def run(monkeypatch, tmp_path, *, reason="", state=None):
