@@ -58,7 +58,7 @@ class ActionModule(NodeAction, module="ssh_trust"):
             if refused:
                 with self.reading(variables):
                     reasons = ", ".join(f"{kind} certificate: {need['reason']}" for kind, need in refused.items())
-                raise AnsibleActionFail(f"the host rejects its new certificates ({reasons}). Check the host's clock.")
+                raise AnsibleActionFail(f"The host rejects its new certificates ({reasons}). Check the host's clock.")
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         return found
 
@@ -84,7 +84,7 @@ def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], priv
     principals, ids = {HOST: arguments["principals"], USER: [user]}, key_ids(host, user)
     options = {}
     if not isinstance(unsigned, Mapping):
-        raise AnsibleActionFail(f"the module result does not list the certificates that the host needs: {unsigned!r:.60}")
+        raise AnsibleActionFail(f"The result does not list the certificates that the host needs: {unsigned!r:.60}. Check the host.")
     for kind in principals:
         if kind in unsigned:
             terms = Terms(kind, principals[kind], arguments["authority"], days, 0, sources)
@@ -97,10 +97,10 @@ def offered_key(kind: str, need: Any) -> str:
     key = need.get("public_key") if isinstance(need, Mapping) else None
     try:
         if not isinstance(key, str):
-            raise ValueError(f"not a public key: {key!r:.60}")
+            raise ValueError(f"{key!r:.60} is not a public key.")
         return bare_key(key)
     except ValueError as error:
-        raise AnsibleActionFail(f"the host's {kind} key cannot be signed: {error}") from None
+        raise AnsibleActionFail(f"The host's {kind} key cannot be signed: {error}") from None
 
 
 def load_authority(private_key: str | None, public_key: str) -> Ed25519PrivateKey:
@@ -131,9 +131,9 @@ def sign(authority: Ed25519PrivateKey, public_key: str, key_id: str, terms: Term
     try:
         key = load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise AnsibleActionFail(f"the host's {terms.kind} key cannot be signed: {error}") from None
+        raise AnsibleActionFail(f"The host's {terms.kind} key cannot be signed: {error}") from None
     if not isinstance(key, Ed25519PublicKey):
-        raise AnsibleActionFail(f"the host's {terms.kind} key is not an ed25519 key")
+        raise AnsibleActionFail(f"The host's {terms.kind} key cannot be signed: it is not an ed25519 key.")
     now = int(time.time())
     builder = (
         SSHCertificateBuilder()

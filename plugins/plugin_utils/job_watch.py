@@ -161,7 +161,7 @@ class JobWatch:
                 if now - seen > timeout:
                     # The controller itself may have lost its network connection. A job runs without the controller, so it is not stopped.
                     raise AnsibleActionFail(
-                        f"the host that reports on the job has been unreachable for {timeout} s: {error}. "
+                        f"The host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "The job was not stopped. Run the same command again to wait for the job.",
                         result={"out_of_reach": True},
                     ) from error

@@ -95,7 +95,7 @@ def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str
 
 
 def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
-    """Return whether the nodes go on costing money after a job, how much, and until when, or an empty string if this run does not know.
+    """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
 
     `run` is the result of the provisioning in this run, if any. `then` is training_job_then.
     """
@@ -104,7 +104,11 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     if then != "keep" and (then_always or not has_failed):
         return f"The run continues with training_job_then: {then}."
     price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
-    costs = f"The cluster goes on costing {prices.per_hour(price)}" if price and prices.is_known(price) else "The nodes go on costing money"
+    costs = (
+        f"The cluster continues to cost {prices.per_hour(price)}"
+        if price and prices.is_known(price)
+        else "The nodes continue to cost money"
+    )
     ends = (_lease_end(lease, price, 1) if lease else "") + (_idle_end(idle, 1) if idle else "")
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 

@@ -184,7 +184,7 @@ def test_a_price_above_the_expected_one_is_a_warning(run, definition, name, modu
 
 
 def test_kept_data_costs_money(cloud, run, definition, name):
-    """A file system whose data is kept goes on costing, and each run says so."""
+    """A file system whose data is kept continues to cost, and each run says so."""
     run("cluster", **definition, prices=True)
     kept = run("cluster", cluster=name, state="absent", prices=True)["price"]
     assert [(each["product"], each["hourly"]) for each in kept["charges"]] == [("data", 0.0)]

@@ -56,8 +56,8 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = 
     for key, text in of_mounts.items():
         if isinstance(text, str) and len(text) > MOST_CHARACTERS:
             yield (
-                f"tags: '{key}' describes a mount with {len(text)} characters, and EC2 allows {MOST_CHARACTERS}. Shorten the source or the "
-                "path of the mount."
+                f"tags: the tag '{key}' describes a mount and has {len(text)} characters, but EC2 allows at most {MOST_CHARACTERS}. "
+                "Shorten the source or the path of the mount."
             )
     most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
     if len(wanted) > most:

@@ -33,7 +33,7 @@ RANGE_NOT_SATISFIABLE = "416"
 
 # A small archive can contain petabytes of zeros. An archive may have contents of this many bytes, or of this many times its own size.
 ALWAYS_UNPACKED, RATIO = 4 << 30, 200
-# The fraction of a file system's space and of its files that unpacking leaves to others.
+# The fraction of a file system's space and inodes that must stay free after a download or an unpacking.
 RESERVE = 0.02
 # tar reports its progress after this many records, and at the start of the line.
 RECORDS, RECORD = 1000, 10240
@@ -261,9 +261,11 @@ def _check_size(size: int, archive: str, folder: str, shown: str) -> None:
 def _check_space(folder: str, failure: str, size: int = 0, files: int = 0) -> None:
     """Raise DataError if the file system would be almost full with this many more bytes and files. The message begins with `failure`."""
     disk = os.statvfs(folder)
-    too_many = disk.f_files > 0 and disk.f_favail - files < RESERVE * disk.f_files  # some file systems have no fixed number of files
+    too_many = disk.f_files > 0 and disk.f_favail - files < RESERVE * disk.f_files  # some file systems have no fixed number of inodes
     if too_many or disk.f_bavail - size / disk.f_frsize < RESERVE * disk.f_blocks:
-        raise DataError(f"{failure}: the file system of {folder} is almost full. Free some space or files, or choose another directory.")
+        raise DataError(
+            f"{failure}: the file system of {folder} is almost full. Delete files to free space or inodes, or choose another directory."
+        )
 
 
 def _size(path: str) -> int:

@@ -72,7 +72,7 @@ def bare_key(line: str) -> str:
     """Return an OpenSSH ed25519 public key line without its comment. Raises ValueError if the line is not such a key."""
     found = PUBLIC_KEY.fullmatch(line.strip())
     if not found:
-        raise ValueError(f"not an OpenSSH ed25519 public key: {line[:40]!r}")
+        raise ValueError(f"{line[:40]!r} is not an OpenSSH ed25519 public key.")
     return found[1]
 
 

@@ -134,13 +134,13 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
 @pytest.mark.parametrize(
     ("run", "then", "has_failed", "always", "told"),
     [
-        ({"price": PRICE}, "keep", False, False, f"goes on costing {prices.per_hour(PRICE)}, until you run {RUN}destroy."),
+        ({"price": PRICE}, "keep", False, False, f"continues to cost {prices.per_hour(PRICE)}, until you run {RUN}destroy."),
         ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
-        ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes go on costing money. AWS terminates the nodes at 2026-12-01"),
-        ({"price": None}, "keep", False, False, f"The nodes go on costing money, until you run {RUN}destroy."),
+        ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes continue to cost money. AWS terminates the nodes at 2026-12-01"),
+        ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy."),
         ({"price": PRICE}, "destroy", False, False, "The run continues with training_job_then: destroy."),
         ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
-        ({"price": PRICE}, "destroy", True, False, f"goes on costing {prices.per_hour(PRICE)}, until"),
+        ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
         ({}, "keep", False, False, ""),
     ],
 )

@@ -138,4 +138,4 @@ def node_address(node: str) -> str:
     try:
         return socket.gethostbyname(node)
     except (OSError, UnicodeError) as error:
-        raise QueueError(f"the name of YARN's node {node} cannot be looked up: {reason(str(error))}. Check the cluster's DNS.") from error
+        raise QueueError(f"The name of YARN's node {node} cannot be looked up: {reason(str(error))}. Check the cluster's DNS.") from error

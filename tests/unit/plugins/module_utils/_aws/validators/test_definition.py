@@ -157,7 +157,7 @@ def test_what_nodes_mount_takes_tags():
     assert list(definition.check_tags(wanted, dict.fromkeys(["deeplearning:file-system", "deeplearning:lustre-source"], ""))) != []
     assert list(definition.check_tags({}, {"deeplearning:mount": "x" * 256})) == []
     (finding,) = definition.check_tags({}, {"deeplearning:mount": "x" * 257})
-    assert "'deeplearning:mount' describes a mount with 257 characters" in finding
+    assert "tags: the tag 'deeplearning:mount' describes a mount and has 257 characters" in finding
 
 
 def test_good_tags():

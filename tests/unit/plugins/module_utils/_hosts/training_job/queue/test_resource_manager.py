@@ -196,7 +196,7 @@ def test_a_look_up_that_fails_is_an_error_of_the_queue(monkeypatch, error):
     monkeypatch.setattr(socket, "gethostbyname", fail)
     with pytest.raises(QueueError) as raised:
         resource_manager.cluster_names(["ip-10-0-0-3"], [])
-    assert str(raised.value) == f"the name of YARN's node ip-10-0-0-3 cannot be looked up: {error}. Check the cluster's DNS."
+    assert str(raised.value) == f"The name of YARN's node ip-10-0-0-3 cannot be looked up: {error}. Check the cluster's DNS."
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a\0", "a\n", "\x1b[2J", "x" * 254])
