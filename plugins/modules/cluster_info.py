@@ -180,7 +180,7 @@ from ..module_utils._aws.idle.component import describe as describe_idle
 from ..module_utils._aws.idle.component import look
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
-from ..module_utils._aws.node_group.membership import MembershipError
+from ..module_utils._aws.node_group.membership_tags import MembershipError
 from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 from ..module_utils._aws.plan.resources import printable
 from ..module_utils._aws.provision.components import billed_name

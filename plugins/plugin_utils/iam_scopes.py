@@ -19,7 +19,7 @@ from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO
-from ..module_utils._aws.ssh_authority.key import alias
+from ..module_utils._aws.ssh_authority.kms_key import alias
 from ..module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
 from .iam_account import Account
 

@@ -19,13 +19,8 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
-    activities,
-    console,
-    inventory,
-    membership,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import activities, console, inventory, membership_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
@@ -357,7 +352,7 @@ def test_instances_with_other_tags(seed):
         **instance(4),
         "Tags": [{"Key": "deeplearning:cluster", "Value": "bert"}, {"Key": "deeplearning:number", "Value": str(noise.choice(NASTY))}],
     }
-    with contextlib.suppress(membership.MembershipError):
+    with contextlib.suppress(membership_tags.MembershipError):
         found = inventory.nodes("bert", [*instances, foreign], AUTO_SCALING)
         assert [node.instance_id for node in found if node.number < 3] == [each["InstanceId"] for each in instances[:2]]
         assert foreign["InstanceId"] not in {node.instance_id for node in found}

@@ -27,7 +27,7 @@ from ..client import (
 from ..component import Request
 from ..instances import NODE_TYPES, NUMBER_TAG
 from ..node_group.definition import assign_numbers
-from ..node_group.membership import number_of
+from ..node_group.membership_tags import number_of
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import definition, record

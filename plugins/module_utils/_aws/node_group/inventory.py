@@ -14,7 +14,7 @@ from ..instances import MASTER, NODE_TYPES, ON_DEMAND, WORKERS, market_of, node_
 from ..node_service import Instance, NodeService
 from ..storage.kinds import TAGS, told
 from .definition import EFA, EFA_ONLY, assign_numbers
-from .membership import MembershipError, check, number_of
+from .membership_tags import MembershipError, check, number_of
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..network.component import NETWORK
 from ..node_group import capacity
 from ..node_group.component import NODE_GROUP
 from ..node_group.definition import MASTER_ADDRESS, numbers
-from ..node_group.members import ALIVE
+from ..node_group.launch_and_termination import ALIVE
 from ..plan.resources import Found
 from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
 from ..validator import Level, Validator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import groups
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import auto_scaling_groups
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     ],
 )
 def test_whose_suspension_it_is(process, reason, foreign):
-    assert groups._is_foreign({"ProcessName": process, "SuspensionReason": reason}) == foreign
+    assert auto_scaling_groups._is_foreign({"ProcessName": process, "SuspensionReason": reason}) == foreign
 
 
 @pytest.mark.parametrize("state", ["Pending", "Pending:Wait", "Terminating", "Terminating:Wait"])
@@ -26,4 +26,4 @@ def test_the_launch_template_of_an_instance_outside_service_may_be_unknown(state
         {"InstanceId": "i-2", "LifecycleState": state},
         {"InstanceId": "i-3", "LifecycleState": state, "LaunchTemplate": former},
     ]
-    assert groups.launched_from(members) == {"i-1": {}, "i-3": former}
+    assert auto_scaling_groups.launched_from(members) == {"i-1": {}, "i-3": former}

@@ -15,7 +15,7 @@ from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties, Wanted
 from ..tags import NODES_COMPONENT
 from .definition import MASTER_ADDRESS, Capacity, auto_scaling_group, launch_parameters, nodes
-from .members import in_group, live_instances, wait_for_instances
+from .launch_and_termination import in_group, live_instances, wait_for_instances
 
 
 def wanted(tags: Callable[[Address], dict[str, str]], capacity: Capacity, *, wait: bool, numbered: bool) -> Wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.members import leaving
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.launch_and_termination import leaving
 
 from .described import NOW
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import trail
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling import LifeOfNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling_activities import LifeOfNode
 
 NODE, VPC, NAT = "i-0123456789abcdef0", "vpc-0123456789abcdef0", "nat-0123456789abcdef0"
 SINCE = datetime(2026, 9, 21, tzinfo=UTC)
@@ -33,7 +33,7 @@ def read(*records, nodes=(NODE,)):
     client = MagicMock()
     client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
     found = {name: LifeOfNode(name, "workers") for name in nodes}
-    return trail.Trail(SimpleNamespace(cluster="c", cloudtrail=client)).read(GROUPS, found, SINCE), found
+    return cloudtrail.Trail(SimpleNamespace(cluster="c", cloudtrail=client)).read(GROUPS, found, SINCE), found
 
 
 @pytest.mark.parametrize(

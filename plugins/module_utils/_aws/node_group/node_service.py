@@ -13,14 +13,14 @@ from typing import Any
 from ..client import tag_dict
 from ..instances import GROUP_TAG, MASTER, WORKERS, group_name, group_of, tags_of
 from ..node_service import Instance, NodeService, Reader
-from ..pricing.instances import of_market
-from . import membership
+from ..pricing.instance_products import of_market
+from . import membership_tags
 from .former_nodes import activities, departures, former_instances, running_instances
 from .iam_actions import FORMER_NODES, NODES
 
 
 def _instances(reader: Reader) -> list[Instance]:
-    filters = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": ["running"]}]
+    filters = [*membership_tags.filters(reader.cluster), {"Name": "instance-state-name", "Values": ["running"]}]
     names = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
     for service in ("ec2", "autoscaling"):
         reader.client(service)  # the client is created once, before the threads use it
@@ -31,7 +31,7 @@ def _instances(reader: Reader) -> list[Instance]:
         reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     tags = {group["AutoScalingGroupName"]: tag_dict(group["Tags"]) for group in groups.result()}
     instances = [instance for reservation in reservations for instance in reservation["Instances"]]
-    return [membership.with_storage_tags(each, tags.get(tags_of(each)[GROUP_TAG], {})) for each in instances]
+    return [membership_tags.with_storage_tags(each, tags.get(tags_of(each)[GROUP_TAG], {})) for each in instances]
 
 
 def _launcher(cluster: str, group: str) -> str:

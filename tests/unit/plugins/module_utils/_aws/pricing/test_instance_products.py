@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import instance_products
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import TABLE
 
 
@@ -11,12 +11,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.
     ("instance_type", "price"), [("p5.48xlarge", 55.04), ("c5.large", 0.085), ("c7i.metal-24xl", 4.7124), ("x9.huge", None)]
 )
 def test_published_prices(instance_type, price):
-    assert instances.instance(instance_type).published == price
-    assert instances.spot_instance(instance_type, []).published is None, "the price of an On-Demand Instance is none of a Spot Instance"
+    assert instance_products.instance(instance_type).published == price
+    assert instance_products.spot_instance(instance_type, []).published is None, (
+        "the price of an On-Demand Instance is none of a Spot Instance"
+    )
 
 
 def test_a_capacity_block_costs_nothing_more():
-    assert instances.prepaid_instance("p5.48xlarge").published == 0
+    assert instance_products.prepaid_instance("p5.48xlarge").published == 0
 
 
 def test_each_instance_type_has_one_price():

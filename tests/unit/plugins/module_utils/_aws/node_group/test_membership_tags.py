@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership_tags import (
     MembershipError,
     check,
     problems,
     with_storage_tags,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
 
 from .described import instance
 

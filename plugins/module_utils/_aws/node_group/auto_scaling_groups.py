@@ -17,8 +17,8 @@ from ..plan.resources import Address, Found, Properties
 from ..storage.kinds import TAG_KEYS
 from ..tags import NODES_COMPONENT, TOPIC_TAG
 from .definition import NODE_TYPE_TAG, NOT_INHERITED, NOTIFICATION_TYPES, SUSPENDED, WANTED_TAG, assign_numbers
-from .members import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
-from .membership import number_of
+from .launch_and_termination import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
+from .membership_tags import number_of
 
 SETTINGS = {"health_check_grace_period": "HealthCheckGracePeriod", "protected_from_scale_in": "NewInstancesProtectedFromScaleIn"}
 NOT_YET_ACCEPTED_TIMEOUT = 120  # seconds, enough for a new instance profile to become visible in AWS

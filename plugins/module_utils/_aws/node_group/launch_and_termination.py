@@ -15,11 +15,11 @@ from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
 from ..instances import ALIVE, NODE_TYPES, NUMBER_TAG, group_name, group_of, node_name
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
-from . import membership
+from . import membership_tags
 from .activities import Launches, explain
 from .definition import assign_numbers, nodes, numbers
-from .membership import number_of
-from .nodes import AUTO_SCALING
+from .membership_tags import number_of
+from .node_service import AUTO_SCALING
 
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
@@ -32,7 +32,7 @@ class Shortage(ClusterError):
 
 def live_instances(cloud: AwsClient, *states: str) -> list[dict[str, Any]]:
     """Return the instances of the cluster's groups, oldest first. Only instances in the given states are included, by default `ALIVE`."""
-    filters = [*membership.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
+    filters = [*membership_tags.filters(cloud.cluster), {"Name": "instance-state-name", "Values": list(states or ALIVE)}]
     reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=filters)
     instances = [instance for reservation in reservations for instance in reservation["Instances"]]
     return sorted(instances, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
@@ -47,7 +47,7 @@ def read(cloud: AwsClient) -> Iterator[Found]:
     instances = live_instances(cloud)
     # Pending instances are not checked, because they may replace an instance that EC2 still lists
     running = [item for item in instances if item["State"]["Name"] == "running"]
-    problems = membership.problems(cloud.cluster, running, AUTO_SCALING)
+    problems = membership_tags.problems(cloud.cluster, running, AUTO_SCALING)
     for group in NODE_TYPES:
         members = in_group(cloud, instances, group)
         numbered = {number: instance["InstanceId"] for instance in members if (number := number_of(instance))}

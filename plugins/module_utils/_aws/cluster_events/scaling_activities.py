@@ -14,7 +14,7 @@ from typing import Any, Mapping, Tuple
 from ..instances import MASTER, MASTER_NUMBER, market_of, node_name
 from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
-from ..node_group.membership import number_of
+from ..node_group.membership_tags import number_of
 
 LAUNCH, LAUNCH_FAILED, STOP, TERMINATION, DETACHMENT = "launch", "failed_launch", "stop", "termination", "detachment"
 AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import scaling
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling import Event, LifeOfNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import scaling_activities
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling_activities import Event, LifeOfNode
 
 START = datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC)
 A, B = "i-0123456789abcdef0", "i-0fedcba9876543210"
@@ -39,7 +39,7 @@ def instance(name, state="running", reason="", lifecycle=None):
     ],
 )
 def test_an_activity(one, action, names, cause):
-    (event,) = scaling.events_of("workers", [one])
+    (event,) = scaling_activities.events_of("workers", [one])
     assert (event.action, event.resources, event.cause, event.group, event.time) == (action, names, cause, "workers", START.timestamp())
 
 
@@ -52,28 +52,28 @@ def test_an_activity(one, action, names, cause):
     ],
 )
 def test_other_activities_are_no_events(one):
-    assert list(scaling.events_of("workers", [one])) == []
+    assert list(scaling_activities.events_of("workers", [one])) == []
 
 
 def test_the_end_that_only_ec2_tells():
     ended = instance(A, "terminated", "User initiated (2026-09-21 14:20:00 GMT)")
     ended["StateReason"] = {"Message": "Client.UserInitiatedShutdown: User initiated shutdown"}
-    (event,) = scaling.ends_of([("workers", ended), ("workers", instance(B))], ())
+    (event,) = scaling_activities.ends_of([("workers", ended), ("workers", instance(B))], ())
     assert (event.resources, event.cause) == ([A], "Client.UserInitiatedShutdown: User initiated shutdown")
     assert (event.time, event.source) == ((START + timedelta(seconds=400)).timestamp(), "ec2")
-    (stop,) = scaling.ends_of([("workers", instance(A, "stopped", "User initiated (2026-09-21 14:20:00 GMT)"))], ())
+    (stop,) = scaling_activities.ends_of([("workers", instance(A, "stopped", "User initiated (2026-09-21 14:20:00 GMT)"))], ())
     assert (stop.action, stop.time, stop.ends_nodes) == ("stop", event.time, True)
-    assert list(scaling.ends_of([("workers", ended)], [Event(1.0, "cloudtrail", "TerminateInstances", [A])])) == []
+    assert list(scaling_activities.ends_of([("workers", ended)], [Event(1.0, "cloudtrail", "TerminateInstances", [A])])) == []
     failed = Event(1.0, "cloudtrail", "TerminateInstances", [A], error="Client.UnauthorizedOperation")
-    assert list(scaling.ends_of([("workers", ended)], [failed])) == [event]
-    assert list(scaling.ends_of([("workers", instance(A, "terminated", "Server.InternalError"))], ())) == []
+    assert list(scaling_activities.ends_of([("workers", ended)], [failed])) == [event]
+    assert list(scaling_activities.ends_of([("workers", instance(A, "terminated", "Server.InternalError"))], ())) == []
 
 
 def test_nodes_and_their_lives():
     launch = Event(START.timestamp() - 60, "auto_scaling", "launch", [A], "workers")
     end = Event(START.timestamp() + 60, "auto_scaling", "termination", [A], "workers")
-    nodes = scaling.nodes_of("c", [launch, end], [("master", instance(B, lifecycle="spot"))])
-    scaling.set_ends(nodes, [Event(START.timestamp() + 30, "cloudtrail", "TerminateInstances", [A, "i-00000001"]), end])
+    nodes = scaling_activities.nodes_of("c", [launch, end], [("master", instance(B, lifecycle="spot"))])
+    scaling_activities.set_ends(nodes, [Event(START.timestamp() + 30, "cloudtrail", "TerminateInstances", [A, "i-00000001"]), end])
     assert nodes[A] == LifeOfNode(A, "workers", launched_at=launch.time, ended_at=START.timestamp() + 30)
     assert nodes[B] == LifeOfNode(B, "master", "c-master", "g5.xlarge", "spot", "us-east-1a", START.timestamp(), running=True)
     assert list(nodes) == [A, B]
@@ -85,13 +85,13 @@ def test_nodes_and_their_lives():
 )
 def test_the_name_of_a_node(group, number, name):
     tags = [{"Key": "deeplearning:number", "Value": number}] if number else []
-    nodes = scaling.nodes_of("c", [Event(0, "auto_scaling", "launch", [A], group)], [(group, {**instance(A), "Tags": tags})])
+    nodes = scaling_activities.nodes_of("c", [Event(0, "auto_scaling", "launch", [A], group)], [(group, {**instance(A), "Tags": tags})])
     assert nodes[A].name == name
 
 
 def test_an_instance_that_failed_while_pending_is_no_node():
     failed = Event(0, "auto_scaling", "failed_launch", [A], "workers")
-    assert scaling.nodes_of("c", [failed, Event(1, "auto_scaling", "termination", [A], "workers")], ()) == {}
+    assert scaling_activities.nodes_of("c", [failed, Event(1, "auto_scaling", "termination", [A], "workers")], ()) == {}
 
 
 def test_each_node_changes_the_price_twice():
@@ -104,5 +104,5 @@ def test_each_node_changes_the_price_twice():
         Event(2, "auto_scaling", "termination", [A]),
         Event(3, "cloudtrail", "UpdateAutoScalingGroup", ["c-workers"]),
     ]
-    scaling.set_differences(events, nodes)
+    scaling_activities.set_differences(events, nodes)
     assert [event.hourly for event in events] == [2.0, None, None, -2.0, None, None]

@@ -17,7 +17,7 @@ from typing import Any
 from ..client import DENIED, SDK_ERRORS, AwsClient, ClientError, error_code
 from ..instances import ON_DEMAND
 from ..tags import CLUSTER_TAG
-from .scaling import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of
+from .scaling_activities import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of
 
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
