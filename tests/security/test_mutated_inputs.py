@@ -27,7 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_tr
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
@@ -285,7 +285,7 @@ def test_progress_with_other_values(jobs, seed):
     lines = [json.dumps(mutated_value(json.loads(line), noise)) for line in PROGRESS.splitlines()]
     (jobs / "bad/progress.jsonl").write_text("\n".join(lines) + "\n")
     see(jobs)
-    assert progress.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
+    assert curves.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
     assert read_status(directories.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
 
 

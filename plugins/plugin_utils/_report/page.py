@@ -13,8 +13,8 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from ...module_utils._hosts.training_job_report import files
-from ...module_utils._hosts.training_job_report import progress as reported
+from ...module_utils._hosts.training_job_report import curves as reported
+from ...module_utils._hosts.training_job_report import file_listing
 from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, states, step_times
 from ...module_utils._job.documents import JobDescription, JobStatus
 from .. import job_formatting
@@ -302,7 +302,7 @@ def check(report: Mapping[str, Any]) -> None:
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),
-        *((f"{name}.files", report[name]["files"], files.NAMED) for name in LISTINGS),
+        *((f"{name}.files", report[name]["files"], file_listing.NAMED) for name in LISTINGS),
     ]
     for name, found, limit in lists:
         _check_list(name, found, limit)

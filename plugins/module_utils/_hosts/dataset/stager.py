@@ -16,8 +16,8 @@ import shutil
 from typing import Any
 
 from . import s3, tools, unpacked
-from .description import describe, write_shards
 from .examination import DatasetSpec, Plan, examine, goes_directly, missing_size, places, require_space, s3_access, warnings
+from .file_lists import describe, write_shards
 from .layout import WITHOUT_DESCRIPTION, DatasetPaths, used_size, walk
 from .local_source import local_files
 from .s3_destination import copy_all, mark_incomplete, upload

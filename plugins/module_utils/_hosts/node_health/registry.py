@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from . import dcgm, efa, fabric, gpu, storage, system, xid
+from . import dcgm, efa, fabric_manager, gpu, shared_storage, system, xid
 from .check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
@@ -37,8 +37,8 @@ CHECKS = (
     Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
     Check(
         "storage",
-        storage.write,
-        storage.decide,
+        shared_storage.write,
+        shared_storage.decide,
         (MONITOR, RESTART),
         "shared storage in `/etc/fstab` that the cluster does not use and that is not mounted; shared storage of the cluster that is not "
         "mounted, or on which the login user cannot write and read a file",
@@ -48,8 +48,8 @@ CHECKS = (
     ),
     Check(
         "storage_of_peer",
-        storage.read_of_peer,
-        storage.decide,
+        shared_storage.read_of_peer,
+        shared_storage.decide,
         (RESTART,),
         "a file that another node has written to the shared storage and that this node cannot read",
         (BETWEEN_NODES,),
@@ -59,8 +59,8 @@ CHECKS = (
     ),
     Check(
         "storage_hang",
-        storage.ask,
-        storage.decide_hang,
+        shared_storage.ask,
+        shared_storage.decide_hang,
         (RESTART,),
         "shared storage that does not answer for a minute",
         (PERIODIC,),
@@ -129,12 +129,12 @@ CHECKS = (
     ),
     Check(
         "gpu_fabric",
-        fabric.read,
-        fabric.decide,
+        fabric_manager.read,
+        fabric_manager.decide,
         (MONITOR, RESTART),
         "a service `nvidia-fabricmanager` in an unknown state; one that does not run, or that is still starting ten minutes after the "
         "boot, on hosts with NVSwitches",
-        subject=fabric.SERVICE,
+        subject=fabric_manager.SERVICE,
     ),
     Check(
         xid.NAME,
@@ -161,7 +161,7 @@ CHECKS = (
 )
 
 
-def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[Check]:
+def checks_for(context: str, mounts: Sequence[shared_storage.MountedStorage]) -> list[Check]:
     """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
@@ -170,9 +170,13 @@ def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[C
     return found
 
 
-def _of_mount(check: Check, place: storage.MountedStorage) -> Check:
+def _of_mount(check: Check, place: shared_storage.MountedStorage) -> Check:
     if check.read is None:
         raise AssertionError(f"{check.name} reads nothing.")
     return replace(
-        check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path, hanging=storage.severity_of(place)
+        check,
+        read=partial(check.read, place),
+        decide=partial(check.decide, place),
+        subject=place.path,
+        hanging=shared_storage.severity_of(place),
     )

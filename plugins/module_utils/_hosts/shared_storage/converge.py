@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ..files import THIS, HostFile, HostFiles, agree, converge
+from ..managed_files import THIS, HostFile, HostFiles, agree, converge
 from .boot import SCRIPT_PATH, UNIT, replace_in_script
 from .mounts import (
     DEAD,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..files import HostFile, HostFiles
+from ..managed_files import HostFile, HostFiles
 from .certificates import (
     bare_key,
     client_configuration,

@@ -14,7 +14,7 @@ from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
 from ...._job.schema import Document
 from ...._job.step_times import StepTimes, hosts_of_ranks
-from . import progress_file
+from . import progress_times
 
 # Maximum total size of the records of all attempts before the newest one, in bytes. For attempts beyond this limit, only the decisions
 # count.
@@ -178,10 +178,10 @@ def read_entries(paths: directories.Paths, start: float, end: float) -> Iterator
 
     If an entry contains no time, its time is estimated from the recorded growth of the file.
     """
-    clock: progress_file.Clock | None = None
-    for offset, entry in progress_file.sample(paths.progress):
-        told = progress_file.told_time(entry)
+    clock: progress_times.Clock | None = None
+    for offset, entry in progress_times.sample(paths.progress):
+        told = progress_times.told_time(entry)
         if told is None:
-            clock = clock or progress_file.Clock(start, end, progress_file.read_notes(paths.progress_times))
+            clock = clock or progress_times.Clock(start, end, progress_times.read_notes(paths.progress_times))
             told = clock.time(offset)
         yield told, entry

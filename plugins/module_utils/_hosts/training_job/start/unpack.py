@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ...._job import directories, exclusions
 from ...._job.definition.refusal import EXPECTED, RefusalError
-from ..units import checkpoints, local_code, users
+from ..units import checkpoint_directory, local_code, users
 from . import continuation
 
 # The directory has the group of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
@@ -57,7 +57,7 @@ def unpack_code(params: dict[str, Any], paths: directories.Paths, source: Binary
             description["resume"] = params["resume"]
         if params["printed"]:
             description["printed"] = True
-        description["checkpoint_directory"] = checkpoints.directory(params, paths)
+        description["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
         description["created"] = time.time()
         with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
             json.dump(description, file, indent=2)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
-    description,
+    file_lists,
     layout,
     s3,
     s3_destination,
@@ -69,7 +69,7 @@ class Prepared:
     def stage(self):
         """Unpack and describe the data set as `stager.stage` does, and return its files."""
         files = stager._prepare(self.spec, self.places, SimpleNamespace(stage=lambda *_values: None))
-        description.describe(self.spec, PLAN, self.places.data, files)
+        file_lists.describe(self.spec, PLAN, self.places.data, files)
         return dict(files)
 
     def untouched(self):
@@ -111,7 +111,7 @@ def test_links_of_a_staged_data_set_are_not_followed(prepared):
     (prepared.data / ".dataset.json").symlink_to(prepared.home / "new")
     (prepared.data / ".dataset.shards").symlink_to(prepared.home / "folder")
     prepared.spec["shards"] = [1]
-    description.describe(prepared.spec, PLAN, prepared.places.data, [("a", 1)])
+    file_lists.describe(prepared.spec, PLAN, prepared.places.data, [("a", 1)])
     assert prepared.untouched()
     assert (prepared.data / ".dataset.shards/1/0").read_text() == "a\n"
 

@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import attempts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import between_attempts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import processes, specification, specs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
@@ -216,7 +216,7 @@ def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, 
     assert all(spec["ranks"] == [] and spec["argv"] == ["sleep", "infinity"] for spec in standby)
     assert len({len(found) for found in by_host(first).values()}) == 1, "a restart does not add units to a host"
     for lost in ("1", "3"):
-        later = attempts.plan(first[0], [spec["host"] for spec in first if not spec["host"].endswith(f"worker{lost}")])
+        later = between_attempts.plan(first[0], [spec["host"] for spec in first if not spec["host"].endswith(f"worker{lost}")])
         assert {spec["part"] for spec in later}.isdisjoint({"standby"})
         assert [spec["name"] for spec in later] == [spec["name"] for spec in trains]
         assert all(len(found) <= len(by_host(first)[host]) for host, found in by_host(later).items())

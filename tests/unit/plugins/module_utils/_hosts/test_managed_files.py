@@ -6,7 +6,7 @@ import os
 import pwd
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import managed_files
 
 
 class Module:
@@ -26,11 +26,11 @@ class Module:
 def test_older_entries_are_named_and_the_old_file_is_kept(tmp_path, monkeypatch, check_mode, kept):
     path, written = tmp_path / "fstab", []
     path.write_text("old\n")
-    monkeypatch.setattr(files, "write", lambda module, file: written.append(file))
+    monkeypatch.setattr(managed_files, "write", lambda module, file: written.append(file))
     owner = pwd.getpwuid(os.getuid()).pw_name
     module = Module(check_mode)
-    file = files.HostFile(str(path), "new\n", owner=owner, replaced=["old", "older"])
-    assert len(files.converge(module, [file])) == 1
+    file = managed_files.HostFile(str(path), "new\n", owner=owner, replaced=["old", "older"])
+    assert len(managed_files.converge(module, [file])) == 1
     assert module.warnings == [f"{path}: older entries are replaced: old; older.{kept.format(path)}"]
     assert written == ([] if check_mode else [file])
 
@@ -41,5 +41,5 @@ def test_a_file_that_stays_needs_no_copy(tmp_path):
     path.chmod(0o644)
     module = Module()
     owner = pwd.getpwuid(os.getuid()).pw_name
-    assert files.converge(module, [files.HostFile(str(path), "same\n", owner=owner, replaced=["old"])]) == []
+    assert managed_files.converge(module, [managed_files.HostFile(str(path), "same\n", owner=owner, replaced=["old"])]) == []
     assert module.warnings == []

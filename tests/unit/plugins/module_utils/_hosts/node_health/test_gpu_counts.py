@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.instance_types import gpu_count, has_nvlinks
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.gpu_counts import gpu_count, has_nvlinks
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 COUNTS = {

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import module_run
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import LOCK, Paths
 
 DESTINATION = "s3://results/team/digits/"
@@ -46,8 +46,8 @@ class Unit:
 @pytest.fixture
 def unit(monkeypatch, tmp_path):
     found = Unit()
-    monkeypatch.setattr(call, "unit", found)
-    monkeypatch.setattr(call, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(module_run, "unit", found)
+    monkeypatch.setattr(module_run, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(systemd.directories, "LOCK", str(tmp_path / os.path.basename(LOCK)))
     return found
 
@@ -58,10 +58,10 @@ def paths(tmp_path, monkeypatch):
     for folder in (found.logs, found.status):
         os.makedirs(folder)
     Path(found.description).write_text(json.dumps({"launcher": "command", "created": 1.0}))
-    monkeypatch.setattr(call, "DESTINATIONS", str(tmp_path / "destinations"))
+    monkeypatch.setattr(module_run, "DESTINATIONS", str(tmp_path / "destinations"))
     # Tests may run as root, but jobs never do.
     account = pwd.getpwuid(os.getuid())
-    monkeypatch.setattr(call, "job_user", lambda *_: account)
+    monkeypatch.setattr(module_run, "job_user", lambda *_: account)
     return found
 
 
@@ -71,9 +71,9 @@ def write(paths, state, **changes):
 
 
 def run(paths, check_mode=False, **params):
-    defaults = {name: option.get("default") for name, option in call.ARGUMENTS.items()}
+    defaults = {name: option.get("default") for name, option in module_run.ARGUMENTS.items()}
     params = {**defaults, "name": "digits", "directory": os.path.dirname(paths.directory), "destination": "s3://results/team", **params}
-    return call.work_on(SimpleNamespace(params=params, check_mode=check_mode, run_command=None))
+    return module_run.work_on(SimpleNamespace(params=params, check_mode=check_mode, run_command=None))
 
 
 def test_an_export_is_started_and_its_result_returned(unit, paths, tmp_path):
@@ -141,7 +141,7 @@ def test_an_export_that_ended_before_it_saw_the_request_is_started_again(unit, p
 def test_an_export_that_was_killed_is_an_error(unit, paths, state, is_in):
     write(paths, state, began=1.0)
     unit.is_in = is_in
-    with pytest.raises(call.ExportError, match=r"ended before it was complete.*journalctl -u deeplearning_export-digits.service"):
+    with pytest.raises(module_run.ExportError, match=r"ended before it was complete.*journalctl -u deeplearning_export-digits.service"):
         run(paths, since=2.0)
     assert unit.specs == []
 
@@ -149,13 +149,15 @@ def test_an_export_that_was_killed_is_an_error(unit, paths, state, is_in):
 @pytest.mark.parametrize(("state", "stops"), [("present", 0), ("started", 1)])
 def test_a_failure_is_told_and_a_job_that_cannot_be_exported_is_not_followed(unit, paths, state, stops):
     unit.run = lambda: write(paths, "waiting", finished=1.0, error="S3 denies it.")
-    with pytest.raises(call.ExportError, match=r"^S3 denies it\.$"):
+    with pytest.raises(module_run.ExportError, match=r"^S3 denies it\.$"):
         run(paths, state=state)
     assert unit.stops == stops
 
 
 def test_the_last_destination_is_the_default(unit, paths):
-    with pytest.raises(call.ExportError, match="training_job_export: no destination is set, and this host has not exported the job yet"):
+    with pytest.raises(
+        module_run.ExportError, match="training_job_export: no destination is set, and this host has not exported the job yet"
+    ):
         run(paths, destination=None)
     unit.run = lambda: write(paths, "succeeded", finished=2.0)
     run(paths)
@@ -166,14 +168,14 @@ def test_a_new_job_of_the_same_name_has_no_default_destination(unit, paths):
     unit.run = lambda: write(paths, "succeeded", finished=time.time())
     run(paths)
     Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 2.0}))
-    with pytest.raises(call.ExportError, match="no destination is set, and this host has not exported the job yet"):
+    with pytest.raises(module_run.ExportError, match="no destination is set, and this host has not exported the job yet"):
         run(paths, destination=None)
 
 
 def test_a_job_cannot_choose_the_destination(unit, paths):
     forged = "s3://other/digits/"
     write(paths, "succeeded", finished=1.0, began=1.0, destination=forged)
-    with pytest.raises(call.ExportError, match="no destination is set"):
+    with pytest.raises(module_run.ExportError, match="no destination is set"):
         run(paths, destination=None)
     unit.run = lambda: write(paths, "succeeded", finished=2.0, destination=forged)
     run(paths)
@@ -197,7 +199,7 @@ def test_a_prediction_starts_nothing(unit, paths):
         **OMITTED,
     }
     unit.run = lambda: {"error": "there is no bucket results"}
-    with pytest.raises(call.ExportError, match="there is no bucket results"):
+    with pytest.raises(module_run.ExportError, match="there is no bucket results"):
         run(paths, check_mode=True)
     assert not os.path.exists(paths.export)
 
@@ -219,7 +221,7 @@ def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
         write(paths, state, began=1.0, heartbeat=time.time() - 61)
     assert not run(paths, since=time.time() - 59, wait=0)["finished"], "an export that has just started may not have written its state"
     with pytest.raises(
-        call.ExportError, match=r"no heartbeat for 60 s\. A process .* may have suspended the export.*deeplearning_export-digits"
+        module_run.ExportError, match=r"no heartbeat for 60 s\. A process .* may have suspended the export.*deeplearning_export-digits"
     ):
         run(paths, since=time.time() - 61, wait=0)
 
@@ -231,13 +233,13 @@ def test_an_export_that_a_script_has_suspended_is_an_error(unit, paths, state):
 )
 def test_a_forged_plan_is_refused(unit, paths, forged):
     unit.run = lambda: {"files": 3, "size": 9, "uploaded": 1, "uploaded_size": 9, **OMITTED, "keys": ["a"], **forged}
-    with pytest.raises(call.ExportError, match=r"^the export plan of job digits is not valid: its '.*\. Check"):
+    with pytest.raises(module_run.ExportError, match=r"^the export plan of job digits is not valid: its '.*\. Check"):
         run(paths, check_mode=True)
 
 
 def test_a_plan_that_is_no_object_is_refused(unit, paths):
     unit.run = list
-    with pytest.raises(call.ExportError, match="the plan is not a JSON object"):
+    with pytest.raises(module_run.ExportError, match="the plan is not a JSON object"):
         run(paths, check_mode=True)
 
 
@@ -252,30 +254,32 @@ def test_a_forged_plan_does_not_replace_other_values(unit, paths):
 @pytest.fixture
 def module(monkeypatch):
     found = SimpleNamespace(run_command=None, check_mode=False, params={"user": "deeplearning"})
-    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=os.getuid() + 5, made=make))
+    monkeypatch.setattr(
+        module_run.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=os.getuid() + 5, made=make)
+    )
     return found
 
 
 def test_the_user_of_a_job_owns_its_logs(tmp_path, monkeypatch, module):
-    with pytest.raises(call.ExportError, match=rf"job 'digits' does not exist in {tmp_path}\. To list the jobs"):
-        call.job_user(module, Paths(str(tmp_path / "digits")))
+    with pytest.raises(module_run.ExportError, match=rf"job 'digits' does not exist in {tmp_path}\. To list the jobs"):
+        module_run.job_user(module, Paths(str(tmp_path / "digits")))
     os.makedirs(tmp_path / "digits/logs")
-    monkeypatch.setattr(call.os, "lstat", lambda _path: SimpleNamespace(st_uid=os.getuid() + 5))
-    assert call.job_user(module, Paths(str(tmp_path / "digits"))).made
+    monkeypatch.setattr(module_run.os, "lstat", lambda _path: SimpleNamespace(st_uid=os.getuid() + 5))
+    assert module_run.job_user(module, Paths(str(tmp_path / "digits"))).made
 
 
 def test_the_owner_of_the_logs_does_not_choose_the_user(tmp_path, module):
     """Root on one node can make any user of a different node, such as the login user, the owner of the logs."""
     os.makedirs(tmp_path / "digits/logs")
-    with pytest.raises(call.ExportError, match=rf"_user: .*/logs belongs to uid {os.getuid()}, but user 'deeplearning' has uid"):
-        call.job_user(module, Paths(str(tmp_path / "digits")))
+    with pytest.raises(module_run.ExportError, match=rf"_user: .*/logs belongs to uid {os.getuid()}, but user 'deeplearning' has uid"):
+        module_run.job_user(module, Paths(str(tmp_path / "digits")))
 
 
 def test_jobs_are_never_exported_as_root(tmp_path, monkeypatch, module):
     os.makedirs(tmp_path / "digits/logs")
-    monkeypatch.setattr(call.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=0))
-    with pytest.raises(call.ExportError, match="jobs never run as root"):
-        call.job_user(module, Paths(str(tmp_path / "digits")))
+    monkeypatch.setattr(module_run.users, "ensure", lambda _run, name, make: SimpleNamespace(pw_name=name, pw_uid=0))
+    with pytest.raises(module_run.ExportError, match="jobs never run as root"):
+        module_run.job_user(module, Paths(str(tmp_path / "digits")))
 
 
 @pytest.mark.parametrize(
@@ -295,20 +299,20 @@ def test_checkpoints_elsewhere(unit, paths, monkeypatch, own, mounts, shared, ac
     os.makedirs(elsewhere)
     Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": elsewhere}))
     names = {jobs: mounts.get("jobs", "/"), elsewhere: mounts.get("elsewhere", "/")}
-    monkeypatch.setattr(call.local_code, "mount_point", names.__getitem__)
-    monkeypatch.setattr(call.local_code, "is_shared", shared.__contains__)
-    found = call.own_or_shared(paths, os.getuid() if own else os.getuid() + 1)
+    monkeypatch.setattr(module_run.local_code, "mount_point", names.__getitem__)
+    monkeypatch.setattr(module_run.local_code, "is_shared", shared.__contains__)
+    found = module_run.own_or_shared(paths, os.getuid() if own else os.getuid() + 1)
     assert found == {"path": elsewhere, "accepted": accepted}
-    monkeypatch.setattr(call, "own_or_shared", lambda _paths, _uid: found)
+    monkeypatch.setattr(module_run, "own_or_shared", lambda _paths, _uid: found)
     if accepted:
-        assert call.checkpoint_directory(paths, pwd.getpwuid(os.getuid())) == elsewhere
+        assert module_run.checkpoint_directory(paths, pwd.getpwuid(os.getuid())) == elsewhere
     else:
-        with pytest.raises(call.ExportError, match="neither on shared storage nor a directory of user"):
-            call.checkpoint_directory(paths, pwd.getpwuid(os.getuid()))
+        with pytest.raises(module_run.ExportError, match="neither on shared storage nor a directory of user"):
+            module_run.checkpoint_directory(paths, pwd.getpwuid(os.getuid()))
 
 
 def test_a_link_to_other_directories_is_not_the_user_s_own(paths, monkeypatch):
     link = os.path.join(os.path.dirname(paths.directory), "link")
     os.symlink("/etc", link)
     Path(paths.description).write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": link}))
-    assert call.own_or_shared(paths, 12345) == {"path": "/etc", "accepted": False}
+    assert module_run.own_or_shared(paths, 12345) == {"path": "/etc", "accepted": False}

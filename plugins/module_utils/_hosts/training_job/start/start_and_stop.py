@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ...._job import directories, kept_jobs, naming
 from ...._job.definition.processes import plan
 from ..queue import hold, submission
-from ..units import checkpoints, launch, systemd, users
+from ..units import checkpoint_directory, launch, systemd, users
 from ..units.host import read_metadata
 from . import continuation
 
@@ -23,7 +23,7 @@ def start(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     name = params["name"]
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     metadata = read_metadata(params["metadata_directory"], params["generation"])
-    checkpoints.keep_directory(params, paths, user)
+    checkpoint_directory.keep_directory(params, paths, user)
     paths = paths.of_attempt(params["attempt"])
     specs = plan(params, paths, metadata["number"])
     with systemd.exclusive():

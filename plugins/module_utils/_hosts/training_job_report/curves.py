@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Sequence
 
-from ..training_job.files.progress_file import TIME, Clock, Notes, ProgressEntry, entries, number, told_time
+from ..training_job.files.progress_times import TIME, Clock, Notes, ProgressEntry, entries, number, told_time
 
 # Keys that, like the time, describe the position of an entry's other values. No curves are drawn for these keys.
 STEP, STEPS = "step", "steps"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom_checks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from local_cloud.testing import wait_until
@@ -22,7 +22,7 @@ def home(tmp_path, monkeypatch):
 
 
 def found(script, seconds=60):
-    return run([custom.check(custom.CustomCheck("own", script.encode()), seconds)], NODE)
+    return run([custom_checks.check(custom_checks.CustomCheck("own", script.encode()), seconds)], NODE)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
-    ends,
-    process_watch,
-)
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import end_reasons, process_watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, failure_causes, records
 
 
@@ -25,12 +22,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import d
 def test_the_process_that_listens_on_the_jobs_port_is_named(message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        found = ends.name_listener({"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
+        found = end_reasons.name_listener({"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
         assert found["message"].endswith(f" (process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r} listens on port {port})")
         other = {"kind": failure_causes.SCRIPT_ERROR, "message": f"bad value: {port}"}
-        assert ends.name_listener(other) == other
+        assert end_reasons.name_listener(other) == other
     gone = {"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))}
-    assert ends.name_listener(gone) == gone
+    assert end_reasons.name_listener(gone) == gone
 
 
 @pytest.mark.parametrize(
@@ -51,14 +48,14 @@ def test_a_shutdown_is_recognized_without_systemctl(tmp_path, monkeypatch, answe
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     if has_nologin:
         (tmp_path / "nologin").touch()
-    assert ends.is_shutting_down(str(tmp_path / "nologin")) is expected
+    assert end_reasons.is_shutting_down(str(tmp_path / "nologin")) is expected
 
 
 def test_a_shutdown_is_recognized_if_there_is_no_systemctl(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not ends.is_shutting_down(str(tmp_path / "nologin"))
+    assert not end_reasons.is_shutting_down(str(tmp_path / "nologin"))
     (tmp_path / "nologin").touch()
-    assert ends.is_shutting_down(str(tmp_path / "nologin"))
+    assert end_reasons.is_shutting_down(str(tmp_path / "nologin"))
 
 
 def test_finish_leaves_the_record_of_another_host_alone(make_spec):
@@ -68,7 +65,7 @@ def test_finish_leaves_the_record_of_another_host_alone(make_spec):
     os.makedirs(paths.status, exist_ok=True)
     record = {**process_watch.first_record(spec), "host": "worker9"}
     records.write_json(paths.record(spec["name"]), record)
-    ends.finish(spec, "success", "0")
+    end_reasons.finish(spec, "success", "0")
     found = records.read_record(paths.record(spec["name"]))
     assert (found["host"], found["state"]) == ("worker9", "running")
     assert records.read_verdict(paths) is None

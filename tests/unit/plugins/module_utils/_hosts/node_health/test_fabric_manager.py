@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import fabric, gpu
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import fabric_manager, gpu
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from gpu_tools import program
 
@@ -33,11 +33,11 @@ def test_a_service_on_which_all_gpus_depend(tmp_path, monkeypatch, state, status
     monkeypatch.setattr(gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(gpu, "SWITCHES", str(tmp_path / "switches"))
     monkeypatch.setattr(gpu, "read_uptime", lambda: uptime)
-    found = fabric.decide(fabric.read(NODE), NODE)
+    found = fabric_manager.decide(fabric_manager.read(NODE), NODE)
     assert [each for each, _message in found] == ([severity] if severity else [])
     assert all(message.startswith("nvidia-fabricmanager: ") for _severity, message in found)
 
 
 def test_a_host_without_a_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "SWITCHES", str(tmp_path / "missing"))
-    assert fabric.decide(fabric.read(NODE), NODE) == []
+    assert fabric_manager.decide(fabric_manager.read(NODE), NODE) == []

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import checkpoints
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import checkpoint_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import RefusalError
 
@@ -38,18 +38,18 @@ def params(resume="bug", environment=None):
 
 def test_a_job_has_its_own_directory_unless_it_continues_another(earlier, tmp_path):
     paths, before = directories.Paths(str(tmp_path / "bug-2")), earlier()
-    assert checkpoints.directory(params(None), paths) == paths.checkpoints
-    assert checkpoints.directory(params(), paths) == before.checkpoints
-    assert checkpoints.directory(params(environment={checkpoints.VARIABLE: "/fsx/c"}), paths) == "/fsx/c"
-    checkpoints.check_resume(params(None), paths)
-    checkpoints.check_resume(params(), paths)
+    assert checkpoint_directory.directory(params(None), paths) == paths.checkpoints
+    assert checkpoint_directory.directory(params(), paths) == before.checkpoints
+    assert checkpoint_directory.directory(params(environment={checkpoint_directory.VARIABLE: "/fsx/c"}), paths) == "/fsx/c"
+    checkpoint_directory.check_resume(params(None), paths)
+    checkpoint_directory.check_resume(params(), paths)
 
 
 def test_a_job_that_continued_another_is_continued_where_that_began(earlier, tmp_path):
     first = earlier("first")
     second = earlier("second", files=(), checkpoint_directory=first.checkpoints, resume="first")
-    assert checkpoints.directory(params("second"), directories.Paths(str(tmp_path / "third"))) == first.checkpoints
-    checkpoints.check_resume(params("second"), directories.Paths(str(tmp_path / "third")))
+    assert checkpoint_directory.directory(params("second"), directories.Paths(str(tmp_path / "third"))) == first.checkpoints
+    checkpoint_directory.check_resume(params("second"), directories.Paths(str(tmp_path / "third")))
     assert (read_status(second, 60)["checkpoint_directory"], read_status(second, 60)["resume"]) == (first.checkpoints, "first")
     assert (read_status(first, 60)["checkpoint_directory"], read_status(first, 60)["resume"]) == (first.checkpoints, None)
 
@@ -68,14 +68,14 @@ def test_a_job_that_continued_another_is_continued_where_that_began(earlier, tmp
 def test_what_cannot_be_continued(earlier, tmp_path, job, resume, words):
     earlier(**job)
     with pytest.raises(RefusalError, match=words):
-        checkpoints.check_resume(params(resume), directories.Paths(str(tmp_path / "bug-2")))
+        checkpoint_directory.check_resume(params(resume), directories.Paths(str(tmp_path / "bug-2")))
 
 
 def test_a_directory_of_another_user_is_refused(earlier, tmp_path, monkeypatch):
     earlier()
-    monkeypatch.setattr(checkpoints.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(checkpoint_directory.os, "access", lambda path, mode: False)
     with pytest.raises(RefusalError, match="user 'deeplearning' cannot write to"):
-        checkpoints.check_resume(params(), directories.Paths(str(tmp_path / "bug-2")))
+        checkpoint_directory.check_resume(params(), directories.Paths(str(tmp_path / "bug-2")))
 
 
 def test_an_address_that_is_no_path_is_left_to_the_script(earlier, tmp_path):
@@ -83,5 +83,5 @@ def test_an_address_that_is_no_path_is_left_to_the_script(earlier, tmp_path):
     bucket = "s3://bucket/checkpoints"
     (tmp_path / "bug" / "job.json").write_text(json.dumps({"launcher": "command", "created": 1.0, "checkpoint_directory": bucket}))
     paths = directories.Paths(str(tmp_path / "bug-2"))
-    checkpoints.check_resume(params(), paths)
-    assert checkpoints.directory(params(), paths) == bucket
+    checkpoint_directory.check_resume(params(), paths)
+    assert checkpoint_directory.directory(params(), paths) == bucket

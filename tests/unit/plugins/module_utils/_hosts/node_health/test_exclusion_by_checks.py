@@ -8,7 +8,7 @@ import threading
 from xml.etree import ElementTree
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclude
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclusion_by_checks
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
@@ -25,12 +25,12 @@ HANG = HealthFinding("gpu_count", "reboot", "nvidia-smi: no answer within 30 s."
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
-    monkeypatch.setattr(exclude.gpus, "DIRECTORIES", str(tmp_path))
+    monkeypatch.setattr(exclusion_by_checks.gpus, "DIRECTORIES", str(tmp_path))
     return tmp_path
 
 
 def update(*findings, checks=CHECKS):
-    return [each.by for each in exclude.update(INSTANCE, checks, findings, 100.0).exclusions]
+    return [each.by for each in exclusion_by_checks.update(INSTANCE, checks, findings, 100.0).exclusions]
 
 
 def test_a_finding_excludes_the_host_until_the_same_check_passes(place):
@@ -51,17 +51,17 @@ def test_an_error_in_the_kernel_log_excludes_the_host_until_the_next_boot(monkey
     assert update(XID) == ["xid"]
     assert update() == ["xid"]
     memory = exclusions.read(INSTANCE)
-    assert exclude.find_remembered(memory, CHECKS, []) == [XID]
-    assert exclude.find_remembered(memory, CHECKS, [XID]) == exclude.find_remembered(memory, [], []) == []
-    assert exclude.without_passed(memory, CHECKS, [], by_person=True).exclusions == ()
-    monkeypatch.setattr(exclude, "current_boot", lambda: "0f-1e:42")
-    assert exclude.find_remembered(memory, CHECKS, []) == []
+    assert exclusion_by_checks.find_remembered(memory, CHECKS, []) == [XID]
+    assert exclusion_by_checks.find_remembered(memory, CHECKS, [XID]) == exclusion_by_checks.find_remembered(memory, [], []) == []
+    assert exclusion_by_checks.without_passed(memory, CHECKS, [], by_person=True).exclusions == ()
+    monkeypatch.setattr(exclusion_by_checks, "current_boot", lambda: "0f-1e:42")
+    assert exclusion_by_checks.find_remembered(memory, CHECKS, []) == []
     assert update() == []
 
 
 def test_after_a_boot_an_error_excludes_the_host_until_the_boot_after_it(monkeypatch):
     update(XID)
-    monkeypatch.setattr(exclude, "current_boot", lambda: "0f-1e:42")
+    monkeypatch.setattr(exclusion_by_checks, "current_boot", lambda: "0f-1e:42")
     assert update(XID) == update() == ["xid"]
 
 
@@ -80,8 +80,8 @@ def test_the_exclusions_of_an_older_version_end_when_the_check_passes():
 
 
 def test_a_boot_is_recognized():
-    assert exclude.current_boot() == exclude.current_boot()
-    assert exclusions.EXCLUSION["boot"].accepts(exclude.current_boot())
+    assert exclusion_by_checks.current_boot() == exclusion_by_checks.current_boot()
+    assert exclusions.EXCLUSION["boot"].accepts(exclusion_by_checks.current_boot())
 
 
 def test_a_person_and_a_check_exclude_a_host_at_the_same_time(monkeypatch):
@@ -93,7 +93,7 @@ def test_a_person_and_a_check_exclude_a_host_at_the_same_time(monkeypatch):
             exclusions.write(exclusions.exclude(exclusions.read(INSTANCE), person))
         return {}
 
-    monkeypatch.setattr(exclude, "list_gpus", exclude_as_person)
+    monkeypatch.setattr(exclusion_by_checks, "list_gpus", exclude_as_person)
     assert update(XID) == ["person", "xid"]
     assert exclusions.read(INSTANCE).exclusions[0] == person
 
@@ -144,15 +144,15 @@ def test_checks_of_a_reading_that_failed_have_not_passed():
 
 def test_gpus_that_nvidia_smi_does_not_describe_are_unknown():
     log = ElementTree.fromstring("<log><gpu id='x'/><gpu id='00000000:64:00.0'><uuid>a b</uuid></gpu></log>")
-    assert exclude.uuids(log.findall("gpu")) == {}
+    assert exclusion_by_checks.uuids(log.findall("gpu")) == {}
 
 
 @pytest.mark.parametrize("text", ["", "<xml", smi(8)[:-30]])
 def test_an_output_without_gpus_is_no_error(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(exclude.gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(exclusion_by_checks.gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "nvidia-smi").write_text(program(*driver(text)))
     (tmp_path / "nvidia-smi").chmod(0o755)
-    assert exclude.list_gpus() == {}
+    assert exclusion_by_checks.list_gpus() == {}
 
 
 def test_after_a_failure_only_checks_run_that_can_exclude_a_host():

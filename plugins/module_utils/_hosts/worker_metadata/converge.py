@@ -13,7 +13,7 @@ from typing import Any, Iterable
 from ansible.module_utils.basic import AnsibleModule
 
 from .. import gpus
-from ..files import THIS, HostFile, HostFiles, agree, converge
+from ..managed_files import THIS, HostFile, HostFiles, agree, converge
 from .metadata import (
     Worker,
     address_file,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import component
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue import module_steps
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 
@@ -29,14 +29,14 @@ def steps(step):
 def test_the_step_of_the_component_and_state_runs():
     called = []
     module = Module(component="node", state="absent", nodes=None, settings=None)
-    component.run(module, "slurm", steps(called.append))
+    module_steps.run(module, "slurm", steps(called.append))
     assert called == [module]
 
 
 def test_parameters_that_the_component_needs_are_named_together():
     module = Module(component="node", state="present", nodes=None, settings=None)
     with pytest.raises(FailError, match=r"^component: node requires nodes, settings\. Set them\.$"):
-        component.run(module, "slurm", steps(lambda _module: None))
+        module_steps.run(module, "slurm", steps(lambda _module: None))
 
 
 @pytest.mark.parametrize("error", [OSError("no space"), ServiceError("no space"), StateDirectoryError("no space"), ValueError("no space")])
@@ -45,7 +45,7 @@ def test_an_error_of_the_step_names_the_queue(error):
         raise error
 
     with pytest.raises(FailError, match=r"^sge: no space$"):
-        component.run(Module(component="node", state="absent"), "sge", steps(fail))
+        module_steps.run(Module(component="node", state="absent"), "sge", steps(fail))
 
 
 @pytest.mark.parametrize("value", ["{}", "root@{}", "{} $host $job_id", "{}/*.sh"])
@@ -55,8 +55,8 @@ def test_a_program_that_the_queue_runs_must_exist(tmp_path, name, value):
     missing, existing = tmp_path / "missing", tmp_path / "existing"
     existing.mkdir()
     (existing / "a.sh").touch()
-    component.check_programs({name: value.format(existing), "JobCompLoc": str(missing), "MailProg": "none"}, ())
+    module_steps.check_programs({name: value.format(existing), "JobCompLoc": str(missing), "MailProg": "none"}, ())
     with pytest.raises(ValueError, match="the file does not exist on this host"):
-        component.check_programs({name: value.format(missing)}, ())
+        module_steps.check_programs({name: value.format(missing)}, ())
     if "*" not in value:
-        component.check_programs({name: value.format(missing)}, ["missing"])
+        module_steps.check_programs({name: value.format(missing)}, ["missing"])

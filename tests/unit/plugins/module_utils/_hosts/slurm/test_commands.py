@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import services
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import commands
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, NodeState
 
 
@@ -21,12 +21,12 @@ class Module:
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_a_state_is_changed_outside_check_mode(check_mode):
     module = Module(check_mode)
-    diff = services.change_state(module, "a", NodeState(frozenset(("IDLE",)), ""), "drain", REASON)
+    diff = commands.change_state(module, "a", NodeState(frozenset(("IDLE",)), ""), "drain", REASON)
     assert [(change["before_header"], change["before"], change["after"]) for change in diff] == [("node a", "IDLE\n", "drain\n")]
     updates = [command[2:] for command in module.commands]
     assert updates == ([] if check_mode else [["scontrol", "update", "NodeName=a", "State=drain", f"Reason={REASON}"]])
 
 
 def test_a_command_that_fails_is_named():
-    with pytest.raises(services.SlurmError, match=r"scontrol ping failed: no route\. Check slurmctld on the master\."):
-        services.ask(Module(answer=(1, "", "no route.\n")), "scontrol", "ping")
+    with pytest.raises(commands.SlurmError, match=r"scontrol ping failed: no route\. Check slurmctld on the master\."):
+        commands.ask(Module(answer=(1, "", "no route.\n")), "scontrol", "ping")

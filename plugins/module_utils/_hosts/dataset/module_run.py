@@ -9,7 +9,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from . import background, description, examination, stager, staging_progress
+from . import background, examination, file_lists, stager, staging_progress
 from .shares import patterns
 from .source import DIRECT, S3, SHARED, DataError, fingerprint, name_of_set
 
@@ -73,7 +73,7 @@ def refuse_own_disk(destination: str, directory: str) -> None:
 def examine(module: AnsibleModule, spec: examination.DatasetSpec) -> None:
     """Report what is already staged and what a run would change, and exit the module."""
     plan = examination.examine(spec)
-    where, current = examination.places(spec, plan), plan.current and not description.missing_shards(spec, plan)
+    where, current = examination.places(spec, plan), plan.current and not file_lists.missing_shards(spec, plan)
     divided = plan.source.kind == S3 and not (plan.single or plan.markers) and module.params["hosts"] > 1
     module.exit_json(
         changed=not current and module.params["state"] != "examined",

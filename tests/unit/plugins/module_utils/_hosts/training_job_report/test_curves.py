@@ -6,9 +6,9 @@ import json
 import math
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_times
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import process_watch
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
 START = 1_790_000_000.0
@@ -21,7 +21,7 @@ def read(tmp_path):
     def read_it(*lines, notes=(), seconds=100.0):
         path = tmp_path / "progress.jsonl"
         path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
-        return progress.read(str(path), notes, START, START + seconds)
+        return curves.read(str(path), notes, START, START + seconds)
 
     return read_it
 
@@ -48,7 +48,7 @@ def test_without_times_of_its_own_a_line_was_written_when_the_file_was_that_long
     longer = len(json.dumps(lines[0])) + 1
     found = read(*lines, notes=[(START + 10, longer), (START + 30, 3 * longer)])
     assert found["curves"][0]["times"] == [10, 20, 30, 100]
-    clock = progress_file.Clock(START, START - 5, [])
+    clock = progress_times.Clock(START, START - 5, [])
     assert clock.time(size) == START
 
 
@@ -62,7 +62,7 @@ def test_what_is_not_a_line_of_json_is_left_out(read):
 def test_a_job_without_progress(read, tmp_path):
     empty = {"entries": 0, "step": None, "steps": None, "curves": [], "left_out": [], "restarts": [], "throughput": None}
     assert read() == empty
-    assert progress.read(str(tmp_path / "none"), progress_file.read_notes(str(tmp_path / "none")), START, START) == empty
+    assert curves.read(str(tmp_path / "none"), progress_times.read_notes(str(tmp_path / "none")), START, START) == empty
 
 
 def test_values_that_are_not_finite_are_counted_and_not_drawn(read):
@@ -80,14 +80,14 @@ def test_a_hundred_thousand_points_are_thinned_and_no_extreme_is_lost(read):
     count = 100_000
     found = read(*({"step": step, "time": START + step / 1000, "loss": 9.0 if step == 54_321 else 1.0} for step in range(count)))
     (loss,) = found["curves"]
-    assert progress.POINTS <= len(loss["means"]) < 2 * progress.POINTS
+    assert curves.POINTS <= len(loss["means"]) < 2 * curves.POINTS
     assert max(loss["highs"]) == 9.0
     assert loss["highest"]["step"] == 54_321
     assert loss["steps"] == sorted(loss["steps"])
     assert loss["steps"][-1] == count - 1
     assert found["throughput"]["mean"] == pytest.approx(1000)
     assert found["throughput"]["rates"] == pytest.approx([1000] * len(found["throughput"]["rates"]), rel=0.01)
-    assert len(found["throughput"]["rates"]) <= progress.RATES
+    assert len(found["throughput"]["rates"]) <= curves.RATES
 
 
 def test_a_script_that_resumes_goes_back_and_what_it_does_again_counts_as_work(read):
@@ -100,13 +100,13 @@ def test_a_script_that_resumes_goes_back_and_what_it_does_again_counts_as_work(r
 
 @pytest.mark.parametrize("done", [[], [(0, 0)], [(5, 0), (5, 10)], [(0, 10), (9, 10)]])
 def test_throughput_needs_time_and_steps(done):
-    assert progress.throughput(done) is None
+    assert curves.throughput(done) is None
 
 
 def test_too_many_names_are_named_and_not_drawn(read):
-    found = read({f"layer{index}": index for index in range(progress.CURVES + 2)}, {"layer0": 1, "other": 2})
-    assert len(found["curves"]) == progress.CURVES
-    assert found["left_out"] == [f"layer{progress.CURVES}", f"layer{progress.CURVES + 1}", "other"]
+    found = read({f"layer{index}": index for index in range(curves.CURVES + 2)}, {"layer0": 1, "other": 2})
+    assert len(found["curves"]) == curves.CURVES
+    assert found["left_out"] == [f"layer{curves.CURVES}", f"layer{curves.CURVES + 1}", "other"]
 
 
 def test_the_lead_notes_how_the_progress_grows(tmp_path):
@@ -121,9 +121,9 @@ def test_the_lead_notes_how_the_progress_grows(tmp_path):
         (tmp_path / "progress.jsonl").write_text('{"step": 1}\n')
         watch.write()
         watch.write()
-    ((time, size),) = progress_file.read_notes(paths.progress_times)
+    ((time, size),) = progress_times.read_notes(paths.progress_times)
     assert size == 12
     assert time == pytest.approx(watch.record["heartbeat"], abs=60)
     with open(paths.progress_times, "a", encoding="utf-8") as file:
         file.write("17")
-    assert len(progress_file.read_notes(paths.progress_times)) == 1
+    assert len(progress_times.read_notes(paths.progress_times)) == 1

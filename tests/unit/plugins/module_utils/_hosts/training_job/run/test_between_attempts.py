@@ -18,12 +18,12 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import goodput, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
-    attempts,
+    between_attempts,
     host_health,
     host_metrics,
-    notices,
     process_watch,
     supervisor,
+    termination_notices,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     directories,
@@ -71,11 +71,11 @@ class Job:
             import os, sys
             sys.path.insert(0, {str(program)!r})
             from {supervisor.__name__} import main
-            from {attempts.__name__} import INTERVAL
+            from {between_attempts.__name__} import INTERVAL
             module = sys.modules["{process_watch.__name__}"]
-            module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{attempts.__name__}"].INTERVAL = 0.2
+            module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = sys.modules["{between_attempts.__name__}"].INTERVAL = 0.2
             sys.modules["{hangs.__name__}"].MARGIN = 1
-            notices = sys.modules["{notices.__name__}"]
+            notices = sys.modules["{termination_notices.__name__}"]
             notices.ADDRESS, notices.PORT, notices.INTERVAL = "127.0.0.1", int(sys.argv.pop()), 0.2
             notices.LEASE = {str(folder / "lease")!r}
             host = {str(folder / "hosts")!r} + "/" + sys.argv[2].split("/")[-2]
@@ -925,9 +925,9 @@ def test_a_health_finding_does_not_hide_an_error_that_every_attempt_would_repeat
         {"name": "rank1", "host": "w2", "unfit": {"why": "replace", "what": "Xid 79"}},
         {"name": "rank2", "host": "w3", "unfit": {"why": "reboot", "what": "read-only"}},
     ]
-    failure, why = attempts.blame_unhealthy(processes[0], cause, processes)
+    failure, why = between_attempts.blame_unhealthy(processes[0], cause, processes)
     assert (failure["host"], why["kind"]) == (("w2", "health") if blamed == "health" else ("w1", blamed))
-    failure, why = attempts.blame_unhealthy({"name": "rank3", "host": "w3"}, cause, processes)
+    failure, why = between_attempts.blame_unhealthy({"name": "rank3", "host": "w3"}, cause, processes)
     assert (failure["name"], why.get("name") == failure_causes.REBOOT) == ("rank3", blamed == "health"), "its own host takes precedence"
 
 
@@ -1056,14 +1056,16 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
                 file.write(changed(document))
             return True
 
-        monkeypatch.setattr(attempts, "write_new_json", write)
-        return attempts.Recovery(spec, attempts.TrainingState([], None), lambda _record: False, lambda: False).following(verdict)
+        monkeypatch.setattr(between_attempts, "write_new_json", write)
+        return between_attempts.Recovery(spec, between_attempts.TrainingState([], None), lambda _record: False, lambda: False).following(
+            verdict
+        )
 
     paths = running.paths.of_attempt(spec["attempt"])
     records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
     assert follow(lambda document: json.dumps({**document, "rule": "operator"}))["rule"] == "operator"
     invalid = follow(lambda _document: "{}")
-    assert (invalid["action"], attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
+    assert (invalid["action"], between_attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
         "stop",
         "The recorded decision names an unknown rule (invalid).",
     )
@@ -1214,8 +1216,8 @@ def test_a_process_with_open_connections_to_a_host_whose_processes_have_ended(mo
         records.write_json(paths.record(name), {**record, "name": name, "rank": rank, "host": host, "state": state})
     hosts = [{"name": f"worker{number}", "address": f"10.0.0.{number}"} for number in (1, 2)]
     spec = {"directory": paths.directory, "attempt": 1, "restarts": restarts, "parameters": {"hosts": hosts}}
-    monkeypatch.setattr(attempts.connections, "open_to", lambda _pids, addresses: {"10.0.0.1"} & set(addresses))
-    assert attempts.still_connected(spec, {"state": "failed", "failure": records.read_record(paths.record("rank0"))}) == expected
+    monkeypatch.setattr(between_attempts.connections, "open_to", lambda _pids, addresses: {"10.0.0.1"} & set(addresses))
+    assert between_attempts.still_connected(spec, {"state": "failed", "failure": records.read_record(paths.record("rank0"))}) == expected
 
 
 def test_the_line_at_which_a_signal_ends_a_script_is_known(job):
@@ -1240,19 +1242,19 @@ def saved(name, changed=1.0):
 @pytest.mark.parametrize(
     ("before", "after", "place", "expected"),
     [
-        (attempts.TrainingState([], 5), attempts.TrainingState([], 9), "/efs/c", False),
-        (attempts.TrainingState([], None), attempts.TrainingState(saved("1"), None), "/c", True),
-        (attempts.TrainingState(saved("1"), 5), attempts.TrainingState(saved("1", 2.0), 9), "/c", False),
-        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last", 2.0), 5), "/c", False),
-        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last", 2.0), 9), "/c", True),
-        (attempts.TrainingState(saved("last"), None), attempts.TrainingState(saved("last", 2.0), 1), "/c", True),
-        (attempts.TrainingState(saved("last"), 5), attempts.TrainingState(saved("last"), 9), "/c", False),
-        (attempts.TrainingState([], 5), attempts.TrainingState([], 9), "s3://b/c", True),
-        (attempts.TrainingState([], 9), attempts.TrainingState([], 9), "s3://b/c", False),
+        (between_attempts.TrainingState([], 5), between_attempts.TrainingState([], 9), "/efs/c", False),
+        (between_attempts.TrainingState([], None), between_attempts.TrainingState(saved("1"), None), "/c", True),
+        (between_attempts.TrainingState(saved("1"), 5), between_attempts.TrainingState(saved("1", 2.0), 9), "/c", False),
+        (between_attempts.TrainingState(saved("last"), 5), between_attempts.TrainingState(saved("last", 2.0), 5), "/c", False),
+        (between_attempts.TrainingState(saved("last"), 5), between_attempts.TrainingState(saved("last", 2.0), 9), "/c", True),
+        (between_attempts.TrainingState(saved("last"), None), between_attempts.TrainingState(saved("last", 2.0), 1), "/c", True),
+        (between_attempts.TrainingState(saved("last"), 5), between_attempts.TrainingState(saved("last"), 9), "/c", False),
+        (between_attempts.TrainingState([], 5), between_attempts.TrainingState([], 9), "s3://b/c", True),
+        (between_attempts.TrainingState([], 9), between_attempts.TrainingState([], 9), "s3://b/c", False),
     ],
 )
 def test_a_checkpoint_is_progress_and_where_none_can_be_seen_a_step_is(before, after, place, expected):
-    assert attempts.has_progressed(before, after, {"environment": {attempts.CHECKPOINTS: place}}) is expected
+    assert between_attempts.has_progressed(before, after, {"environment": {between_attempts.CHECKPOINTS: place}}) is expected
 
 
 # Each rank works until it gets SIGTERM, needs 1 s to save a checkpoint, and ends. Attempt 2 succeeds.

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import host_health
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import health_service
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import install_health_service
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
 
@@ -28,7 +28,7 @@ PARAMS = {
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """Return a function that installs the service and returns the systemctl commands that were run."""
-    monkeypatch.setattr(health_service, "UNITS", str(tmp_path / "units"))
+    monkeypatch.setattr(install_health_service, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
     (tmp_path / "units").mkdir()
@@ -36,7 +36,7 @@ def install(tmp_path, monkeypatch):
     def run_install(active=True, status=0, answers=0, **changes):
         commands = []
         answering = iter([True] * answers)
-        monkeypatch.setattr(health_service, "is_listening", lambda: active)
+        monkeypatch.setattr(install_health_service, "is_listening", lambda: active)
 
         def run(command):
             assert command[0] == "systemctl"
@@ -45,7 +45,7 @@ def install(tmp_path, monkeypatch):
                 return (0 if next(answering, False) else 3), "", ""
             return (status if command[1] == "enable" else 0), "", "no such unit\n"
 
-        health_service.install(run, {**PARAMS, **changes})
+        install_health_service.install(run, {**PARAMS, **changes})
         return commands
 
     return run_install
@@ -76,7 +76,7 @@ def test_every_process_builds_the_same_files():
     """Otherwise, each start of a job would install the service again. The order of a set differs between processes."""
     script = (
         "import hashlib\n"
-        f"from {health_service.__package__} import health_service\n"
+        f"from {install_health_service.__package__} import health_service\n"
         f"files = health_service.desired_files({PARAMS | {'reboot': True}!r})\n"
         "print({path: hashlib.sha256(content).hexdigest() for path, (content, _mode) in files.items()})\n"
     )
@@ -102,17 +102,17 @@ def test_a_service_that_has_stopped_or_differs_is_replaced(install, change):
 
 def test_a_service_that_answers_is_not_stopped(install, monkeypatch):
     """Only the installation of a different socket stops the service, when it has answered all requests."""
-    monkeypatch.setattr(health_service, "INTERVAL", 0.0)
+    monkeypatch.setattr(install_health_service, "INTERVAL", 0.0)
     install()
-    monkeypatch.setattr(health_service, "SOCKET", health_service.SOCKET.replace("RemoveOnStop", "# RemoveOnStop"))
+    monkeypatch.setattr(install_health_service, "SOCKET", install_health_service.SOCKET.replace("RemoveOnStop", "# RemoveOnStop"))
     commands = install(answers=3)
     question = commands.index("is-active --quiet deeplearning-health.service")
     assert commands[question : question + 5] == [
         *["is-active --quiet deeplearning-health.service"] * 4,
         "stop deeplearning-health.socket deeplearning-health.service",
     ]
-    monkeypatch.setattr(health_service, "PATIENCE", 0.0)
-    monkeypatch.setattr(health_service, "SOCKET", health_service.SOCKET.replace("# RemoveOnStop", "RemoveOnStop"))
+    monkeypatch.setattr(install_health_service, "PATIENCE", 0.0)
+    monkeypatch.setattr(install_health_service, "SOCKET", install_health_service.SOCKET.replace("# RemoveOnStop", "RemoveOnStop"))
     commands = install(answers=3)
     assert commands.count("is-active --quiet deeplearning-health.service") == 1
     assert "stop deeplearning-health.socket deeplearning-health.service" in commands
@@ -186,7 +186,7 @@ def test_a_file_of_obsolete_options_is_removed_even_if_all_other_files_are_as_de
 
 def test_the_program_runs_at_the_interval_while_jobs_run_or_their_secrets_remain(install, tmp_path, monkeypatch):
     jobs, started = tmp_path / "jobs", tmp_path / "started"
-    monkeypatch.setattr(health_service.directories, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
+    monkeypatch.setattr(install_health_service.directories, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
     monkeypatch.setattr(kept_jobs, "STARTED", str(started))
     install()
     text = (tmp_path / "units/deeplearning_health_periodic.service").read_text()
@@ -218,4 +218,4 @@ def test_the_path_of_the_socket_shows_whether_the_service_listens(tmp_path, monk
     monkeypatch.setattr(host_health, "SOCKET", str(tmp_path / "socket"))
     if listens:
         (tmp_path / "socket").touch()
-    assert health_service.is_listening() == listens
+    assert install_health_service.is_listening() == listens

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import lifecycle, unpack
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import start_and_stop, unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, kept_jobs, records
 
@@ -24,7 +24,7 @@ def host(tmp_path, monkeypatch):
     monkeypatch.setattr(systemd, "active_units", lambda run, name: [])
     monkeypatch.setattr(systemd, "start", lambda run, name, place, specs: started.extend(specs))
     monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
-    monkeypatch.setattr(lifecycle, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
+    monkeypatch.setattr(start_and_stop, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
     own = {"user": pwd.getpwuid(os.getuid()).pw_name, "metadata_directory": "/m", "generation": "", "sandbox": True}
 
     def module(check_mode=False, **params):
@@ -38,9 +38,9 @@ def test_a_job_continues_with_its_next_attempt(host, paths):
     unpack.make_directories(paths)
     record = {"name": "rank1", "rank": 1, "ranks": [1], "host": "w1", "part": "worker", "processes": 1, "state": "stopped"}
     records.write_json(paths.record("rank1"), {**record, "started": 1.0, "heartbeat": 2.0, "finished": 2.0})
-    assert lifecycle.start(module(check_mode=True, attempt=2), paths)["changed"]
+    assert start_and_stop.start(module(check_mode=True, attempt=2), paths)["changed"]
     assert (started, os.path.exists(paths.following)) == ([], False)
-    result = lifecycle.start(module(attempt=2), paths)
+    result = start_and_stop.start(module(attempt=2), paths)
     assert [(spec["attempt"], spec["environment"]["DEEPLEARNING_ATTEMPT"]) for spec in started] == [(2, "2")]
     assert result["processes"][0]["log"] == os.path.join(paths.directory, "logs/attempt2/rank1.log")
     assert (records.read_following(paths)["rule"], records.read_following(paths)["cause"]["kind"]) == ("continued", "operator")
@@ -63,14 +63,14 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
     monkeypatch.setattr(systemd, "active_units", active_units)
     monkeypatch.setattr(systemd, "start", start)
     monkeypatch.setattr(systemd, "refuse_nfs", lambda run, user: "")
-    monkeypatch.setattr(lifecycle, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
+    monkeypatch.setattr(start_and_stop, "read_metadata", lambda directory, generation: {"number": 3, "gpu_count": 0})
     unpack.make_directories(paths)
     user = pwd.getpwuid(os.getuid()).pw_name
     fake = SimpleNamespace(
         params=parameters(user=user, metadata_directory="/m", generation="", sandbox=True), check_mode=False, run_command=None, warn=None
     )
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda _: lifecycle.start(fake, paths), range(2)))
+        results = list(pool.map(lambda _: start_and_stop.start(fake, paths), range(2)))
     assert started == [1]
     assert sorted(result["changed"] for result in results) == [False, True]
 
@@ -86,5 +86,5 @@ def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path,
     monkeypatch.setattr(systemd, "remove_private_directories", lambda _name: None)
     monkeypatch.setattr(systemd, "running_jobs", lambda _run: [])
     kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
-    assert lifecycle.stop(module(check_mode=check_mode))["changed"]
+    assert start_and_stop.stop(module(check_mode=check_mode))["changed"]
     assert bool(kept_jobs.files(kept_jobs.STARTED)) == check_mode
