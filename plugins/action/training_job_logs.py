@@ -15,7 +15,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._job.documents import JobStatus
-from ..module_utils._job.states import is_over
+from ..module_utils._job.state_names import is_over
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.commands import playbook_command
 from ..plugin_utils.job_formatting import job_line

@@ -12,7 +12,7 @@ from ansible.utils.display import Display
 
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.goodput import ALWAYS
-from ..module_utils._job.states import RUNNING
+from ..module_utils._job.state_names import RUNNING
 from ..module_utils._text import clean_line
 from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction

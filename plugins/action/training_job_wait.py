@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePro
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
-from ..module_utils._job import states
+from ..module_utils._job import state_names
 from ..module_utils._job.goodput import ENDED
 from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
@@ -77,11 +77,11 @@ class ActionModule(NodeAction, module="training_job_info"):
                 # processes. In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
                 return {"changed": False, **error.result, "failed": True, "msg": error.message}
         result = {"changed": False, "job": found, "metrics": watch.metrics}
-        if not states.is_over(found["state"]):
+        if not state_names.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer)}
         with self.reading(variables):
             lines = job_formatting.summary(found, watch.metrics)
-            if found["state"] != states.SUCCEEDED:
+            if found["state"] != state_names.SUCCEEDED:
                 message = job_formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
                 result.update(failed=True, msg=message)
         show(Budget().lines(lines))

@@ -32,7 +32,7 @@ from ..module_utils._hosts.dataset.source import PATH, SHARED, DataError, check_
 from ..module_utils._hosts.python_environment.definition import check_name, read_sources
 from ..module_utils._hosts.shared_storage.mounts import bucket_and_prefix, check_bucket_source
 from ..module_utils._job import naming
-from ..module_utils._job.definition.specification import RefusalError, check_queue, check_tasks, find_launcher
+from ..module_utils._job.definition.job_parameters import RefusalError, check_queue, check_tasks, find_launcher
 from . import setup_steps
 from ._output.failures import TYPES
 from .command_lines import UNCHANGED, is_one_string, list_error

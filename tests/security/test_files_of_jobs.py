@@ -25,7 +25,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, module_run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, kept_jobs, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    directories,
+    document_schemas,
+    job_states,
+    kept_jobs,
+    state_names,
+)
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 from .nodes import Nodes
@@ -174,7 +180,21 @@ REPLACED: dict[str, Callable[[Ended], object]] = {
 def random_end(job: Ended, seed: int) -> None:
     """Change some of the job's files at random. Changes that are not possible after earlier ones are left out."""
     chance = random.Random(seed)
-    values = (*states.OF_JOBS, 0, -1, 1e300, True, None, [], {}, "x" * 10_000, "\x1b[2J", time.time(), time.time() + 300, time.time() + DAY)
+    values = (
+        *state_names.OF_JOBS,
+        0,
+        -1,
+        1e300,
+        True,
+        None,
+        [],
+        {},
+        "x" * 10_000,
+        "\x1b[2J",
+        time.time(),
+        time.time() + 300,
+        time.time() + DAY,
+    )
     keys = (
         *document_schemas.RECORD,
         *document_schemas.EXPORT,

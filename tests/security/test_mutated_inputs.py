@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values, job_formatting, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
@@ -252,7 +252,7 @@ def see(jobs):
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60, COMPLETE)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
-    with contextlib.suppress(specification.RefusalError):
+    with contextlib.suppress(job_parameters.RefusalError):
         prepare.check_job("bad", paths, 60)
     assert [line for line in shown if not is_harmless(line)] == []
 

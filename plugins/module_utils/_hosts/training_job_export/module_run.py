@@ -14,7 +14,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..._job import directories, document_schemas, job_states, naming, records, schema
 from ..._job.documents import Export
-from ..._job.states import FAILED, LOST, RUNNING, WAITING
+from ..._job.state_names import FAILED, LOST, RUNNING, WAITING
 from ..shared_storage import mounts
 from ..training_job.units import local_code, systemd, users
 from . import unit

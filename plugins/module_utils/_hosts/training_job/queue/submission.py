@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 
 from ...._job import directories, records, schema
+from ...._job.definition.host_processes import plan
 from ...._job.definition.options import OPTIONS
-from ...._job.definition.processes import plan
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import Queued
 from ...._queues import base

@@ -19,15 +19,15 @@ from typing import Callable, NamedTuple, Sequence, cast
 
 from ...._job import checkpoint_layouts, exclusions, failure_causes, recovery
 from ...._job.checkpoint_layouts import Saved
-from ...._job.definition import specs
+from ...._job.definition import attempt_processes
 from ...._job.directories import Paths, runtime_directory
 from ...._job.document_schemas import DAMAGED_LIMIT
 from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec, Verdict
 from ...._job.explanations import describe_failure, describe_outcome, explain, recovery_cause
-from ...._job.job_failures import cause, has_lost_connection, is_alone
+from ...._job.failed_process import cause, has_lost_connection, is_alone
 from ...._job.job_states import participants
 from ...._job.records import Budget, read_following, read_records, write_new_json
-from ...._job.states import FAILED, LOST, STOPPED, is_over
+from ...._job.state_names import FAILED, LOST, STOPPED, is_over
 from ...._launchers.base import LaunchError
 from ..files import checkpoint_files, progress
 from . import connections
@@ -231,7 +231,7 @@ class Recovery:
         return recovery.Situation(
             [*self._earlier(), attempt],
             hosts,
-            [host for host in available_hosts(hosts, specs.plan_specs(parameters, self._paths), seen) if host not in unfit],
+            [host for host in available_hosts(hosts, attempt_processes.plan_specs(parameters, self._paths), seen) if host not in unfit],
             policy(self._spec),
             saved[0].name if saved else "",
             len(saved) > 1,
@@ -266,7 +266,7 @@ class Recovery:
             planned = plan(self._spec, decision.hosts)
         except LaunchError as error:
             return str(error)[: failure_causes.WHAT_LIMIT]
-        units = _per_host(specs.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
+        units = _per_host(attempt_processes.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
             return f"{self._spec['launcher']} would need additional processes on a host."
         return ""
@@ -345,7 +345,7 @@ def plan(spec: ProcessSpec, hosts: Sequence[str]) -> list[ProcessSpec]:
     if not chosen:
         raise LaunchError("No host is left for the next attempt.")
     spares = max(0, len(chosen) - (len(params["hosts"]) - params["spares"]))
-    return specs.plan_specs({**params, "hosts": chosen, "spares": spares}, paths)
+    return attempt_processes.plan_specs({**params, "hosts": chosen, "spares": spares}, paths)
 
 
 def next_spec(spec: ProcessSpec, hosts: Sequence[str], directory: str) -> ProcessSpec | None:

@@ -20,7 +20,7 @@ from ...._job.documents import CauseRecord, ProcessSpec, Verdict
 from ...._job.explanations import HOST_SHUT_DOWN, describe_end
 from ...._job.naming import title
 from ...._job.records import read_record, read_verdict, write_json, write_new_json
-from ...._job.states import FAILED, STOPPED, SUCCEEDED, is_over
+from ...._job.state_names import FAILED, STOPPED, SUCCEEDED, is_over
 from . import connections
 from .process_watch import first_record
 

@@ -16,14 +16,14 @@ import time
 from typing import Any, cast
 
 from ...._job import failure_causes, hangs, periodic_findings
-from ...._job.definition.specs import plan_specs
+from ...._job.definition.attempt_processes import plan_specs
 from ...._job.directories import Paths
 from ...._job.documents import Notice, ProcessRecord, ProcessSpec, Verdict
-from ...._job.job_failures import first_failure, has_waited
+from ...._job.failed_process import first_failure, has_waited
 from ...._job.job_states import job_state, participants
 from ...._job.naming import MAY_BE_LOST, STANDBY
 from ...._job.records import read_record, read_records, read_verdict, write_json, write_new_json
-from ...._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
+from ...._job.state_names import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ..files import checkpoint_files, logs, progress
 from . import between_attempts, descendant_processes, process_failures, stacks, stale_locks, termination_notices
 from .leftovers import cache_environment

@@ -31,9 +31,9 @@ from ...._job.definition import process_environment
 from ...._job.directories import Paths
 from ...._job.documents import Following, Notice, Outcome, ProcessRecord, ProcessSpec
 from ...._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, describe_outcome, outcome
-from ...._job.job_failures import first_failure
+from ...._job.failed_process import first_failure
 from ...._job.records import read_following, read_record, read_records, read_verdict, write_new_json
-from ...._job.states import FAILED, STOPPED, SUCCEEDED
+from ...._job.state_names import FAILED, STOPPED, SUCCEEDED
 from ...._launchers.base import LaunchError
 from ..files import checkpoint_files
 from . import (

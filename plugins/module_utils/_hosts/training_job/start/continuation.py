@@ -15,7 +15,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ...._job import directories, explanations, failure_causes, job_failures, job_states, records, recovery
+from ...._job import directories, explanations, failed_process, failure_causes, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
 from ..run import between_attempts
@@ -36,7 +36,7 @@ def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None) ->
 
     The records are results of with_state().
     """
-    return job_failures.cause(processes, verdict["failure"] if verdict else None) or job_failures.first_failure(processes)
+    return failed_process.cause(processes, verdict["failure"] if verdict else None) or failed_process.first_failure(processes)
 
 
 def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:

@@ -17,7 +17,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ...._job import directories, exclusions, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessRecord
-from ...._job.states import LOST, RUNNING, SUCCEEDED
+from ...._job.state_names import LOST, RUNNING, SUCCEEDED
 from ...node_health import exclusion_by_checks
 from ...node_health.check import HealthFinding
 from ...node_health.efa import missing_for_efa

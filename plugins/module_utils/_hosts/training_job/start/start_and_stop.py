@@ -10,7 +10,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ...._job import directories, kept_jobs, naming
-from ...._job.definition.processes import plan
+from ...._job.definition.host_processes import plan
 from ..queue import hold, submission
 from ..units import checkpoint_directory, launch, systemd, users
 from ..units.host import read_metadata

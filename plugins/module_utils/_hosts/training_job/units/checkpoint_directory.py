@@ -11,7 +11,7 @@ from typing import Any
 
 from ...._job import directories, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
-from ...._job.states import PENDING, RUNNING
+from ...._job.state_names import PENDING, RUNNING
 from ..files import checkpoint_files
 from . import users
 

@@ -35,7 +35,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     recovery,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import attempt_processes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
 from local_cloud.testing import wait_until
 
@@ -92,7 +92,7 @@ class Job:
         self.hurry = textwrap.dedent(hurry)
         self.metadata = metadata or {}
         self.mounted = with_tmpfs(self.paths.checkpoints, options) if options else []
-        for spec in specs.plan_specs(given, self.paths.of_attempt(attempt)):
+        for spec in attempt_processes.plan_specs(given, self.paths.of_attempt(attempt)):
             unit = folder / "units" / spec["name"]
             unit.mkdir(parents=True)
             (unit / "spec.json").write_text(json.dumps(spec))
@@ -288,9 +288,9 @@ def test_the_rendezvous_of_each_attempt_is_new(job):
     running.wait()
     ports = {
         json.loads((running.units["rank0"] / "spec.json").read_text())["environment"]["MASTER_PORT"],
-        specs.plan_specs(json.loads((running.units["rank0"] / "spec.json").read_text())["parameters"], running.paths)[0]["environment"][
-            "MASTER_PORT"
-        ],
+        attempt_processes.plan_specs(json.loads((running.units["rank0"] / "spec.json").read_text())["parameters"], running.paths)[0][
+            "environment"
+        ]["MASTER_PORT"],
     }
     assert len(ports) == 2
     assert running.status()["attempt"] == 3

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import checkpoint_directory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import RefusalError
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import directories
 from ..documents import ProcessSpec
+from .attempt_processes import plan_specs
+from .job_parameters import find_launcher
 from .refusal import RefusalError
-from .specification import find_launcher
-from .specs import plan_specs
 
 
 def plan(params: dict[str, Any], paths: directories.Paths, own_number: int | None = None) -> list[ProcessSpec]:

@@ -9,19 +9,19 @@ import re
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import between_attempts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import processes, specification, specs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import attempt_processes, host_processes, job_parameters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
 
 from .parameters import parameters
 
 
 def test_ranks_follow_the_numbers_of_the_hosts(paths):
-    ranks = {number: processes.plan(parameters(), paths, number)[0]["rank"] for number in (1, 3, 12)}
+    ranks = {number: host_processes.plan(parameters(), paths, number)[0]["rank"] for number in (1, 3, 12)}
     assert ranks == {1: 0, 3: 1, 12: 2}
 
 
 def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
-    (spec,) = processes.plan(parameters(), paths, 3)
+    (spec,) = host_processes.plan(parameters(), paths, 3)
     assert spec["environment"]["OMP_NUM_THREADS"] == "4"
     assert spec["environment"]["TOKEN"] == "t"
     assert spec["environment"]["DEEPLEARNING_PROGRESS"] == paths.progress
@@ -30,19 +30,19 @@ def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
 
 
 def test_with_a_source_the_script_keeps_its_path(paths):
-    (spec,) = processes.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
+    (spec,) = host_processes.plan(parameters(source="/home/me/project", script="src/train.py"), paths, 1)
     assert spec["argv"][-2] == os.path.join(paths.code, "src/train.py")
 
 
 def test_with_a_sync_directory_the_processes_run_there(paths):
-    (spec,) = processes.plan(parameters(repository="https://x/y", script="src/train.py", sync_directory="/scratch/code"), paths, 1)
+    (spec,) = host_processes.plan(parameters(repository="https://x/y", script="src/train.py", sync_directory="/scratch/code"), paths, 1)
     assert spec["cwd"] == "/scratch/code"
     assert spec["argv"][-2] == "/scratch/code/src/train.py"
 
 
 def test_a_host_that_is_not_the_jobs_is_refused(paths):
-    with pytest.raises(specification.RefusalError, match="number 2, which is not in the list"):
-        processes.plan(parameters(), paths, 2)
+    with pytest.raises(job_parameters.RefusalError, match="number 2, which is not in the list"):
+        host_processes.plan(parameters(), paths, 2)
 
 
 FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
@@ -50,7 +50,9 @@ FABRIC = {"FI_PROVIDER": "efa", "NCCL_NET": "AWS Libfabric"}
 
 def test_the_users_environment_wins(tmp_path):
     params = {"name": "bert", "environment": {"NCCL_NET": "Socket"}, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC)
+    found = attempt_processes.environment(
+        params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {"NCCL_DEBUG": "INFO"}), FABRIC
+    )
     assert {name: found[name] for name in ("FI_PROVIDER", "NCCL_NET", "NCCL_DEBUG")} == {
         "FI_PROVIDER": "efa",
         "NCCL_NET": "Socket",
@@ -61,13 +63,13 @@ def test_the_users_environment_wins(tmp_path):
 @pytest.mark.parametrize(("own", "value"), [({}, "1"), ({"HYDRA_FULL_ERROR": "0"}, "0")])
 def test_hydra_shows_the_traceback_of_a_script(tmp_path, own, value):
     params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {}), {})
+    found = attempt_processes.environment(params, directories.Paths(str(tmp_path)), Process("worker1", 0, ["x"], {}), {})
     assert found["HYDRA_FULL_ERROR"] == value
 
 
 def recorder(tmp_path, **own):
     params = {"name": "bert", "environment": own, "environment_by_task": {}, "secrets": {}}
-    found = specs.environment(params, directories.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})
+    found = attempt_processes.environment(params, directories.Paths(str(tmp_path), 2), Process("worker1", 0, ["x"], {}, "agent0"), {})
     return {name: value for name, value in found.items() if name.startswith("TORCH_")}
 
 
@@ -97,7 +99,7 @@ def test_variables_of_a_task_type_are_for_its_processes_alone_and_win(paths):
         launcher_options={"servers": 1},
         environment_by_task={"server": {"PS_VERBOSE": 2, "TOKEN": "its own"}, "worker": {"OMP_NUM_THREADS": 8}},
     )
-    found = {spec["name"]: spec["environment"] for spec in processes.plan(params, paths, 1)}
+    found = {spec["name"]: spec["environment"] for spec in host_processes.plan(params, paths, 1)}
     names = ("PS_VERBOSE", "OMP_NUM_THREADS", "TOKEN")
     assert {name: [environment.get(variable) for variable in names] for name, environment in found.items()} == {
         "worker2": [None, "8", "t"],
@@ -124,12 +126,12 @@ def test_variables_of_a_task_type_are_for_its_processes_alone_and_win(paths):
     ],
 )
 def test_variables_of_tasks_that_do_not_exist_are_refused(changes, environments, message):
-    with pytest.raises(specification.RefusalError, match=f"^environment_by_task: {message}"):
-        specification.check(parameters(**changes, environment_by_task=environments))
+    with pytest.raises(job_parameters.RefusalError, match=f"^environment_by_task: {message}"):
+        job_parameters.check(parameters(**changes, environment_by_task=environments))
 
 
 def test_a_strategy_determines_the_task_types():
-    specification.check(
+    job_parameters.check(
         parameters(launcher="tensorflow", launcher_options={"strategy": "flags"}, environment_by_task={"ps": {"A": 1}, "worker": {}})
     )
 
@@ -165,23 +167,23 @@ def test_a_strategy_determines_the_task_types():
     ],
 )
 def test_options_of_restarts_are_checked(changes, message):
-    with pytest.raises(specification.RefusalError, match=f"^{re.escape(message)}$"):
-        specification.check(parameters(**changes))
+    with pytest.raises(job_parameters.RefusalError, match=f"^{re.escape(message)}$"):
+        job_parameters.check(parameters(**changes))
 
 
 def test_all_hosts_cannot_be_spares(paths):
-    with pytest.raises(specification.RefusalError, match=r"^spares: 3 is too many for the 3 hosts of the job"):
-        processes.plan(parameters(spares=3), paths, 1)
-    with pytest.raises(specification.RefusalError, match=r"^min_hosts: 3 is more than the 2 hosts of the job that are not spares"):
-        processes.plan(parameters(spares=1, min_hosts=3), paths, 1)
-    (spec,) = processes.plan(parameters(spares=1), paths, 1)
+    with pytest.raises(job_parameters.RefusalError, match=r"^spares: 3 is too many for the 3 hosts of the job"):
+        host_processes.plan(parameters(spares=3), paths, 1)
+    with pytest.raises(job_parameters.RefusalError, match=r"^min_hosts: 3 is more than the 2 hosts of the job that are not spares"):
+        host_processes.plan(parameters(spares=1, min_hosts=3), paths, 1)
+    (spec,) = host_processes.plan(parameters(spares=1), paths, 1)
     assert spec["parameters"]["min_hosts"] == 2
 
 
 def test_a_spare_that_cannot_take_the_place_of_another_host_is_refused(paths):
     hosts = [{**host, "gpus": [0, 1] if host["number"] == 12 else [0]} for host in parameters()["hosts"]]
     with pytest.raises(LaunchError, match="the hosts would have different numbers of training processes"):
-        processes.plan(parameters(spares=1, hosts=hosts), paths, 1)
+        host_processes.plan(parameters(spares=1, hosts=hosts), paths, 1)
 
 
 LAUNCHERS = ["command", "deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"]
@@ -202,13 +204,13 @@ def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, 
     """
     options = {"strategy": "parameter_server", "servers": 1} if launcher == "tensorflow" else {}
     params = parameters(launcher=launcher, launcher_options=options, processes_per_host=2 if launcher == "command" else 0, spares=1)
-    specification.check(params)
-    first = processes.plan(params, paths)
+    job_parameters.check(params)
+    first = host_processes.plan(params, paths)
     smaller = {**params, "spares": 0, "hosts": [host for host in params["hosts"] if host["number"] != 12]}
     trains = [spec for spec in first if spec["part"] != "standby"]
     names = ("name", "rank", "host", "argv", "environment", "processes", "daemons", "hostfile")
     assert [[spec[name] for name in names] for spec in trains] == [
-        [spec[name] for name in names] for spec in processes.plan(smaller, paths)
+        [spec[name] for name in names] for spec in host_processes.plan(smaller, paths)
     ]
     standby = [spec for spec in first if spec["part"] == "standby"]
     assert {spec["standby"] for spec in first} == {len(standby)}
@@ -223,11 +225,11 @@ def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, 
 
 
 def test_a_job_cannot_need_more_hosts_than_it_has(paths):
-    with pytest.raises(specification.RefusalError, match="min_hosts: 4 is more than the 3 hosts of the job"):
-        processes.plan(parameters(min_hosts=4), paths, 1)
-    (spec,) = processes.plan(parameters(min_hosts=0), paths, 1)
+    with pytest.raises(job_parameters.RefusalError, match="min_hosts: 4 is more than the 3 hosts of the job"):
+        host_processes.plan(parameters(min_hosts=4), paths, 1)
+    (spec,) = host_processes.plan(parameters(min_hosts=0), paths, 1)
     assert spec["parameters"]["min_hosts"] == 3
-    (spec,) = processes.plan(parameters(restarts=0), paths, 1)
+    (spec,) = host_processes.plan(parameters(restarts=0), paths, 1)
     assert spec["parameters"] == {}
 
 
@@ -235,10 +237,10 @@ def test_a_job_cannot_need_more_hosts_than_it_has(paths):
 def test_each_attempt_has_its_own_rendezvous(paths, launcher):
     """No port of an earlier attempt appears in the command or the environment of a later attempt."""
     params = parameters(launcher=launcher)
-    specification.check(params)
+    job_parameters.check(params)
     found = []
     for attempt in (1, 2):
-        planned = specs.plan_specs(params, paths.of_attempt(attempt))
+        planned = attempt_processes.plan_specs(params, paths.of_attempt(attempt))
         text = json.dumps([[spec["argv"], spec["environment"], spec["daemons"]] for spec in planned])
         found.append(set(re.findall(r"\b(?:2[0-9]|3[01])[0-9]{3}\b", text)))
     assert found[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
 
@@ -24,10 +24,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definiti
 )
 def test_all_wrong_options_of_a_launcher_are_named_together(launcher, options, message):
     with pytest.raises(RefusalError, match=re.escape(message)):
-        specification.find_launcher({"launcher": launcher, "launcher_options": options})
+        job_parameters.find_launcher({"launcher": launcher, "launcher_options": options})
 
 
 def test_options_of_a_launcher_get_their_defaults():
     params = {"launcher": "torchrun", "launcher_options": {"min_hosts": 2}}
-    specification.find_launcher(params)
+    job_parameters.find_launcher(params)
     assert params["launcher_options"] == {"min_hosts": 2, "max_restarts": 0}

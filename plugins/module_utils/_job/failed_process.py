@@ -13,7 +13,7 @@ from typing import Sequence
 from . import error_messages, failure_causes
 from .documents import CauseRecord, ProcessRecord
 from .naming import MAY_BE_LOST, SERVICE
-from .states import FAILED, LOST, STOPPED
+from .state_names import FAILED, LOST, STOPPED
 
 
 def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
