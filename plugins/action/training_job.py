@@ -20,8 +20,8 @@ from ..plugin_utils._output import prices
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ..plugin_utils.git_repositories import without_credentials
+from ..plugin_utils.inventory_nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, write_archive
-from ..plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.option_names import of_host_role
 from ..plugin_utils.output import show
 from ..plugin_utils.setup_steps import described, read_steps, steps_of_node

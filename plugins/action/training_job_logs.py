@@ -17,11 +17,11 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.state_names import is_over
 from ..plugin_utils.answers import NodeAction
-from ..plugin_utils.commands import playbook_command
 from ..plugin_utils.job_formatting import job_line
 from ..plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
 from ..plugin_utils.keyboard import interrupts
 from ..plugin_utils.output import show
+from ..plugin_utils.suggested_commands import playbook_command
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},

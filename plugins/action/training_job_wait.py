@@ -17,13 +17,13 @@ from ..module_utils._job.goodput import ENDED
 from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
-from ..plugin_utils.commands import continuing_command, playbook_command
+from ..plugin_utils.inventory_nodes import place_of
 from ..plugin_utils.job_metrics import JobMetrics
 from ..plugin_utils.job_watch import JobWatch, polls_through
 from ..plugin_utils.keyboard import interrupts
-from ..plugin_utils.nodes import place_of
 from ..plugin_utils.notifications import Notifications
 from ..plugin_utils.output import show
+from ..plugin_utils.suggested_commands import continuing_command, playbook_command
 
 display = Display()
 

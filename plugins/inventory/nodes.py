@@ -148,10 +148,10 @@ from ..module_utils._aws.node_services import NODE_SERVICES
 from ..module_utils._aws.regions import valid_region
 from ..module_utils._aws.response_members import limit_members
 from ..module_utils._aws.storage.kinds import TAGS
-from ..plugin_utils.commands import short_path
 from ..plugin_utils.confusable_characters import problem_in_shell_words
-from ..plugin_utils.nodes import DECIDED, other_value
+from ..plugin_utils.inventory_nodes import DECIDED, other_value
 from ..plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
+from ..plugin_utils.suggested_commands import short_path
 
 try:
     import boto3

@@ -37,9 +37,9 @@ from . import setup_steps
 from ._output.failures import TYPES
 from .command_lines import UNCHANGED, is_one_string, list_error
 from .confusable_characters import problem_in_shell_words, problem_in_word
+from .inventory_nodes import node_table
 from .job_code import code_to_send, patterns
 from .node_variables import UNKNOWN, NodeVariables, node_variables
-from .nodes import node_table
 from .notifications import Notifications
 from .python_requirements import read_requirements
 from .unused_variables import of_definition, of_job

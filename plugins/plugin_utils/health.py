@@ -19,8 +19,8 @@ from ..module_utils._hosts.node_health.registry import CHECKS
 from ..module_utils._hosts.node_health.run import shortened
 from ..module_utils._job.exclusions import PERSON, RECOVERY
 from ._output.hosts import host_names
-from .commands import playbook_command, run_options
 from .source_paths import link_problem
+from .suggested_commands import playbook_command, run_options
 from .text_files import program_problem
 
 # Maximum size of all custom checks in bytes. The checks are sent with the module.

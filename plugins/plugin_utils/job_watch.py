@@ -23,11 +23,11 @@ from . import job_formatting
 from ._output.hosts import host_names
 from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
-from .commands import with_run_options
 from .documented_values import refusal
 from .job_formatting import plural
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
+from .suggested_commands import with_run_options
 
 display = Display()
 

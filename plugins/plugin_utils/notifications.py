@@ -31,9 +31,9 @@ from ..module_utils._job import state_names
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._text import clean_line
 from ._output import changes
-from .commands import NOT_SHOWN, playbook_command
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .job_formatting import failure_cause, plural
+from .suggested_commands import NOT_SHOWN, playbook_command
 
 display = Display()
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import kms_key
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policy_files
 from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
@@ -117,7 +117,7 @@ def operator(cloud, name):
     """Return a function that creates a user with only the policies of the given playbooks and returns the user's environment."""
 
     def session(*playbooks):
-        made = iam_policies.policies(iam_account.Account(name))
+        made = iam_policy_files.policies(iam_account.Account(name))
         chosen = [policy for file, policy in made.items() if re.sub(r"-\d+$", "", file) in playbooks]
         return cloud.operator(f"{name}-{'-'.join(playbooks)}", *chosen)
 

@@ -135,7 +135,7 @@ def commands(folder, monkeypatch):
         monkeypatch.setattr(shared_storage, "read_places", list)
         monkeypatch.setattr(service, "_call", lambda command: called.append(command) or works)
         monkeypatch.setattr(service.socket, "socket", lambda fileno: fileno)
-        monkeypatch.setattr(service.after_failure, "serve", lambda _listener, examine: answers.extend(examine()))
+        monkeypatch.setattr(service.answers_to_supervisors, "serve", lambda _listener, examine: answers.extend(examine()))
         settings = folder / "settings.json"
         settings.write_text(json.dumps(service.Settings("", str(folder), "", 0, with_reboot)._asdict()))
         service.main([action, str(settings)])

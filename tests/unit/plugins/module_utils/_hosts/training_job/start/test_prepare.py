@@ -222,7 +222,7 @@ def prepared(monkeypatch, paths, tmp_path):
         }
         module = SimpleNamespace(params=params, check_mode=check_mode, run_command=None)
         found = {**FOUND, "job_state": job_state, "failures": {name: time.time() for name in failures}}
-        monkeypatch.setattr(prepare.health_service, "install", lambda _run, params: steps.append(params["instance_id"]))
+        monkeypatch.setattr(prepare.install_health_service, "install", lambda _run, params: steps.append(params["instance_id"]))
         monkeypatch.setattr(prepare.submission, "queues_of_host", lambda _run, _name: [])
         monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
         monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or found)

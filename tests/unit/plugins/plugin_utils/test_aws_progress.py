@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from unittest.mock import MagicMock
 
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import progress
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import aws_progress
 
 
 def test_interrupts_reach_the_main_thread(tmp_path):
     """Python handles signals only in the main thread, and a signal for another thread does not wake up the main thread."""
     with open(tmp_path / "progress", "wb+", buffering=0) as file:
-        watch = progress.FileWatch(file.fileno(), str)
+        watch = aws_progress.FileWatch(file.fileno(), str)
         watch.start()
         try:
             status = Path(f"/proc/self/task/{watch.native_id}/status")
@@ -45,7 +45,7 @@ def test_a_second_signal_that_arrives_before_it_is_ignored_does_not_end_the_proc
                 return change(number, handler)
 
             signal.signal = late
-            with progress.last_words(lambda: os.write(writer, b"asked ")):
+            with aws_progress.last_words(lambda: os.write(writer, b"asked ")):
                 os.kill(os.getpid(), signal.SIGINT)
                 os.write(writer, b"went on")
         finally:
@@ -58,10 +58,10 @@ def test_a_second_signal_that_arrives_before_it_is_ignored_does_not_end_the_proc
 
 def test_no_garbage_is_collected_while_a_module_is_packed(monkeypatch):
     calls = []
-    monkeypatch.setattr(progress.gc, "disable", lambda: calls.append("disable"))
+    monkeypatch.setattr(aws_progress.gc, "disable", lambda: calls.append("disable"))
     action = MagicMock()
     action._execute_module.side_effect = lambda *_arguments, **_options: calls.append("module") or {}
-    progress.execute_watched(action, {})
+    aws_progress.execute_watched(action, {})
     assert calls == ["disable", "module"]
 
 
@@ -75,7 +75,7 @@ def test_a_module_in_this_process_may_end_after_a_signal_only_if_it_watches_for_
                 os.setsid()
                 _reader, writer = os.pipe()
                 os.set_blocking(writer, False)
-                with progress.last_words(lambda: None, shares=True):
+                with aws_progress.last_words(lambda: None, shares=True):
                     signal.set_wakeup_fd(writer if watches else -1)
                     os.kill(os.getpid(), signal.SIGTERM)
                     os._exit(7)

@@ -10,7 +10,7 @@ from ansible import constants
 from ansible._internal._datatag._tags import Origin
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible_collections.deeplearning.cluster.plugins.filter.playbook_command import FilterModule
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import suggested_commands
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION
 
 
@@ -20,7 +20,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def begin(**options):
-        monkeypatch.setattr(commands.context, "CLIARGS", ImmutableDict(options))
+        monkeypatch.setattr(suggested_commands.context, "CLIARGS", ImmutableDict(options))
         return tmp_path
 
     return begin
@@ -53,7 +53,7 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
     # Ansible tags the words of the command line.
     tag = Origin(description="command line").tag
     run(**{name: tuple(tag(value.replace("{here}", str(tmp_path))) for value in values) for name, values in options.items()})
-    assert commands.run_options() == expected
+    assert suggested_commands.run_options() == expected
     assert FilterModule().filters()["playbook_command"]("logs") == f"ansible-playbook {expected}deeplearning.cluster.logs"
 
 
@@ -82,7 +82,7 @@ def test_the_options_select_the_inventory_and_the_cluster(run, tmp_path, options
 )
 def test_a_command_that_continues_a_job_repeats_the_variables_of_the_run(run, given, expected):
     run(extra_vars=given, inventory=("my.yml",))
-    command = commands.continuing_command("digits-1")
+    command = suggested_commands.continuing_command("digits-1")
     fixed = "-e training_job_name=digits-2 -e training_job_resume=digits-1"
     assert command == f"ansible-playbook -i my.yml deeplearning.cluster.train {expected}{fixed}"
     again = {"training_job_name": "digits-2", "training_job_resume": "digits-1"}
@@ -93,17 +93,17 @@ def test_the_commands_in_a_message_are_completed(run):
     here = run()
     run(inventory=(f"{here}/nodes.yml",))
     text = "ansible-playbook deeplearning.cluster.stop, or: ansible-playbook deeplearning.cluster.destroy (-e x). ansible-playbook my.yml"
-    assert commands.with_run_options(text) == (
+    assert suggested_commands.with_run_options(text) == (
         "ansible-playbook -i nodes.yml deeplearning.cluster.stop, or: ansible-playbook -i nodes.yml deeplearning.cluster.destroy"
         " (-e x). ansible-playbook my.yml"
     )
-    assert commands.with_run_options("deeplearning.cluster.stop stops it") == "deeplearning.cluster.stop stops it"
+    assert suggested_commands.with_run_options("deeplearning.cluster.stop stops it") == "deeplearning.cluster.stop stops it"
 
 
 def test_the_shell_reads_each_option_as_one_word(run):
     here = run()
     run(inventory=(f"{here}/a'b $c/nodes.yml",))
-    assert shlex.split(commands.playbook_command("destroy")) == [
+    assert shlex.split(suggested_commands.playbook_command("destroy")) == [
         "ansible-playbook",
         "-i",
         "a'b $c/nodes.yml",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.lookup.nodes import LookupModule
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import known_nodes, node_table, refuse_failed_inventory
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.inventory_nodes import known_nodes, node_table, refuse_failed_inventory
 
 from unit.inventories import HostVars, node
 
