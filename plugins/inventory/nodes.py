@@ -140,9 +140,9 @@ from ..module_utils._aws.client import (
     rejection,
     sdk_problem,
 )
-from ..module_utils._aws.instances import MASTER, WORKERS
 from ..module_utils._aws.node_group.inventory import Node, nodes
 from ..module_utils._aws.node_group.membership_tags import MembershipError
+from ..module_utils._aws.node_names import MASTER, WORKERS
 from ..module_utils._aws.node_service import Instance, NodeService
 from ..module_utils._aws.node_services import NODE_SERVICES
 from ..module_utils._aws.regions import valid_region

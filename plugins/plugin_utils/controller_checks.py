@@ -22,8 +22,8 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._aws.instances import MASTER, WORKERS, node_name
 from ..module_utils._aws.node_group.private_key import read_public_key
+from ..module_utils._aws.node_names import MASTER, WORKERS, node_name
 from ..module_utils._aws.option import PREFIX
 from ..module_utils._aws.options.registry import options_of
 from ..module_utils._aws.storage import kinds

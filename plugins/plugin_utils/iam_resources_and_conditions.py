@@ -15,7 +15,7 @@ from ..module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.iam_actions import IamActions
 from ..module_utils._aws.instance_role.own_role import PATH
-from ..module_utils._aws.instances import MASTER, NUMBER_TAG, WORKERS
+from ..module_utils._aws.node_names import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
 from ..module_utils._aws.ssh_authority.iam_actions import AUTHORITY, AUTHORITY_INFO

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._aws.instances import MASTER, WORKERS
+from ..module_utils._aws.node_names import MASTER, WORKERS
 from ..module_utils._job.naming import INSTANCE_ID
 
 # The variables that decide which cluster this run acts on, and their values if the inventory plugin has set them in this run.

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..client import AwsClient, tag_dict
-from ..instances import MASTER, WORKERS, group_name, group_of
+from ..instances import group_of
 from ..node_group import membership_tags
 from ..node_group.former_nodes import activities
 from ..node_group.node_service import AUTO_SCALING as SERVICE
+from ..node_names import MASTER, WORKERS, group_name
 from ..plan.resources import Address
 from ..pricing.charges import Charge
 from ..pricing.estimate import Estimate

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Mapping, Tuple
 
-from ..instances import MASTER, MASTER_NUMBER, market_of, node_name
+from ..instances import market_of
 from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
 from ..node_group.membership_tags import number_of
+from ..node_names import MASTER, MASTER_NUMBER, node_name
 
 LAUNCH, LAUNCH_FAILED, STOP, TERMINATION, DETACHMENT = "launch", "failed_launch", "stop", "termination", "detachment"
 AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"

@@ -25,9 +25,8 @@ from ..client import (
     tag_list,
 )
 from ..component import Request
-from ..instances import NODE_TYPES, NUMBER_TAG
-from ..node_group.definition import assign_numbers
 from ..node_group.membership_tags import number_of
+from ..node_names import NODE_TYPES, NUMBER_TAG, assign_numbers
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import definition, record

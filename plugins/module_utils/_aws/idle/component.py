@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from .. import node_ends
 from ..client import DENIED, AwsClient, ClientError, error_code
 from ..component import Component, Request
-from ..instances import NODE_TYPES, group_name
+from ..node_names import NODE_TYPES, group_name
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..tags import IDLE_COMPONENT, NODES_COMPONENT

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Mapping
 
 from ..client import AwsClient, ClientError, WaitTimeout, error_code, tag_dict, tag_list
-from ..instances import group_name
+from ..node_names import assign_numbers, group_name
 from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..storage.kinds import TAG_KEYS
 from ..tags import NODES_COMPONENT, TOPIC_TAG
-from .definition import NODE_TYPE_TAG, NOT_INHERITED, NOTIFICATION_TYPES, SUSPENDED, WANTED_TAG, assign_numbers
+from .definition import NODE_TYPE_TAG, NOT_INHERITED, NOTIFICATION_TYPES, SUSPENDED, WANTED_TAG
 from .launch_and_termination import END_PAUSE, END_TIMEOUT, active_members, in_group, live_instances, shrink
 from .membership_tags import number_of
 

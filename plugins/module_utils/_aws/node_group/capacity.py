@@ -14,12 +14,13 @@ from typing import Any, Mapping
 
 from ..client import AwsClient
 from ..component import Alternative, Request
-from ..instances import BLOCK, MASTER, NODE_TYPES, RESERVATION, SPOT, WORKERS
+from ..instances import BLOCK, RESERVATION, SPOT
 from ..network.zones import described_reservation, zones
+from ..node_names import MASTER, NODE_TYPES, WORKERS, numbers
 from ..plan.planning import Change, Policy
 from ..plan.resources import Found
 from . import auto_scaling_groups
-from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes, numbers
+from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes
 from .launch_and_termination import activities
 
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..instances import NODE_TYPES
 from ..network.charges import PUBLIC_IPV4
+from ..node_names import NODE_TYPES
 from ..plan.resources import Address
 from ..pricing.charges import Charge, Product, Resources
 from ..pricing.instance_products import of_market

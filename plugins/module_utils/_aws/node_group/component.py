@@ -11,7 +11,7 @@ from typing import Any
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
-from ..instances import MASTER, NODE_TYPES, node_name
+from ..node_names import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
 from ..tags import END_TAGS, NODES_COMPONENT

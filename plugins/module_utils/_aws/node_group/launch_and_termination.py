@@ -12,12 +12,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Mapping
 
 from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
-from ..instances import ALIVE, NODE_TYPES, NUMBER_TAG, group_name, group_of, node_name
+from ..instances import ALIVE, group_of
+from ..node_names import NODE_TYPES, NUMBER_TAG, assign_numbers, group_name, node_name, numbers
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import membership_tags
 from .activities import Launches, explain
-from .definition import assign_numbers, nodes, numbers
+from .definition import nodes
 from .membership_tags import number_of
 from .node_service import AUTO_SCALING
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
 from ..client import AwsClient, tag_list
-from ..instances import MASTER, group_name
+from ..node_names import MASTER, group_name
 from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties, Wanted

@@ -12,7 +12,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..instances import GROUP_TAG, MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, group_name, tags_of
+from ..instances import GROUP_TAG, tags_of
+from ..node_names import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, group_name
 from ..node_service import Instance, NodeService
 from ..storage.kinds import TAG_KEYS, TAGS
 from ..tags import CLUSTER_TAG

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from ..client import tag_dict
-from ..instances import GROUP_TAG, MASTER, WORKERS, group_name, group_of, tags_of
+from ..instances import GROUP_TAG, group_of, tags_of
+from ..node_names import MASTER, WORKERS, group_name
 from ..node_service import Instance, NodeService, Reader
 from ..pricing.instance_products import of_market
 from . import membership_tags

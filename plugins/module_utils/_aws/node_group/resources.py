@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..client import AwsClient, read_concurrently
-from ..instances import MASTER
+from ..node_names import MASTER
 from ..plan.resources import Found
 from . import auto_scaling_groups, launch_and_termination, launch_templates, master_elastic_ip, placement
 from .definition import nodes

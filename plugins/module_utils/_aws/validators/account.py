@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from ..client import AwsClient, ClusterError, error_code
 from ..component import Request
-from ..instances import MASTER, group_of
+from ..instances import group_of
 from ..network.component import NETWORK
 from ..node_group import capacity
 from ..node_group.component import NODE_GROUP
-from ..node_group.definition import MASTER_ADDRESS, numbers
+from ..node_group.definition import MASTER_ADDRESS
 from ..node_group.launch_and_termination import ALIVE
+from ..node_names import MASTER, numbers
 from ..plan.resources import Found
 from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
 from ..validator import Level, Validator
