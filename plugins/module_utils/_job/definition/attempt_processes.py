@@ -12,7 +12,9 @@ import collections
 import os
 from typing import Any, Mapping, Sequence
 
-from ..._launchers.base import Host, Process, Program, hostfile, hostfile_path, port
+from ..._launchers.base import Host, Process, Program
+from ..._launchers.hostfile import hostfile, hostfile_path
+from ..._launchers.ports import port
 from ..._launchers.registry import LAUNCHERS
 from .. import directories
 from ..documents import Endpoint, JobSpec, ProcessSpec
