@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
-from ..module_utils._hosts.node_health.system import decide_clock
+from ..module_utils._hosts.node_health.clock import decide_clock
 from ..plugin_utils import health
 from ..plugin_utils.answers import NodeAction
 

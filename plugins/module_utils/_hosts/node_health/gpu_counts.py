@@ -1,9 +1,15 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The number of NVIDIA GPUs of each EC2 instance type, as returned by DescribeInstanceTypes (GpuInfo), and which types have NVLinks."""
+"""How many NVIDIA GPUs each EC2 instance type has, as returned by DescribeInstanceTypes (GpuInfo), and how many of a host jobs use."""
 
 from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from .check import CheckedNode
 
 # Families in which the number of GPUs depends on the size. Sizes that are not listed have one GPU.
 FAMILIES: dict[str, dict[str, int]] = {
@@ -40,3 +46,13 @@ def has_nvlinks(instance_type: str) -> bool | None:
     """
     count = gpu_count(instance_type)
     return None if count is None else count > 1 and instance_type.startswith("p")
+
+
+def read_configured_gpus(node: CheckedNode) -> int | None:
+    """Return the number of GPUs that jobs use according to the worker metadata, or None if the host is not configured."""
+    try:
+        with open(os.path.join(node.metadata_directory, "metadata.json"), encoding="utf-8") as file:
+            count: Any = json.load(file)["gpu_count"]
+        return int(count)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

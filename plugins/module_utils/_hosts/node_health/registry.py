@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from . import dcgm, efa, fabric_manager, gpu, shared_storage, system, xid
+from . import clock, dcgm, efa, fabric_manager, gpu, host_names, local_disks, memory, shared_storage, ssh_certificates, xid
 from .check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
@@ -21,20 +21,20 @@ CHECKS = (
     Check(
         "clock",
         None,
-        system.decide_clock,
+        clock.decide_clock,
         (MONITOR, RESTART),
         "a clock that differs from the controller's clock by 5 s or more; by 60 s or more",
         (ON_DEMAND,),
     ),
     Check(
         "disks",
-        system.read_disks,
-        system.decide_disks,
+        local_disks.read_disks,
+        local_disks.decide_disks,
         (RESTART,),
         "less than 1 GiB of free space (on small disks, less than 5 %); less than 1 % free inodes",
     ),
-    Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system", (*OF_HOST, PERIODIC)),
-    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
+    Check("root", local_disks.read_mount_table, local_disks.decide_root, (REBOOT,), "a read-only root file system", (*OF_HOST, PERIODIC)),
+    Check("memory", memory.read_memory, memory.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
     Check(
         "storage",
         shared_storage.write,
@@ -70,8 +70,8 @@ CHECKS = (
     ),
     Check(
         "names",
-        system.read_names,
-        system.decide_names,
+        host_names.read_names,
+        host_names.decide_names,
         (RESTART,),
         "missing worker metadata; a host name of the cluster that resolves to an address other than the one in the metadata",
         hanging=RESTART,
@@ -79,8 +79,8 @@ CHECKS = (
     ),
     Check(
         "certificates",
-        system.read_certificates,
-        system.decide_certificates,
+        ssh_certificates.read_certificates,
+        ssh_certificates.decide_certificates,
         (MONITOR, RESTART),
         "an SSH certificate that expires within a day; one that has expired",
     ),

@@ -10,8 +10,7 @@ import os
 from typing import NamedTuple
 
 from ..shared_storage.mounts import DEAD, fstab_fields, is_own_entry, is_shared
-from .check import MONITOR, RESTART, CheckedNode, Problem
-from .system import CONFIGURE
+from .check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
 
 FSTAB = "/etc/fstab"
 # With this option, an entry with `noauto` is mounted when a program opens its mount point.
