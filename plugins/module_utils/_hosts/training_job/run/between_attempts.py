@@ -17,7 +17,7 @@ import os
 import time
 from typing import Callable, NamedTuple, Sequence, cast
 
-from ...._job import checkpoint_layouts, exclusions, failure_causes, recovery
+from ...._job import checkpoint_layouts, exclusion_after_failures, failure_causes, recovery
 from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import attempt_processes
 from ...._job.directories import Paths, runtime_directory
@@ -295,11 +295,11 @@ def record_failure(spec: ProcessSpec, decision: Following) -> None:
     A health finding that only requires a restart of the job is not recorded, because the script may be responsible.
     """
     failure, why = decision["failure"], decision["cause"]
-    if exclusions.is_recorded(why["kind"]) and (
+    if exclusion_after_failures.is_recorded(why["kind"]) and (
         why["kind"] != failure_causes.HEALTH or why.get("name") in (failure_causes.REBOOT, failure_causes.REPLACE)
     ):
         node = failure.get("instance") or failure["host"]
-        exclusions.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
+        exclusion_after_failures.record_failure(os.path.dirname(spec["directory"]), node, spec["job"], spec["attempt"])
 
 
 def as_lost(process: ProcessRecord) -> ProcessRecord:

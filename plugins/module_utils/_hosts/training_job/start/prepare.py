@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import directories, exclusions, job_states, records
+from ...._job import directories, exclusion_after_failures, exclusions, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessRecord
 from ...._job.state_names import LOST, RUNNING, SUCCEEDED
@@ -115,7 +115,7 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
     def changed(memory: exclusions.Memory) -> exclusions.Memory:
         if readings:
             memory = exclusion_by_checks.without_passed(memory, readings.checks, findings)
-        return exclusions.after_failures(memory, failures, time.time())
+        return exclusion_after_failures.after_failures(memory, failures, time.time())
 
     _before, memory = exclusion_by_checks.change(module.params["instance_id"] or "", changed, module.check_mode)
     return exclusions.describe_all(memory.exclusions, module.params["health_check"])
@@ -160,7 +160,7 @@ def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) 
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"], params["queue"])
-    failures = exclusions.read_failures(params["directory"], params["instance_id"] or host.name)
+    failures = exclusion_after_failures.read_failures(params["directory"], params["instance_id"] or host.name)
     found: dict[str, Any] = {"host": host._asdict(), "job_state": state, "failures": failures}
     if state == "ended":
         found["attempt"] = records.newest_attempt(paths).attempt + 1

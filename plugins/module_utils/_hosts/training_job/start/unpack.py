@@ -12,7 +12,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ...._job import directories, exclusions
+from ...._job import directories, exclusion_after_failures
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ..units import checkpoint_directory, local_code, users
 from . import continuation
@@ -36,7 +36,7 @@ def install_code(params: dict[str, Any], paths: directories.Paths, user: pwd.str
 def unpack_code(params: dict[str, Any], paths: directories.Paths, source: BinaryIO, shared: bool) -> None:
     """Create the job's directory with its code and description. Replaces a job of the same name that never started."""
     os.makedirs(paths.directory, exist_ok=True)
-    exclusions.make_failures_directory(os.path.dirname(paths.directory))
+    exclusion_after_failures.make_failures_directory(os.path.dirname(paths.directory))
     job = os.open(paths.directory, local_code.OPEN)
     try:
         if os.fstat(job).st_uid != os.geteuid():

@@ -27,6 +27,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     directories,
+    exclusion_after_failures,
     exclusions,
     failure_causes,
     hangs,
@@ -672,7 +673,7 @@ def unhealthy(tmp_path, monkeypatch):
 def test_a_health_finding_is_the_cause_and_a_spare_takes_the_place_of_the_host(job, unhealthy, tmp_path):
     """Rank 0 is killed on worker1, but the GPU of worker2 has failed."""
     unhealthy("rank1", XID)
-    exclusions_directory = tmp_path / "jobs" / exclusions.FAILURES_DIRECTORY
+    exclusions_directory = tmp_path / "jobs" / exclusion_after_failures.FAILURES_DIRECTORY
     exclusions_directory.mkdir(parents=True)
     running = job(trains(FAILS), hosts=3, spares=1, min_hosts=2)
     running.wait()
@@ -714,7 +715,7 @@ WAITS = """
 
 @pytest.mark.parametrize("severity", ["restart", "reboot"])
 def test_a_finding_while_the_job_runs_restarts_the_job_as_a_finding_after_a_failure_does(job, unhealthy, tmp_path, severity):
-    exclusions_directory = tmp_path / "jobs" / exclusions.FAILURES_DIRECTORY
+    exclusions_directory = tmp_path / "jobs" / exclusion_after_failures.FAILURES_DIRECTORY
     exclusions_directory.mkdir(parents=True)
     if severity == "reboot":
         unhealthy("rank1", {**XID, "severity": severity})
