@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import NamedTuple, Sequence
 
-from ..shared_storage.mounts import mounted_at
+from ..shared_storage.mount_table import mounted_at
 from .check import REBOOT, RESTART, CheckedNode, Problem
 
 GIB = 1 << 30

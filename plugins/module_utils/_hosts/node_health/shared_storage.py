@@ -9,7 +9,8 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from ..shared_storage.mounts import DEAD, fstab_fields, is_own_entry, is_shared
+from ..shared_storage.fstab import fstab_fields, is_own_entry
+from ..shared_storage.mounts import DEAD, is_shared
 from .check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
 
 FSTAB = "/etc/fstab"
