@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import activities, console, inventory, membership_tags
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import archives
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
@@ -313,7 +313,7 @@ def test_damaged_archives_of_data(tmp_path, kind, name, seed):
     path, folder = tmp_path / name, tmp_path / "unpacked/here"
     path.write_bytes(mutated_bytes(archive(kind), random.Random(f"{kind} {seed}")))
     with contextlib.suppress(DataError):
-        tools.unpack(str(path), str(folder), path.name)
+        archives.unpack(str(path), str(folder), path.name)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "unpacked"])
     assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
 
