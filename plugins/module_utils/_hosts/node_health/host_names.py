@@ -10,8 +10,7 @@ import socket
 from typing import NamedTuple
 
 from ..worker_metadata.metadata import alias, parse_metadata
-from .check import RESTART, CheckedNode, Problem
-from .system import CONFIGURE
+from .check import CONFIGURE, RESTART, CheckedNode, Problem
 
 
 class Names(NamedTuple):

@@ -10,8 +10,7 @@ import time
 
 from ..ssh_trust.certificates import DAY, parse_certificate
 from ..ssh_trust.files import HOST_CERTIFICATE, USER_CERTIFICATE
-from .check import MONITOR, RESTART, CheckedNode, Problem
-from .system import CONFIGURE
+from .check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
 
 
 def read_certificates(_node: CheckedNode) -> dict[str, str]:

@@ -42,8 +42,6 @@ def explain(output: str, storage: FstabMount) -> str:
         )
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
-    if storage.kind == "lustre" and re.search(r"Invalid argument|Protocol not supported", output):
-        return (
-            f"the Lustre client may be of another version than the file system, or the file system may have another mount name. {reported}"
-        )
+    if storage.client.mismatch and re.search(r"Invalid argument|Protocol not supported", output):
+        return f"{storage.client.mismatch} {reported}"
     return reported.rstrip(".") + end

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .fstab import FstabEntry, entries_at, unescape
-from .mounts import MOUNTPOINT, SAFE, FstabMount, access_point_of, is_shared
+from .mounts import MOUNTPOINT, SAFE, TYPES, FstabMount, access_point_of, is_shared
 
 # The file system type of automount points in the mount table.
 AUTOMOUNT = "autofs"
@@ -77,11 +77,11 @@ def is_mount_of(mount: MountTableEntry, storage: FstabMount, tunnels: Iterable[s
     """Return whether `mount` is a mount of `storage`. `tunnels` contains the names of the files in `TUNNELS`.
 
     The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Users create bind mounts
-    deliberately, so all bind mounts are accepted. The Lustre client replaces host names in the source with addresses, so only the path
-    at the end of the source is compared.
+    deliberately, so all bind mounts are accepted. If the client replaces host names in the source with addresses, only the path at the
+    end of the source is compared.
     """
-    if mount.kind == "lustre":
-        return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
+    if mount.kind in TYPES and TYPES[mount.kind].shows_addresses:
+        return storage.kind == mount.kind and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
     if storage.kind == "mount-s3":
         return mount.source == MOUNTPOINT
     if mount.kind.startswith("nfs"):

@@ -50,7 +50,9 @@ MOUNTPOINT = "mountpoint-s3"
 class FileSystemType(NamedTuple):
     """What a host needs to mount one type of file system. `mounted_as` contains the names of this type in the mount table.
 
-    `packages` maps Ansible's names for distributions or OS families to the client packages in their repositories.
+    `packages` maps Ansible's names for distributions or OS families to the client packages in their repositories. If `shows_addresses` is
+    true, the client replaces the host names of servers in the mount table with addresses. `mismatch` says why the client can reject its
+    arguments.
     """
 
     helper: str
@@ -58,6 +60,8 @@ class FileSystemType(NamedTuple):
     advice: str
     ports: str
     mounted_as: tuple[str, ...]
+    shows_addresses: bool = False
+    mismatch: str = ""
 
 
 # All file system types of shared storage, keyed by their names in /etc/fstab.
@@ -84,6 +88,8 @@ TYPES = {
         "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html",
         "TCP ports 988 and 1018 to 1023",
         ("lustre",),
+        shows_addresses=True,
+        mismatch="the Lustre client may be of another version than the file system, or the file system may have another mount name.",
     ),
     "mount-s3": FileSystemType(
         "mount.mount-s3",

@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Program
 
 from .conftest import program
 
 
 def test_each_attempt_has_its_own_id():
-    job = program()
+    job = Program("digits", "python", "train.py")
     assert [job._replace(attempt=attempt).run for attempt in (1, 2, 10)] == [job.job, f"{job.job}.2", f"{job.job}.10"]
 
 

@@ -76,8 +76,8 @@ def test_every_process_builds_the_same_files():
     """Otherwise, each start of a job would install the service again. The order of a set differs between processes."""
     script = (
         "import hashlib\n"
-        f"from {install_health_service.__package__} import health_service\n"
-        f"files = health_service.desired_files({PARAMS | {'reboot': True}!r})\n"
+        f"from {install_health_service.__package__} import install_health_service\n"
+        f"files = install_health_service.desired_files({PARAMS | {'reboot': True}!r})\n"
         "print({path: hashlib.sha256(content).hexdigest() for path, (content, _mode) in files.items()})\n"
     )
     found = {
