@@ -129,17 +129,9 @@ from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 
-from ..module_utils._aws.client import (
-    CONNECT_TIMEOUT,
-    NO_CREDENTIALS,
-    REJECTED,
-    ClusterError,
-    connection_advice,
-    denial_advice,
-    error_code,
-    rejection,
-    sdk_problem,
-)
+from ..module_utils._aws.client import CONNECT_TIMEOUT, ClusterError, sdk_problem
+from ..module_utils._aws.error_codes import REJECTED, error_code
+from ..module_utils._aws.error_messages import NO_CREDENTIALS, connection_advice, denial_advice, rejection
 from ..module_utils._aws.node_group.inventory import Node, nodes
 from ..module_utils._aws.node_group.membership_tags import MembershipError
 from ..module_utils._aws.node_names import MASTER, WORKERS

@@ -174,8 +174,9 @@ nodes:
       type: int
 """
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle.component import describe as describe_idle
 from ..module_utils._aws.idle.component import look
 from ..module_utils._aws.lease.component import describe as describe_lease

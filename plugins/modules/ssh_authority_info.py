@@ -61,7 +61,9 @@ public_keys:
 
 from typing import Any
 
-from ..module_utils._aws.client import DENIED, SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, error_code, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_codes import DENIED, error_code
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.ssh_authority import published_key
 from ..module_utils._aws.ssh_authority.existing import exists
 from ..module_utils._aws.ssh_authority.parameter import public_parameter_name

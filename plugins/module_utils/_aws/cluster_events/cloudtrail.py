@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ..client import DENIED, SDK_ERRORS, AwsClient, ClientError, error_code
+from ..client import SDK_ERRORS, AwsClient, ClientError
+from ..error_codes import DENIED, error_code
 from ..instances import ON_DEMAND
 from ..tags import CLUSTER_TAG
 from .scaling_activities import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of

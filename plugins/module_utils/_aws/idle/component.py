@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
 from .. import node_ends
-from ..client import DENIED, AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Component, Request
+from ..error_codes import DENIED, error_code
 from ..node_names import NODE_TYPES, group_name
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted

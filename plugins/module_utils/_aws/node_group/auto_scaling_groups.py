@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, WaitTimeout, error_code, tag_dict, tag_list
+from ..client import AwsClient, ClientError, WaitTimeout, tag_dict, tag_list
+from ..error_codes import error_code
 from ..node_names import assign_numbers, group_name
 from ..own_resources import read_own
 from ..plan.planning import Kind

@@ -11,7 +11,8 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
-from ..client import ClientError, error_code
+from ..client import ClientError
+from ..error_codes import error_code
 from ..instances import ALIVE
 from ..node_service import Reader
 from . import membership_tags

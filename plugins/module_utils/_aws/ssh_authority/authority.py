@@ -8,9 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, DENIED, AnsibleAWSModule, AwsClient, ClientError, error_code, is_missing, tag_list
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, tag_list
 from ..emr import record
 from ..emr.nodes import JOB_FLOW_TAG
+from ..error_codes import DENIED, error_code, is_missing
 from ..node_group import membership_tags
 from ..node_services import DEFAULT
 from ..plan.resources import KNOWN_AFTER_APPLY

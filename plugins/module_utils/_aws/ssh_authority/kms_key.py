@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..client import AwsClient, BotoCoreError, ClientError, ClusterError, error_code, is_missing, outcome_is_unknown
+from ..client import AwsClient, BotoCoreError, ClientError, ClusterError
+from ..error_codes import error_code, is_missing, outcome_is_unknown
 from ..regions import partition_of
 from .parameter import parameter_name
 

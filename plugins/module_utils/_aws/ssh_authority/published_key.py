@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, AwsClient, ClientError, error_code, is_missing, tag_list
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AwsClient, ClientError, tag_list
+from ..error_codes import error_code, is_missing
 from .parameter import public_parameter_name
 from .visibility import wait_for_version
 

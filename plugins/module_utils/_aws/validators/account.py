@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..client import AwsClient, ClusterError, error_code
+from ..client import AwsClient, ClusterError
 from ..component import Request
+from ..error_codes import error_code
 from ..instances import group_of
 from ..network.component import NETWORK
 from ..node_group import capacity
