@@ -3,7 +3,7 @@
 
 """Plans the processes of one attempt of a job: derives the specs of the supervisors from the parameters and the hosts.
 
-Supervisors plan the next attempt with this code, on hosts without Ansible. processes.py plans the first attempt.
+Supervisors plan the next attempt with this code, on hosts without Ansible. host_processes.py plans the first attempt.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
 """The supervisor, which runs in every unit of a job: starts a process, writes its record and log, and stops it when the job ends.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
-unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
+unit has ended, to complete the record if the supervisor was killed. remote_shell.py implements the other actions. This file is copied to the
 hosts together with the files that it imports, and needs only the standard library.
 
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 
 A job that may be restarted runs in one or more attempts. If an attempt fails, all supervisors end their remaining processes, and the first
-supervisor that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
+supervisor that responds decides what follows (see between_attempts.py). The same supervisors then start the next attempt.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RESTART_STOP_TIMEOUT = 5
 class Supervisor:
     """Supervises one process, from its start to its final record.
 
-    If the spec has no `argv`, the process runs the commands that other hosts send (see remote.py).
+    If the spec has no `argv`, the process runs the commands that other hosts send (see remote_shell.py).
     """
 
     def __init__(self, spec: ProcessSpec, path: str) -> None:
