@@ -4,8 +4,8 @@
 """The supervisor, which runs in every unit of a job: starts a process, writes its record and log, and stops it when the job ends.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
-unit has ended, to complete the record if the supervisor was killed. remote_shell.py implements the other actions. This file is copied to the
-hosts together with the files that it imports, and needs only the standard library.
+unit has ended, to complete the record if the supervisor was killed. remote_shell.py implements the other actions. This file is copied to
+the hosts together with the files that it imports, and needs only the standard library.
 
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
