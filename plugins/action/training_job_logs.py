@@ -11,9 +11,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.state_names import is_over
 from ..plugin_utils.answers import NodeAction
@@ -38,10 +35,7 @@ class ActionModule(NodeAction, module="training_job_info"):
     """Shows the logs once, or polls the logs until the job is over."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
-        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        given = validation.validated_parameters
+        _validation, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         arguments = {
             **{key: given[key] for key in ("name", "directory", "heartbeat_timeout")},
             "log_lines": given["lines"],

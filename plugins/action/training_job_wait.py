@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
 from ..module_utils._job import state_names
@@ -51,10 +50,7 @@ class ActionModule(NodeAction, module="training_job_info"):
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
             return {"changed": False}
-        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        arguments = dict(validation.validated_parameters)
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
         directory = arguments.pop("metrics_directory")
