@@ -19,7 +19,12 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import activities, console, inventory, membership_tags
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
+    console,
+    insufficient_capacity,
+    inventory,
+    membership_tags,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import archives
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
@@ -383,12 +388,12 @@ def test_a_damaged_public_key(seed):
 def test_texts_of_scaling_activities(seed):
     noise = random.Random(seed)
     now = datetime.datetime.now(datetime.UTC)
-    launches = activities.Launches(since=now, wanted=3)
+    launches = insufficient_capacity.Launches(since=now, wanted=3)
     told = mutated_text("We currently do not have sufficient p4d.24xlarge capacity. Launching EC2 instance failed.", noise)
     failed = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "a", noise.choice(["StatusMessage", "Description"]): told}
     honest = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "b", "StatusMessage": "VcpuLimitExceeded: the limit"}
     launches.observe(1, [failed, honest])
-    message = activities.explain("bert-workers", launches)
+    message = insufficient_capacity.explain("bert-workers", launches)
     assert is_harmless(message + launches.newest_reason())
     assert "Service Quotas" in message
 

@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from typing import Any, Mapping, Tuple
 
 from ..instances import market_of
-from ..node_group.activities import FAILED
 from ..node_group.former_nodes import LAUNCHES, LEAVES
+from ..node_group.insufficient_capacity import FAILED
 from ..node_group.membership_tags import number_of
 from ..node_names import MASTER, MASTER_NUMBER, node_name
 

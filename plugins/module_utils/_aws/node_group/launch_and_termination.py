@@ -17,8 +17,8 @@ from ..node_names import NODE_TYPES, NUMBER_TAG, assign_numbers, group_name, nod
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import membership_tags
-from .activities import Launches, explain
 from .definition import nodes
+from .insufficient_capacity import Launches, explain
 from .membership_tags import number_of
 from .node_service import AUTO_SCALING
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.insufficient_capacity import Launches, explain
 
 from .described import NOW
 
