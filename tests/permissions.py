@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policy_files
 from local_cloud.testing import LocalCloud
 
 # The policies of playbooks whose policies have different names. Playbooks that only find the nodes and log in use the policy `status`
@@ -23,7 +23,7 @@ def policies(playbook: str, cluster: str, adopted: Sequence[str] = ()) -> list[d
     """Return the policies of a playbook for a cluster, or for the clusters that match a pattern."""
     account = iam_account.Account(cluster, adopted=tuple(adopted))
     policy = POLICY.get(playbook, playbook)
-    found = [each for name, each in iam_policies.policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
+    found = [each for name, each in iam_policy_files.policies(account).items() if re.fullmatch(rf"{policy}(-\d+)?", name)]
     assert found, playbook
     return found
 

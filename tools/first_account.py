@@ -31,7 +31,7 @@ from unittest.mock import patch
 import boto3
 import botocore.client
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import DENIED, error_code
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.error_codes import DENIED, error_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
 from botocore.exceptions import ClientError
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_account import EXAMPLE, PARTITIONS, Account
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policies import policies, text
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.iam_policy_files import policies, text
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "policies"
 

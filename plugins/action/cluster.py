@@ -13,11 +13,11 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import refuse_injected_facts
+from ..plugin_utils.aws_progress import execute_watched
+from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
-from ..plugin_utils.nodes import refuse_failed_inventory
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
-from ..plugin_utils.progress import execute_watched
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask

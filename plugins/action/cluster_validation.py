@@ -13,7 +13,7 @@ from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
 from ..plugin_utils.in_process import InProcessAction
-from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.option_names import result_of_run
 
 

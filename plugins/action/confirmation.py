@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -32,10 +31,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        given = validation.validated_parameters
+        _validation, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         show(given["msg"])
         asked = given["ask"] and not self._task.check_mode
         if asked and is_under_runner():

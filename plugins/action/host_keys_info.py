@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils.progress import execute_watched
+from ..plugin_utils.aws_progress import execute_watched
 
 
 class ActionModule(ActionBase):

@@ -12,8 +12,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
-from ..module_utils._hosts.node_health.system import decide_clock
-from ..plugin_utils import health
+from ..module_utils._hosts.node_health.clock import decide_clock
+from ..plugin_utils import custom_health_checks, health_messages
 from ..plugin_utils.answers import NodeAction
 
 
@@ -25,7 +25,7 @@ class ActionModule(NodeAction, module="node_health"):
         is_on_demand = arguments.get("context", ON_DEMAND) == ON_DEMAND
         try:
             folder = arguments.get("checks") if is_on_demand else ""
-            arguments["programs"] = health.programs(folder or "", [os.getcwd(), self._loader.get_basedir()])
+            arguments["programs"] = custom_health_checks.programs(folder or "", [os.getcwd(), self._loader.get_basedir()])
         except (OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         before = time.time()
@@ -33,7 +33,7 @@ class ActionModule(NodeAction, module="node_health"):
         if answer.get("failed"):
             return answer
         with self.reading(variables):
-            findings = health.findings_of(answer)
+            findings = health_messages.findings_of(answer)
             if is_on_demand:
                 findings += [
                     HealthFinding("clock", *problem) for problem in decide_clock((before, answer["time"], time.time()), CheckedNode(""))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..plugin_utils.answers import NodeAction, checked_identity
-from ..plugin_utils.nodes import instance_arguments
+from ..plugin_utils.inventory_nodes import instance_arguments
 
 
 class ActionModule(NodeAction, module="queued_jobs"):

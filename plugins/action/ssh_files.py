@@ -20,7 +20,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils import ssh_files
 from ..plugin_utils.answers import refuse_injected_facts
-from ..plugin_utils.nodes import node_table, refuse_failed_inventory
+from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.ssh_files import KnownHosts
 
 KNOWN_HOSTS, CONFIG, REVOKED_KEYS = "known_hosts", "config", "revoked_keys"

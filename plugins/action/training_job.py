@@ -14,14 +14,14 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._hosts.worker_metadata.metadata import generation
-from ..module_utils._job.definition import specification
+from ..module_utils._job.definition import job_parameters
 from ..plugin_utils import cost_limit, job_scripts
 from ..plugin_utils._output import prices
 from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ..plugin_utils.git_repositories import without_credentials
+from ..plugin_utils.inventory_nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, write_archive
-from ..plugin_utils.nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.option_names import of_host_role
 from ..plugin_utils.output import show
 from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
@@ -39,7 +39,7 @@ class ActionModule(NodeAction, module="training_job"):
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
         refuse_strings(arguments)
-        refuse_changed_text(self._task, {name: specification.SPECIFICATION["argument_spec"][name] for name in (*UNCHANGED, *VARIABLES)})
+        refuse_changed_text(self._task, {name: job_parameters.SPECIFICATION["argument_spec"][name] for name in (*UNCHANGED, *VARIABLES)})
         if state in ("checked", "printed", "stopped"):
             arguments.pop("max_cost", None)
         if state == "checked":
@@ -94,7 +94,7 @@ class ActionModule(NodeAction, module="training_job"):
         parameters = checked_parameters(arguments)
         try:
             specs = job_scripts.specs_of_job(parameters)
-        except (specification.RefusalError, ValueError) as error:
+        except (job_parameters.RefusalError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         scripts = job_scripts.scripts(specs, parameters)
         changed: list[str] = []
@@ -162,13 +162,13 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the module's parameters with their defaults. Raises AnsibleActionFail if the module would reject the arguments."""
-    validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(arguments)
+    validation = ArgumentSpecValidator(**job_parameters.SPECIFICATION).validate(arguments)
     if validation.error_messages:
         raise AnsibleActionFail("; ".join(validation.error_messages))
     parameters: dict[str, Any] = validation.validated_parameters
     try:
-        specification.check(parameters)
-    except (specification.RefusalError, ValueError) as error:
+        job_parameters.check(parameters)
+    except (job_parameters.RefusalError, ValueError) as error:
         raise AnsibleActionFail(str(error)) from error
     return parameters
 

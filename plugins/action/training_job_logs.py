@@ -11,17 +11,14 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-
 from ..module_utils._job.documents import JobStatus
-from ..module_utils._job.states import is_over
+from ..module_utils._job.state_names import is_over
 from ..plugin_utils.answers import NodeAction
-from ..plugin_utils.commands import playbook_command
 from ..plugin_utils.job_formatting import job_line
 from ..plugin_utils.job_watch import POLL_SECONDS, JobWatch, Poll, polls_through
 from ..plugin_utils.keyboard import interrupts
 from ..plugin_utils.output import show
+from ..plugin_utils.suggested_commands import playbook_command
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
@@ -38,10 +35,7 @@ class ActionModule(NodeAction, module="training_job_info"):
     """Shows the logs once, or polls the logs until the job is over."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
-        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        given = validation.validated_parameters
+        _validation, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         arguments = {
             **{key: given[key] for key in ("name", "directory", "heartbeat_timeout")},
             "log_lines": given["lines"],

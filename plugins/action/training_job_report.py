@@ -17,8 +17,8 @@ from ..plugin_utils._report import charts, page
 from ..plugin_utils._report.cost import cost_of
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ..plugin_utils.inventory_nodes import node_table
 from ..plugin_utils.node_prices import price_of_nodes
-from ..plugin_utils.nodes import node_table
 from ..plugin_utils.output import show
 
 display = Display()

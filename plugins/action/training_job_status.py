@@ -12,17 +12,17 @@ from ansible.utils.display import Display
 
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.goodput import ALWAYS
-from ..module_utils._job.states import RUNNING
+from ..module_utils._job.state_names import RUNNING
 from ..module_utils._text import clean_line
 from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
-from ..plugin_utils.commands import playbook_command
 from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ..plugin_utils.inventory_nodes import node_table, place_of
 from ..plugin_utils.job_metrics import JobMetrics
 from ..plugin_utils.job_watch import job_info
-from ..plugin_utils.nodes import node_table, place_of
 from ..plugin_utils.output import show
+from ..plugin_utils.suggested_commands import playbook_command
 
 display = Display()
 

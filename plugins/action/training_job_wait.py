@@ -9,21 +9,20 @@ from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
-from ..module_utils._job import states
+from ..module_utils._job import state_names
 from ..module_utils._job.goodput import ENDED
 from ..plugin_utils import job_formatting
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.budget import Budget
-from ..plugin_utils.commands import continuing_command, playbook_command
+from ..plugin_utils.inventory_nodes import place_of
 from ..plugin_utils.job_metrics import JobMetrics
 from ..plugin_utils.job_watch import JobWatch, polls_through
 from ..plugin_utils.keyboard import interrupts
-from ..plugin_utils.nodes import place_of
 from ..plugin_utils.notifications import Notifications
 from ..plugin_utils.output import show
+from ..plugin_utils.suggested_commands import continuing_command, playbook_command
 
 display = Display()
 
@@ -51,10 +50,7 @@ class ActionModule(NodeAction, module="training_job_info"):
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
             return {"changed": False}
-        validation = ArgumentSpecValidator(ARGUMENTS).validate(self._task.args)
-        if validation.error_messages:
-            raise AnsibleActionFail("; ".join(validation.error_messages))
-        arguments = dict(validation.validated_parameters)
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
         directory = arguments.pop("metrics_directory")
@@ -77,11 +73,11 @@ class ActionModule(NodeAction, module="training_job_info"):
                 # processes. In ansible-core 2.21, the exception's result does not contain `failed` and `msg`.
                 return {"changed": False, **error.result, "failed": True, "msg": error.message}
         result = {"changed": False, "job": found, "metrics": watch.metrics}
-        if not states.is_over(found["state"]):
+        if not state_names.is_over(found["state"]):
             return {**result, **interrupted(found["name"], question.answer)}
         with self.reading(variables):
             lines = job_formatting.summary(found, watch.metrics)
-            if found["state"] != states.SUCCEEDED:
+            if found["state"] != state_names.SUCCEEDED:
                 message = job_formatting.failure_message(found, playbook_command, continuing_command(found["name"]))
                 result.update(failed=True, msg=message)
         show(Budget().lines(lines))

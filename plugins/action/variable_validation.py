@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task, value_findings
-from ..plugin_utils.nodes import refuse_failed_inventory
+from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.variable_names import known_variables, name_findings
 
 ARGUMENTS = {

@@ -85,13 +85,18 @@ def health_report(
     """Return the findings as text, advice about unhealthy nodes, and the names of these nodes."""
     # A playbook run that uses any of the collection's filters loads all filters, and importing this module takes longer than all other
     # imports together.
-    from ..plugin_utils import health
+    from ..plugin_utils import health_messages
 
-    found = {name: health.findings_of({"findings": own}) for name, own in findings.items()}
+    found = {name: health_messages.findings_of({"findings": own}) for name, own in findings.items()}
     return {
-        "text": "\n".join([health.report(found, unreachable, health.jobs_on_nodes(jobs)), *health.exclusion_lines(exclusions or {})]),
-        "advice": health.advice(found, nodes or {}, region, unreachable),
-        "unhealthy": [name for name, own in found.items() if health.worst(own)],
+        "text": "\n".join(
+            [
+                health_messages.report(found, unreachable, health_messages.jobs_on_nodes(jobs)),
+                *health_messages.exclusion_lines(exclusions or {}),
+            ]
+        ),
+        "advice": health_messages.advice(found, nodes or {}, region, unreachable),
+        "unhealthy": [name for name, own in found.items() if health_messages.worst(own)],
     }
 
 

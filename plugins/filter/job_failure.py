@@ -67,8 +67,8 @@ def job_failure(
     """Return a message that states why the job failed."""
     # A playbook run that uses any of the collection's filters loads all filters, so this file imports only what most runs need.
     from ..plugin_utils import job_formatting
-    from ..plugin_utils.commands import continuing_command, playbook_command
     from ..plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+    from ..plugin_utils.suggested_commands import continuing_command, playbook_command
 
     found = with_gone_hosts(job, gone_hosts(job, nodes or {}, former, unreachable))
     return job_formatting.failure_message(found, playbook_command, continuing_command(found["name"]))

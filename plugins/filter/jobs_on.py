@@ -77,7 +77,7 @@ from typing import Any
 
 from ..module_utils._job.job_states import CLOCK_LIMIT
 from ..module_utils._job.naming import JOB_NAME, STANDBY
-from ..module_utils._job.states import PENDING, RUNNING
+from ..module_utils._job.state_names import PENDING, RUNNING
 
 # In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
 START_TIMEOUT = 600

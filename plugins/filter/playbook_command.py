@@ -48,7 +48,7 @@ _value:
 
 from typing import Any
 
-from ..plugin_utils.commands import playbook_command
+from ..plugin_utils.suggested_commands import playbook_command
 
 
 class FilterModule:

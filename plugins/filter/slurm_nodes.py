@@ -55,10 +55,8 @@ from typing import Any
 
 from ..module_utils._hosts.slurm.configuration import hardware_of, is_plausible
 from ..plugin_utils.queue_nodes import with_hardware
+from ..plugin_utils.slurm_features import features_of
 from .workers import VARIABLES, workers
-
-# The inventory variables that are features of a node.
-FEATURES = ("deeplearning_instance_type", "deeplearning_zone")
 
 
 def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str, Any]]:
@@ -68,7 +66,7 @@ def slurm_nodes(hosts: Iterable[Mapping[str, Any]], found: str) -> list[dict[str
     """
     hosts = list(hosts)
     nodes = with_hardware(workers(hosts), {host[VARIABLES["name"]]: host.get(found, {}) for host in hosts}, _hardware)
-    features = {host[VARIABLES["name"]]: [str(host[name]) for name in FEATURES if host.get(name)] for host in hosts}
+    features = {host[VARIABLES["name"]]: features_of(host) for host in hosts}
     return [{**node, "features": features[node["name"]]} for node in nodes]
 
 

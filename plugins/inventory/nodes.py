@@ -129,29 +129,21 @@ from ansible.utils.vars import load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 from ansible_collections.amazon.aws.plugins.plugin_utils.inventory import AWSInventoryBase
 
-from ..module_utils._aws.client import (
-    CONNECT_TIMEOUT,
-    NO_CREDENTIALS,
-    REJECTED,
-    ClusterError,
-    connection_advice,
-    denial_advice,
-    error_code,
-    rejection,
-    sdk_problem,
-)
-from ..module_utils._aws.instances import MASTER, WORKERS
+from ..module_utils._aws.client import CONNECT_TIMEOUT, ClusterError, sdk_problem
+from ..module_utils._aws.error_codes import REJECTED, error_code
+from ..module_utils._aws.error_messages import NO_CREDENTIALS, connection_advice, denial_advice, rejection
 from ..module_utils._aws.node_group.inventory import Node, nodes
-from ..module_utils._aws.node_group.membership import MembershipError
+from ..module_utils._aws.node_group.membership_tags import MembershipError
+from ..module_utils._aws.node_names import MASTER, WORKERS
 from ..module_utils._aws.node_service import Instance, NodeService
 from ..module_utils._aws.node_services import NODE_SERVICES
 from ..module_utils._aws.regions import valid_region
 from ..module_utils._aws.response_members import limit_members
 from ..module_utils._aws.storage.kinds import TAGS
-from ..plugin_utils.commands import short_path
 from ..plugin_utils.confusable_characters import problem_in_shell_words
-from ..plugin_utils.nodes import DECIDED, other_value
+from ..plugin_utils.inventory_nodes import DECIDED, other_value
 from ..plugin_utils.ssh_connections import DIRECT, JUMP, SshConnections
+from ..plugin_utils.suggested_commands import short_path
 
 try:
     import boto3

@@ -65,7 +65,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ..plugin_utils.iam_account import Account
-from ..plugin_utils.iam_policies import policies
+from ..plugin_utils.iam_policy_files import policies
 
 
 class LookupModule(LookupBase):

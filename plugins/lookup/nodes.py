@@ -48,7 +48,7 @@ from typing import Any
 
 from ansible.plugins.lookup import LookupBase
 
-from ..plugin_utils.nodes import node_table
+from ..plugin_utils.inventory_nodes import node_table
 
 
 class LookupModule(LookupBase):

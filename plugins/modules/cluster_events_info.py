@@ -154,8 +154,9 @@ read_at:
 
 from datetime import datetime, timezone
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.cluster_events.read import read, start_of
+from ..module_utils._aws.error_messages import fail
 
 
 def main() -> None:

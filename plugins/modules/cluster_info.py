@@ -174,13 +174,14 @@ nodes:
       type: int
 """
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle.component import describe as describe_idle
 from ..module_utils._aws.idle.component import look
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
-from ..module_utils._aws.node_group.membership import MembershipError
+from ..module_utils._aws.node_group.membership_tags import MembershipError
 from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 from ..module_utils._aws.plan.resources import printable
 from ..module_utils._aws.provision.components import billed_name

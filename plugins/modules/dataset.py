@@ -268,7 +268,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.dataset.call import ARGUMENTS, OF_THE_CALL, examine, refuse_own_disk, work_on
+from ..module_utils._hosts.dataset.module_run import ARGUMENTS, OF_THE_CALL, examine, refuse_own_disk, work_on
 from ..module_utils._hosts.dataset.source import DataError, check_sources
 
 

@@ -73,8 +73,9 @@ adopted:
   type: bool
 """
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.dataset_bucket import bucket
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.plan.errors import ApplyError, ForbiddenChange
 from ..module_utils._aws.plan.execute import apply_plan
 from ..module_utils._aws.plan.planning import make_plan

@@ -88,7 +88,8 @@ nodes:
 
 from datetime import datetime, timedelta, timezone
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
 
 

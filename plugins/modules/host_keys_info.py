@@ -98,7 +98,8 @@ problems:
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.node_group.host_keys import HostKeyError, HostKeyProgress, find_host_keys, wait_for_host_keys
 
 

@@ -77,7 +77,8 @@ holds:
 
 from datetime import timedelta
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle import holds
 from ..module_utils._aws.idle.resources import read_function
 

@@ -77,8 +77,9 @@ lease:
 
 from datetime import timedelta
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.lease import resources
 from ..module_utils._aws.lease.component import describe, prolong
 

@@ -181,7 +181,7 @@ changed_jobs:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._hosts.training_job.queue import waiting
-from ..module_utils._job.definition import specification
+from ..module_utils._job.definition import job_parameters
 from ..module_utils._queues.base import QueueError
 
 PARAMETERS = {"name": {"type": "str", "required": True}, "document": {"type": "str", "required": True}}
@@ -193,7 +193,7 @@ def main() -> None:
             "queue": {"type": "str", "choices": ["sge", "slurm"], "required": True},
             "state": {"type": "str", "choices": ["listed", "examined", "read", "present"], "default": "present"},
             "names": {"type": "list", "elements": "str", "default": []},
-            "hosts": {**specification.SPECIFICATION["argument_spec"]["hosts"], "default": []},
+            "hosts": {**job_parameters.SPECIFICATION["argument_spec"]["hosts"], "default": []},
             "parameters": {"type": "list", "elements": "dict", "default": [], "options": PARAMETERS},
             "metadata_directory": {"type": "path", "default": "/opt/deeplearning"},
             "efa": {"type": "bool"},

@@ -109,11 +109,11 @@ leaving:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.queue import component
+from ..module_utils._hosts.queue import module_steps
 from ..module_utils._hosts.sge import controller, node
 
-NODE = {**component.NODE, "cpus": {"type": "int"}, "gpus": {"type": "int", "default": 0}}
-STEPS: component.Steps = {
+NODE = {**module_steps.NODE, "cpus": {"type": "int"}, "gpus": {"type": "int", "default": 0}}
+STEPS: module_steps.Steps = {
     ("controller", "present"): (controller.ensure_present, ["nodes", "state_directory", "user"]),
     ("controller", "absent"): (controller.ensure_absent, ["state_directory", "user"]),
     ("node", "present"): (node.ensure_present, ["nodes", "state_directory"]),
@@ -124,13 +124,13 @@ STEPS: component.Steps = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **component.PARAMETERS,
+            **module_steps.PARAMETERS,
             "nodes": {"type": "list", "elements": "dict", "options": NODE},
             "queue": {"type": "str", "default": "trainers"},
         },
         supports_check_mode=True,
     )
-    component.run(module, "sge", STEPS)
+    module_steps.run(module, "sge", STEPS)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ leaving:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.queue import component
+from ..module_utils._hosts.queue import module_steps
 from ..module_utils._hosts.slurm import controller, node
 
 HARDWARE = {
@@ -206,8 +206,8 @@ HARDWARE = {
     "disk": {"type": "int", "default": 0},
 }
 FEATURES = {"type": "list", "elements": "str", "default": []}
-NODE = {**component.NODE, "hardware": {"type": "dict", "options": HARDWARE}, "features": FEATURES}
-STEPS: component.Steps = {
+NODE = {**module_steps.NODE, "hardware": {"type": "dict", "options": HARDWARE}, "features": FEATURES}
+STEPS: module_steps.Steps = {
     ("controller", "present"): (controller.ensure_present, ["cluster", "nodes", "state_directory", "user"]),
     ("controller", "absent"): (controller.ensure_absent, ["state_directory", "user"]),
     ("node", "present"): (node.ensure_present, ["nodes", "settings"]),
@@ -218,7 +218,7 @@ STEPS: component.Steps = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **component.PARAMETERS,
+            **module_steps.PARAMETERS,
             "cluster": {"type": "str"},
             "nodes": {"type": "list", "elements": "dict", "options": NODE},
             "partition": {"type": "str", "default": "trainers"},
@@ -228,7 +228,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    component.run(module, "slurm", STEPS)
+    module_steps.run(module, "slurm", STEPS)
 
 
 if __name__ == "__main__":

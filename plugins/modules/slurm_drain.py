@@ -42,8 +42,8 @@ jobs:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._hosts.slurm.commands import SlurmError
 from ..module_utils._hosts.slurm.drain import drain
-from ..module_utils._hosts.slurm.services import SlurmError
 
 
 def main() -> None:

@@ -82,11 +82,12 @@ from ..module_utils._hosts.munge import key
 from ..module_utils._hosts.queue import packages
 from ..module_utils._hosts.services import ServiceError
 from ..module_utils._hosts.slurm import hardware
+from ..module_utils._hosts.slurm.packages import CONTROLLER_PROGRAMS, PROGRAMS
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"controller": {"type": "bool", "default": False}}, supports_check_mode=True)
-    lacking = packages.missing({**hardware.PROGRAMS, **(hardware.CONTROLLER_PROGRAMS if module.params["controller"] else {})})
+    lacking = packages.missing({**PROGRAMS, **(CONTROLLER_PROGRAMS if module.params["controller"] else {})})
     try:
         packages.check_available(lacking, "Slurm")
         found = hardware.read_hardware(gpus.count(gpus.configured_count(), module.warn), module.warn)

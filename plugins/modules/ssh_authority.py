@@ -110,7 +110,8 @@ private_key:
 """
 
 
-from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, fail
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.node_services import ARGUMENT
 from ..module_utils._aws.ssh_authority.authority import ensure_absent, ensure_present
 

@@ -61,8 +61,10 @@ public_keys:
 
 from typing import Any
 
-from ..module_utils._aws.client import DENIED, SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError, error_code, fail
-from ..module_utils._aws.ssh_authority import published
+from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
+from ..module_utils._aws.error_codes import DENIED, error_code
+from ..module_utils._aws.error_messages import fail
+from ..module_utils._aws.ssh_authority import published_key
 from ..module_utils._aws.ssh_authority.existing import exists
 from ..module_utils._aws.ssh_authority.parameter import public_parameter_name
 
@@ -72,7 +74,7 @@ def main() -> None:
     result: dict[str, Any] = {"parameter": public_parameter_name(module.params["cluster"])}
     try:
         cloud = AwsClient(module, module.params["cluster"])
-        result["public_keys"] = published.read(cloud)
+        result["public_keys"] = published_key.read(cloud)
         result["exists"] = bool(result["public_keys"]) or exists(cloud)
     except (ClusterError, *SDK_ERRORS) as error:
         if "public_keys" not in result or error_code(error) not in DENIED:

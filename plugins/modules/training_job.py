@@ -361,11 +361,11 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._hosts.training_job.queue import submission
-from ..module_utils._hosts.training_job.start.lifecycle import start, stop
+from ..module_utils._hosts.training_job.start.start_and_stop import start, stop
 from ..module_utils._hosts.training_job.units import systemd, users
 from ..module_utils._job import directories, naming
+from ..module_utils._job.definition.job_parameters import SPECIFICATION, check
 from ..module_utils._job.definition.refusal import EXPECTED
-from ..module_utils._job.definition.specification import SPECIFICATION, check
 from ..module_utils._queues.base import QueueError
 
 

@@ -203,7 +203,7 @@ progress:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._hosts.training_job.units import systemd, users
-from ..module_utils._hosts.training_job_export.call import ARGUMENTS, ExportError, work_on
+from ..module_utils._hosts.training_job_export.module_run import ARGUMENTS, ExportError, work_on
 
 
 def main() -> None:

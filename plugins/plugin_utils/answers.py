@@ -26,8 +26,8 @@ from ansible.utils.display import Display
 from ..module_utils._text import clean, clean_line
 from .budget import RUN_SIZE, VALUES, RunBudget, size_of
 from .documented_values import documented_part, indented, refusal, returned_values, without
+from .inventory_nodes import known_nodes, node_table
 from .module_output import own_result
-from .nodes import known_nodes, node_table
 from .option_names import of_host_role
 from .ssh_login import login_advice, login_of
 from .worker_limits import MEMORY_LIMIT, SilenceError, end_children, memory_limit, seconds_of, time_limit

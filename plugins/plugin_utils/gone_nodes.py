@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ..module_utils._job import explanations, job_failures, states
+from ..module_utils._job import explanations, failed_process, state_names
 from ..module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
 
 
@@ -43,7 +43,7 @@ def gone_hosts(
 
 def _ended_with_host(process: ProcessRecord) -> bool:
     """Return whether a process has not recorded its end, or ended because its host was shut down."""
-    return process["state"] in (states.RUNNING, states.LOST) or process.get("reason") == explanations.HOST_SHUT_DOWN
+    return process["state"] in (state_names.RUNNING, state_names.LOST) or process.get("reason") == explanations.HOST_SHUT_DOWN
 
 
 def _departure(node: Mapping[str, str]) -> str:
@@ -63,7 +63,7 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     if judged is None or not gone:
         return job
     processes = [_lost(process) if process["host"] in gone else process for process in job["processes"]]
-    found = job_failures.cause(processes, judged)
+    found = failed_process.cause(processes, judged)
     result: JobStatus = {**job, "processes": processes}
     if found is not None and found["host"] in gone and _ended_with_host(found):
         process = next(each for each in processes if each["name"] == found["name"])
@@ -73,4 +73,4 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
 
 
 def _lost(process: ProcessStatus) -> ProcessStatus:
-    return {**process, "state": states.LOST} if process["state"] == states.RUNNING else process
+    return {**process, "state": state_names.LOST} if process["state"] == state_names.RUNNING else process

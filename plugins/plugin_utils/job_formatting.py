@@ -20,7 +20,7 @@ from ..module_utils._job.hangs import MADE_NO_PROGRESS
 from ..module_utils._job.job_states import participants, standby_hosts
 from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
-from ..module_utils._job.states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ..module_utils._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES
 from ..module_utils._text import clean_line, log_line
 

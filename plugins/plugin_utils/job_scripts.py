@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..module_utils._job import directories, naming
+from ..module_utils._job.definition.host_processes import plan
 from ..module_utils._job.definition.process_environment import ENCODING, LOCALE, NEAR, PROXIES, activation
-from ..module_utils._job.definition.processes import plan
 from ..module_utils._job.documents import ProcessSpec
-from ..module_utils._launchers.base import hostfile_path, remote_shell
+from ..module_utils._launchers.hostfile import hostfile_path, remote_shell
 
 HOSTFILE = "DEEPLEARNING_HOSTFILE"
 # The variables that a shell can export.

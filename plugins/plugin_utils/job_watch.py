@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ..module_utils._job import recovery, states
+from ..module_utils._job import recovery, state_names
 from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.job_states import CLOCK_LIMIT, participants
@@ -23,11 +23,11 @@ from . import job_formatting
 from ._output.hosts import host_names
 from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
-from .commands import with_run_options
 from .documented_values import refusal
 from .job_formatting import plural
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
+from .suggested_commands import with_run_options
 
 display = Display()
 
@@ -95,7 +95,7 @@ def contradiction(job: Mapping[str, Any], name: str | None) -> str:
         return f"{job['name'][:70]!r} is not a valid job name"
     if name and job["name"] != name:
         return f"it describes the job {job['name']} instead of {name}"
-    if "over" in job and job["over"] != states.is_over(job["state"]):
+    if "over" in job and job["over"] != state_names.is_over(job["state"]):
         return f"over is {job['over']}, but the state of {job['name']} is {job['state']}"
     return ""
 
@@ -168,12 +168,12 @@ class JobWatch:
                 display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
-            if states.is_over(found["state"]):
+            if state_names.is_over(found["state"]):
                 return self._settle(found)
             if left():
                 return found
             self._check_life(found, now)
-            if found["state"] == states.QUEUED:
+            if found["state"] == state_names.QUEUED:
                 began = time.monotonic()
             missing = missing_ranks(found)
             limit = timeout + (QUEUE_SECONDS if "queue" in found else 0)
@@ -205,7 +205,7 @@ class JobWatch:
             processes, hosts = plural(found["process_count"], "process", "processes"), plural(found["hosts"], "host", "hosts")
             self._notify("job_started", f"Job {found['name']} runs with {processes} on {hosts}.")
             self._hint = ""
-        if found["state"] == states.QUEUED:
+        if found["state"] == state_names.QUEUED:
             self._show_queue(found)
         self._show_attempts(found)
         self._write_metrics(found)
@@ -223,19 +223,19 @@ class JobWatch:
     def _correct_state(self, found: JobStatus) -> None:
         """Set the state to `pending` if only the job's files say that the job waits in a queue."""
         self._has_run = self._has_run or bool(found["processes"])
-        if found["state"] == states.QUEUED and (self._has_run or (self._is_on_host and not found["queue"].get("held"))):
-            found["state"] = states.PENDING
+        if found["state"] == state_names.QUEUED and (self._has_run or (self._is_on_host and not found["queue"].get("held"))):
+            found["state"] = state_names.PENDING
 
     def _check_life(self, found: JobStatus, now: float) -> None:
         """Raise AnsibleActionFail if the job's records have not changed, or if its queue has not responded, for too long."""
         heartbeats = [(process["name"], process["heartbeat"]) for process in found["processes"]]
         if heartbeats != self._heartbeats:
             self._heartbeats, self._changed = heartbeats, now
-        problem = found["queue"].get("problem") if found["state"] == states.QUEUED else None
+        problem = found["queue"].get("problem") if found["state"] == state_names.QUEUED else None
         if not problem:
             self._queue_answered = now
         limit = self._arguments["heartbeat_timeout"] + CLOCK_LIMIT
-        if found["state"] == states.RUNNING and now - self._changed > limit:
+        if found["state"] == state_names.RUNNING and now - self._changed > limit:
             raise AnsibleActionFail(
                 f"job {found['name']}: its records say that it is running, but have not changed for {limit} s. Check its hosts and their "
                 "storage."
@@ -298,7 +298,7 @@ class JobWatch:
             heartbeat, since = before.get(process["name"], (None, now))
             since = since if heartbeat == process["heartbeat"] else now
             self._heard[process["name"]] = (process["heartbeat"], since)
-            if process["state"] == states.RUNNING and now - since >= SILENCE_SECONDS:
+            if process["state"] == state_names.RUNNING and now - since >= SILENCE_SECONDS:
                 silent[process["host"]] = max(now - since, silent.get(process["host"], 0.0))
         if silent:
             hosts, seconds, timeout = host_names(list(silent), ()), max(silent.values()), self._arguments["heartbeat_timeout"]
@@ -317,7 +317,7 @@ class JobWatch:
 
     def _settle(self, found: JobStatus) -> JobStatus:
         """Poll a failed job once more, because the record of an earlier failure may be written slightly later."""
-        if found["state"] == states.SUCCEEDED:
+        if found["state"] == state_names.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
         return self.poll()

@@ -18,8 +18,8 @@ from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
 from ._output.prices import Price
-from .commands import continuing_command, playbook_command
 from .job_formatting import duration, plural
+from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20

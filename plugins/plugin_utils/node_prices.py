@@ -12,7 +12,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._aws.instances import ON_DEMAND
 from ._output.prices import Price, of_run
-from .nodes import node_table
+from .inventory_nodes import node_table
 
 
 def price_of_nodes(variables: Mapping[str, Any]) -> Price | None:

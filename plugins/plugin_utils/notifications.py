@@ -27,13 +27,13 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils._job import states
+from ..module_utils._job import state_names
 from ..module_utils._job.documents import JobStatus
 from ..module_utils._text import clean_line
 from ._output import changes
-from .commands import NOT_SHOWN, playbook_command
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .job_formatting import failure_cause, plural
+from .suggested_commands import NOT_SHOWN, playbook_command
 
 display = Display()
 
@@ -237,7 +237,7 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
     if not failure:
         yield "job_succeeded", f"Job {job} succeeded."
         return
-    is_stopped = found.get("state") == states.STOPPED or result.get("interrupted")
+    is_stopped = found.get("state") == state_names.STOPPED or result.get("interrupted")
     event = "job_unreachable" if result.get("out_of_reach") else "job_stopped" if is_stopped else "job_failed"
     sentence, gone = failure.partition("\n")[0], dict[str, str]()
     if "failure" in found:

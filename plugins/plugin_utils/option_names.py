@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..module_utils._aws.options.registry import OPTIONS
-from .commands import with_run_options
+from .suggested_commands import with_run_options
 from .variable_names import known_variables
 
 COLLECTION_NAME = "deeplearning.cluster"

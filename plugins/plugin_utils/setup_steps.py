@@ -19,7 +19,7 @@ from ansible.errors import AnsibleActionFail
 
 from ..module_utils._text import clean_line
 from .git_repositories import GitError, address_and_credentials
-from .nodes import known_nodes
+from .inventory_nodes import known_nodes
 from .source_paths import find, link_problem, searched_places
 from .text_files import program_problem
 from .yaml_text import as_written

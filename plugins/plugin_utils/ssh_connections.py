@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..module_utils._aws.instances import MASTER
 from ..module_utils._aws.node_group.inventory import Node
+from ..module_utils._aws.node_names import MASTER
 
 JUMP = "jump"
 DIRECT = "direct"

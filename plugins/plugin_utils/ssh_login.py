@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..module_utils._aws.instances import MASTER
+from ..module_utils._aws.node_names import MASTER
 
 REFUSED = "Permission denied ("
 # ssh's name for the other end of a ProxyCommand.

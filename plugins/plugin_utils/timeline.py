@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..module_utils._aws.cluster_events.scaling import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
+from ..module_utils._aws.cluster_events.scaling_activities import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
 from ._output import prices
 from ._report.events import of_job

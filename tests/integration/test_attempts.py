@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, members
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import capacity, launch_and_termination
 from local_cloud.testing import wait_until
 
 from .clusters import P4D, ZONES, described, instances, numbers, steps
@@ -63,7 +63,7 @@ def test_the_next_alternative_waits_until_the_nodes_of_the_last_are_gone(cloud, 
         types.append(templates["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
         return {"i-0123456789abcdef0"} if len(types) < 3 else set()
 
-    monkeypatch.setattr(members, "leaving", leaving)
+    monkeypatch.setattr(launch_and_termination, "leaving", leaving)
     cloud.control.set_capacity({P4D: {"us-east-1a": 2}})
     result = run("cluster", **{**definition, "instance_type": P4D}, alternatives=[{"instance_type": "c5.large"}])
     assert result["alternative"] == "c5.large in us-east-1a (on-demand)"

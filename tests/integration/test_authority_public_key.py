@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import authority
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published as parameter
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import published_key as parameter
 from local_cloud.testing import LocalCloud
 from permissions import Operators, operators
 

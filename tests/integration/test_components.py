@@ -8,7 +8,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import nodes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import node_service
 from local_cloud.testing import wait_until
 
 from .clusters import EXPECTED, instances, inventory, numbers, steps
@@ -263,8 +263,8 @@ def test_failed_launches_of_long_ago_are_not_read(cloud, run, definition, name, 
         run("cluster", **{**definition, "worker_count": 2, "capacity_timeout": 2})
     cloud.control.reset()
     read = []
-    original = nodes.departures
-    monkeypatch.setattr(nodes, "departures", lambda found, *more: (read.extend(found), original(found, *more))[1])
+    original = node_service.departures
+    monkeypatch.setattr(node_service, "departures", lambda found, *more: (read.extend(found), original(found, *more))[1])
     run("former_nodes_info", cluster=name, days=10)
     assert {each["StatusCode"] for each in read} == {"Successful"}, "launches of nodes that may still be missing are read"
     run("former_nodes_info", cluster=name, days=20)

@@ -22,7 +22,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network 
     vpc_endpoints,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import former_nodes, images, launch_templates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.activities import Launches, explain
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.insufficient_capacity import Launches, explain
 
 EXAMPLES = files("awscli") / "examples"
 # The possible beginning of an answer.

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import trail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.timeline import cluster_events
 from local_cloud.testing import wait_until
 from permissions import operators
@@ -148,7 +148,7 @@ def test_late_events_and_throttling(cloud, run, definition, name, events):
 
 def test_too_many_events_are_said(cloud, run, definition, name, events, monkeypatch):
     run("cluster", **definition)
-    monkeypatch.setattr(trail, "PAGES", 1)
+    monkeypatch.setattr(cloudtrail, "PAGES", 1)
     groups = cloud.client("autoscaling")
     for count in range(60):
         groups.create_or_update_tags(Tags=[])

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.defi
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.resources import bootstrap_log
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import local_source, stager, staging_progress
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_playbook_actions, iam_policy_files
 
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module
 
@@ -136,7 +136,7 @@ class Witness:
         """
         self.note()
         self.adopted[playbook] = account.get("adopted", ())
-        made = iam_policies.policies(iam_account.Account(f"{CLUSTER}*", **account))
+        made = iam_policy_files.policies(iam_account.Account(f"{CLUSTER}*", **account))
         policies = [policy for name, policy in made.items() if name in (playbook, f"{playbook}-1", f"{playbook}-2", f"{playbook}-3")]
         name = playbook
         self.policies[name] = policies
@@ -470,7 +470,9 @@ def pairs(policies):
 
 
 def shipped(playbook, **account):
-    return pairs([{"Statement": list(iam_policies.statements(iam_policies.playbooks()[playbook], iam_account.Account(**account)))}])
+    return pairs(
+        [{"Statement": list(iam_policy_files.statements(iam_playbook_actions.playbooks()[playbook], iam_account.Account(**account)))}]
+    )
 
 
 @pytest.mark.exhaustive
@@ -490,7 +492,7 @@ def test_train_needs_what_provision_and_configure_need():
 
 def test_the_rest_of_the_policies_is_named():
     assert shipped("session_manager") <= NOT_ASKED.keys()
-    assert NOT_ASKED.keys() <= set().union(*map(shipped, iam_policies.playbooks()))
+    assert NOT_ASKED.keys() <= set().union(*map(shipped, iam_playbook_actions.playbooks()))
 
 
 @pytest.mark.exhaustive

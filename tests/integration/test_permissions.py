@@ -17,7 +17,12 @@ from pathlib import Path
 import botocore.session
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.iam_actions import IamActions
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies, iam_scopes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import (
+    iam_account,
+    iam_playbook_actions,
+    iam_policy_files,
+    iam_resources_and_conditions,
+)
 from botocore import xform_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +113,7 @@ def declared(path):
     if path.name == "iam_actions.py":
         calls = declarations(path)
     elif path.stem == "validators" or path.parent.name == "validators":
-        calls = [iam_policies.VALIDATORS, *iam_scopes.COMPONENT_ACTIONS]
+        calls = [iam_playbook_actions.VALIDATORS, *iam_resources_and_conditions.COMPONENT_ACTIONS]
     elif path.parent.name == "_aws":
         calls = []
     else:
@@ -127,7 +132,7 @@ def test_every_call_in_the_code_is_declared(actions):
         str(path.relative_to(ROOT)): missing
         for path in sources("module_utils", "modules", "inventory", "action")
         if str(path.relative_to(ROOT)) not in FUNCTIONS
-        if (missing := called_in(path.read_text(), actions) - declared(path) - OPTIONAL - iam_policies.WITHOUT_PERMISSION)
+        if (missing := called_in(path.read_text(), actions) - declared(path) - OPTIONAL - iam_playbook_actions.WITHOUT_PERMISSION)
     }
     assert undeclared == {}
 
@@ -156,15 +161,15 @@ def test_a_call_that_is_not_declared_is_noticed(actions):
 
 
 def test_the_files_are_those_that_the_declarations_give():
-    wanted = {f"{name}.json": iam_policies.text(policy) for name, policy in iam_policies.policies(iam_account.Account()).items()}
+    wanted = {f"{name}.json": iam_policy_files.text(policy) for name, policy in iam_policy_files.policies(iam_account.Account()).items()}
     written = {path.name: path.read_text() for path in (ROOT / "docs/policies").iterdir()}
     assert written.keys() == wanted.keys()
     assert written == wanted, "run python tools/iam_policies.py"
-    assert all(len(re.sub(r"\s", "", text)) <= iam_policies.LONGEST for text in wanted.values())
+    assert all(len(re.sub(r"\s", "", text)) <= iam_policy_files.LONGEST for text in wanted.values())
 
 
 def test_only_reading_is_allowed_everywhere():
-    for name, policy in iam_policies.policies(iam_account.Account()).items():
+    for name, policy in iam_policy_files.policies(iam_account.Account()).items():
         for statement in policy["Statement"]:
             if statement["Resource"] == "*" and "Condition" not in statement:
                 assert [each for each in statement["Action"] if not re.search(r":(Describe|Get|List|Lookup)", each)] == [], name
@@ -172,7 +177,7 @@ def test_only_reading_is_allowed_everywhere():
 
 @pytest.mark.parametrize("partition", ["aws-cn", "aws-eusc"])
 def test_policies_are_for_the_clusters_that_are_named(partition):
-    text = json.dumps(list(iam_policies.policies(iam_account.Account("bert-*", partition)).values()))
+    text = json.dumps(list(iam_policy_files.policies(iam_account.Account("bert-*", partition)).values()))
     assert '"aws:ResourceTag/deeplearning:cluster": "bert-*"' in text
     assert f"arn:{partition}:iam::*:role/deeplearning/bert-*-nodes-*" in text
     assert "arn:aws:" not in text
@@ -181,7 +186,7 @@ def test_policies_are_for_the_clusters_that_are_named(partition):
 
 def statements(playbook, action, account=None):
     """Return the statements about an action in a playbook's policy, by statement ID."""
-    found = iam_policies.statements(iam_policies.playbooks()[playbook], account or iam_account.Account())
+    found = iam_policy_files.statements(iam_playbook_actions.playbooks()[playbook], account or iam_account.Account())
     return {each["Sid"]: each for each in found if action in each["Action"]}
 
 
@@ -207,7 +212,7 @@ IAM_CHANGES = re.compile(r"iam:(Add|Attach|Create|Delete|Detach|Pass|Put|Remove|
 @pytest.mark.parametrize("playbook", ["provision", "train", "destroy"])
 def test_roles_of_others_are_out_of_reach(playbook):
     """The path and the tag restrict access, so a matching name alone is not sufficient (security.md, H5)."""
-    for statement in iam_policies.statements(iam_policies.playbooks()[playbook], iam_account.Account()):
+    for statement in iam_policy_files.statements(iam_playbook_actions.playbooks()[playbook], iam_account.Account()):
         changes = [each for each in statement["Action"] if IAM_CHANGES.match(each)]
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
         if not changes or all("aws-service-role" in each for each in resources):
@@ -215,7 +220,7 @@ def test_roles_of_others_are_out_of_reach(playbook):
         assert all("/deeplearning/example-*-nodes-" in each for each in resources), statement["Sid"]
         tags = json.dumps(statement["Condition"])
         assert "Tag/deeplearning:cluster" in tags or changes == ["iam:PassRole"], statement["Sid"]
-    actions = iam_policies.playbooks()[playbook]
+    actions = iam_playbook_actions.playbooks()[playbook]
     assert not actions & {"iam:UpdateAssumeRolePolicy", "iam:CreatePolicyVersion", "iam:DeleteRolePermissionsBoundary"}
 
 
@@ -233,7 +238,7 @@ def test_interfaces_of_others_are_out_of_reach():
     """The caller may change only the network interfaces of Lustre file systems. EFS and FSx change their own interfaces on the caller's
     behalf (security.md, M7; aws.md, S2).
     """
-    for action in iam_scopes.INTERFACES:
+    for action in iam_resources_and_conditions.INTERFACES:
         conditions = {name: each["Condition"] for name, each in statements("train", action).items()}
         assert conditions.pop("InterfacesOfFileSystems") == {"Bool": {"aws:ViaAWSService": "true"}}
         if action == "ec2:ModifyNetworkInterfaceAttribute":
@@ -298,8 +303,8 @@ def test_spot_instances_may_be_launched():
 
 
 def test_policies_may_be_for_one_region():
-    for name, policy in iam_policies.policies(iam_account.Account(region="eu-west-1")).items():
-        assert len(json.dumps(policy, separators=(",", ":"))) <= iam_policies.LONGEST, name
+    for name, policy in iam_policy_files.policies(iam_account.Account(region="eu-west-1")).items():
+        assert len(json.dumps(policy, separators=(",", ":"))) <= iam_policy_files.LONGEST, name
         sids = [statement["Sid"] for statement in policy["Statement"]]
         assert len(sids) == len(set(sids))
         for statement in policy["Statement"]:

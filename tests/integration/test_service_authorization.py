@@ -9,7 +9,7 @@ from collections import defaultdict
 from importlib.resources import files
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_playbook_actions, iam_policy_files
 
 # Resources and actions that the reference omits, with the AWS document that mentions them
 ELSEWHERE = {
@@ -79,8 +79,8 @@ def statements():
     """Return the statements of all policies, merged by ID: each has the actions from all playbooks."""
     account = iam_account.Account(permissions_boundary="arn:aws:iam::123456789012:policy/bound", region="us-east-1")
     found, actions = {}, defaultdict(set)
-    for playbook in iam_policies.playbooks():
-        for statement in iam_policies.statements(iam_policies.playbooks()[playbook], account):
+    for playbook in iam_playbook_actions.playbooks():
+        for statement in iam_policy_files.statements(iam_playbook_actions.playbooks()[playbook], account):
             found[statement["Sid"]] = statement
             actions[statement["Sid"]] |= set(statement["Action"])
     return [{**statement, "Action": actions[name]} for name, statement in found.items()]

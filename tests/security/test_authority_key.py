@@ -10,8 +10,8 @@ import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import client
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import key
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policies
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority import kms_key
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_policy_files
 from botocore.exceptions import ClientError
 from integration.conftest import ModuleFailed
 
@@ -117,7 +117,7 @@ def operator(cloud, name):
     """Return a function that creates a user with only the policies of the given playbooks and returns the user's environment."""
 
     def session(*playbooks):
-        made = iam_policies.policies(iam_account.Account(name))
+        made = iam_policy_files.policies(iam_account.Account(name))
         chosen = [policy for file, policy in made.items() if re.sub(r"-\d+$", "", file) in playbooks]
         return cloud.operator(f"{name}-{'-'.join(playbooks)}", *chosen)
 
@@ -172,15 +172,15 @@ def test_the_creator_of_a_key_names_it_and_somebody_else_deletes_it(cloud, run, 
 
 def test_a_key_is_for_its_creator_in_all_sessions():
     account = "123456789012"
-    assert key.principals(f"arn:aws:iam::{account}:user/ops/ann") == [f"arn:aws:iam::{account}:user/ops/ann"]
+    assert kms_key.principals(f"arn:aws:iam::{account}:user/ops/ann") == [f"arn:aws:iam::{account}:user/ops/ann"]
     roles = [f"arn:aws-cn:iam::{account}:role/ops", f"arn:aws-cn:iam::{account}:role/*/ops"]
-    assert key.principals(f"arn:aws-cn:sts::{account}:assumed-role/ops/ann@example.com") == roles
+    assert kms_key.principals(f"arn:aws-cn:sts::{account}:assumed-role/ops/ann@example.com") == roles
 
 
 def test_a_policy_that_locks_its_creator_out_is_refused(cloud, name, operator):
     kms = client_of(operator("configure"), "kms")
     arguments = {"KeySpec": "SYMMETRIC_DEFAULT", "KeyUsage": "ENCRYPT_DECRYPT"}
-    document = key.policy(name, "us-east-1", "arn:aws:iam::123456789012:user/another")
+    document = kms_key.policy(name, "us-east-1", "arn:aws:iam::123456789012:user/another")
     with pytest.raises(ClientError, match="MalformedPolicyDocument"):
         kms.create_key(Policy=json.dumps(document), **arguments)
 

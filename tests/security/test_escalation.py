@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import boto3
 import permissions
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_policies
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_playbook_actions
 from botocore.exceptions import ClientError
 from local_cloud.aws.context import ACCOUNT
 from local_cloud.testing import wait_until
@@ -528,7 +528,7 @@ ATTACKS = {
         lambda *_: {"RoleName": "EMR_DefaultRole", "PolicyArn": ADMINISTRATOR},
     ),
 }
-POLICIES = tuple(iam_policies.playbooks())
+POLICIES = tuple(iam_playbook_actions.playbooks())
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

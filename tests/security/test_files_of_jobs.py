@@ -24,8 +24,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import cleanup, listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import queries
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, exporter
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, kept_jobs, states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter, module_run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
+    directories,
+    document_schemas,
+    job_states,
+    kept_jobs,
+    state_names,
+)
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
 from .nodes import Nodes
@@ -174,7 +180,21 @@ REPLACED: dict[str, Callable[[Ended], object]] = {
 def random_end(job: Ended, seed: int) -> None:
     """Change some of the job's files at random. Changes that are not possible after earlier ones are left out."""
     chance = random.Random(seed)
-    values = (*states.OF_JOBS, 0, -1, 1e300, True, None, [], {}, "x" * 10_000, "\x1b[2J", time.time(), time.time() + 300, time.time() + DAY)
+    values = (
+        *state_names.OF_JOBS,
+        0,
+        -1,
+        1e300,
+        True,
+        None,
+        [],
+        {},
+        "x" * 10_000,
+        "\x1b[2J",
+        time.time(),
+        time.time() + 300,
+        time.time() + DAY,
+    )
     keys = (
         *document_schemas.RECORD,
         *document_schemas.EXPORT,
@@ -340,11 +360,11 @@ def test_no_files_let_an_export_last_for_hours(jobs, clock, monkeypatch, end):
 @pytest.mark.parametrize("end", CASES)
 def test_no_files_choose_where_a_job_is_exported(jobs, monkeypatch, end):
     end(Ended(jobs))
-    monkeypatch.setattr(call, "DESTINATIONS", str(jobs.parent / "destinations"))
+    monkeypatch.setattr(module_run, "DESTINATIONS", str(jobs.parent / "destinations"))
     params = {"name": "ended", "directory": str(jobs), "destination": None, "heartbeat_timeout": HEARTBEAT_TIMEOUT}
     module = type("Module", (), {"params": params})()
-    with pytest.raises(call.ExportError, match="no destination is set"):
-        call.make_spec(module, directories.Paths(str(jobs / "ended")), pwd.getpwuid(os.geteuid()))
+    with pytest.raises(module_run.ExportError, match="no destination is set"):
+        module_run.make_spec(module, directories.Paths(str(jobs / "ended")), pwd.getpwuid(os.geteuid()))
 
 
 @pytest.mark.parametrize("end", CASES)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import supervisor
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import lifecycle
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import start_and_stop
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, systemd, users
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import file_listing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, naming, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values
@@ -188,7 +188,7 @@ def test_a_deep_tree_in_a_copy_of_code_is_replaced(deep, tmp_path):
 def test_a_report_lists_what_it_can_reach_of_a_deep_tree(deep):
     folder = os.path.join(deep, *["a"] * 1500)
     open(os.path.join(folder, "file"), "w").close()
-    assert [file["name"][-4:] for file in files.newest(str(deep))["files"]] == ["file"]
+    assert [file["name"][-4:] for file in file_listing.newest(str(deep))["files"]] == ["file"]
 
 
 def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
@@ -225,13 +225,13 @@ def test_a_stop_deletes_what_the_job_holds_in_memory_and_in_temporary_files(memo
         check_mode = True
         run_command = None
 
-    lifecycle.stop(Module)
+    start_and_stop.stop(Module)
     assert sorted(os.listdir(memory / "shm")) == ["digits", "digits-2"]
     Module.check_mode = False
-    assert lifecycle.stop(Module)["changed"] is is_running
+    assert start_and_stop.stop(Module)["changed"] is is_running
     assert (os.listdir(memory / "shm"), os.listdir(memory / "temporary")) == (["digits-2"], ["digits-2"])
     Module.params = {"name": "digits-2"}
-    lifecycle.stop(Module)
+    start_and_stop.stop(Module)
     assert os.listdir(memory / "shm") == ["digits-2"], "its processes have not ended"
 
 

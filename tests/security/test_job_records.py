@@ -7,9 +7,9 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_file, status
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import progress_times, status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import files, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import curves, file_listing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
 
@@ -106,7 +106,7 @@ def test_what_is_no_file_hangs_nobody(jobs):
         folder = jobs.add(name.translate(str.maketrans("/.", "--")), rank0=RECORD)
         (folder / name).unlink(missing_ok=True)
         os.mkfifo(folder / name)
-        progress.read(str(folder / "progress.jsonl"), progress_file.read_notes(str(folder / "status/progress")), 0.0, 1.0)
+        curves.read(str(folder / "progress.jsonl"), progress_times.read_notes(str(folder / "status/progress")), 0.0, 1.0)
     found, problems = jobs.list()
     assert len(found) == 6
     assert sum("is not a regular file" in problem for problem in problems) == 3
@@ -128,7 +128,7 @@ def test_no_link_leads_a_reader_to_files_that_are_not_the_jobs(jobs, tmp_path):
     assert set(found) == {"honest", "links", "folder"}
     assert "key" not in json.dumps(found)
     assert problems == [f"job 'whole' in {jobs.directory} is skipped: the job's directory is a symbolic link"]
-    assert files.code(str(folder / "code"))["count"] == 0
+    assert file_listing.code(str(folder / "code"))["count"] == 0
 
 
 def test_no_pattern_comes_out_of_a_record(jobs):

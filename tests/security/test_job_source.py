@@ -11,8 +11,8 @@ import threading
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import (
+    custom_health_checks,
     git_repositories,
-    health,
     job_code,
     python_requirements,
     setup_steps,
@@ -355,7 +355,7 @@ def read_setup_script(path, bases):
 
 def read_checks(path, bases):
     try:
-        health.programs(os.path.dirname(path), bases)
+        custom_health_checks.programs(os.path.dirname(path), bases)
     except ValueError as error:
         return str(error)
     return ""

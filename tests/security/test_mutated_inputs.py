@@ -20,21 +20,21 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.filter.jobs_on import jobs_on
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
-    activities,
     console,
+    insufficient_capacity,
     inventory,
-    membership,
+    membership_tags,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import archives
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import collect, curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values, job_formatting, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
@@ -257,7 +257,7 @@ def see(jobs):
     with contextlib.suppress(OSError, ValueError):
         report = collect.collect(paths, 60, COMPLETE)
         assert "<script" not in page.render(json.loads(json.dumps(report)), None)
-    with contextlib.suppress(specification.RefusalError):
+    with contextlib.suppress(job_parameters.RefusalError):
         prepare.check_job("bad", paths, 60)
     assert [line for line in shown if not is_harmless(line)] == []
 
@@ -290,7 +290,7 @@ def test_progress_with_other_values(jobs, seed):
     lines = [json.dumps(mutated_value(json.loads(line), noise)) for line in PROGRESS.splitlines()]
     (jobs / "bad/progress.jsonl").write_text("\n".join(lines) + "\n")
     see(jobs)
-    assert progress.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
+    assert curves.read(str(jobs / "honest/progress.jsonl"), [], 1790000000.0, 1790000009.0)["step"] == 8.0
     assert read_status(directories.Paths(str(jobs / "honest")), 60)["metrics"]["step"] == 8
 
 
@@ -318,7 +318,7 @@ def test_damaged_archives_of_data(tmp_path, kind, name, seed):
     path, folder = tmp_path / name, tmp_path / "unpacked/here"
     path.write_bytes(mutated_bytes(archive(kind), random.Random(f"{kind} {seed}")))
     with contextlib.suppress(DataError):
-        tools.unpack(str(path), str(folder), path.name)
+        archives.unpack(str(path), str(folder), path.name)
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "unpacked"])
     assert [each for each in folder.rglob("*") if each.is_file() and each.lstat().st_mode & 0o6000] == []
 
@@ -357,7 +357,7 @@ def test_instances_with_other_tags(seed):
         **instance(4),
         "Tags": [{"Key": "deeplearning:cluster", "Value": "bert"}, {"Key": "deeplearning:number", "Value": str(noise.choice(NASTY))}],
     }
-    with contextlib.suppress(membership.MembershipError):
+    with contextlib.suppress(membership_tags.MembershipError):
         found = inventory.nodes("bert", [*instances, foreign], AUTO_SCALING)
         assert [node.instance_id for node in found if node.number < 3] == [each["InstanceId"] for each in instances[:2]]
         assert foreign["InstanceId"] not in {node.instance_id for node in found}
@@ -388,12 +388,12 @@ def test_a_damaged_public_key(seed):
 def test_texts_of_scaling_activities(seed):
     noise = random.Random(seed)
     now = datetime.datetime.now(datetime.UTC)
-    launches = activities.Launches(since=now, wanted=3)
+    launches = insufficient_capacity.Launches(since=now, wanted=3)
     told = mutated_text("We currently do not have sufficient p4d.24xlarge capacity. Launching EC2 instance failed.", noise)
     failed = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "a", noise.choice(["StatusMessage", "Description"]): told}
     honest = {"StatusCode": "Failed", "StartTime": now, "ActivityId": "b", "StatusMessage": "VcpuLimitExceeded: the limit"}
     launches.observe(1, [failed, honest])
-    message = activities.explain("bert-workers", launches)
+    message = insufficient_capacity.explain("bert-workers", launches)
     assert is_harmless(message + launches.newest_reason())
     assert "Service Quotas" in message
 

@@ -8,7 +8,7 @@ import json
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import RECORDS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import HOSTS_LIMIT
@@ -22,7 +22,7 @@ FILES = {"directory": "/efs/jobs/digits-1/code", "count": 0, "size": 0, "files":
 
 
 def report(entries) -> dict:
-    found = progress.JobProgress(START)
+    found = curves.JobProgress(START)
     for time, entry in entries:
         found.add(START + time, entry)
     return {
@@ -71,18 +71,18 @@ def change(place: str, value):
 
 
 def more_curves(found):
-    found["progress"]["curves"] *= progress.CURVES + 1
+    found["progress"]["curves"] *= curves.CURVES + 1
 
 
 @pytest.mark.parametrize(
     "changed",
     [
         more_curves,
-        *(change(f"progress.curves.0.{key}", [1, 0] * progress.POINTS + [1]) for key in ("steps", "times", "lows", "means", "highs")),
+        *(change(f"progress.curves.0.{key}", [1, 0] * curves.POINTS + [1]) for key in ("steps", "times", "lows", "means", "highs")),
         *(change(f"progress.curves.0.{key}", ["$\\frac{1}{2}$", "b", "c"]) for key in ("steps", "times", "lows", "means", "highs")),
         change("progress.curves.0.steps", [[1], [2], [3]]),
         change("progress.curves.0.steps", {"1": 1}),
-        change("progress.throughput.times", [1.0] * (2 * progress.POINTS + 1)),
+        change("progress.throughput.times", [1.0] * (2 * curves.POINTS + 1)),
         change("progress.throughput.rates", ["a"]),
         change("progress.restarts", [{"time": 0, "from": 1, "to": 0}] * 21),
         change("progress.left_out", ["x"] * 101),
@@ -108,10 +108,10 @@ def test_the_most_that_the_module_sends_is_drawn(drawn):
         for step in range(999)
     ]
     found = json.loads(json.dumps(report(entries)))
-    assert len(found["progress"]["curves"][0]["steps"]) == 2 * progress.POINTS - 1
-    assert len(found["progress"]["throughput"]["times"]) > progress.RATES
+    assert len(found["progress"]["curves"][0]["steps"]) == 2 * curves.POINTS - 1
+    assert len(found["progress"]["throughput"]["times"]) > curves.RATES
     page.render(found, None)
-    assert drawn == ["curve"] * 2 * progress.CURVES + ["rates"]
+    assert drawn == ["curve"] * 2 * curves.CURVES + ["rates"]
 
 
 def test_a_curve_that_turns_takes_no_more_artists_than_one_that_does_not():

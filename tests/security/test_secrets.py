@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 from ansible.plugins.action import ActionBase
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import tools
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import archives
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.answers import NodeAction
 
@@ -39,7 +39,7 @@ def test_unpacked_files_are_without_setuid_and_setgid_bits(tmp_path):
             member = tarfile.TarInfo(f"folder/{name}")
             member.mode = mode
             archive.addfile(member, io.BytesIO(b""))
-    tools.unpack(str(tmp_path / "set.tar"), str(tmp_path / "here"), "set.tar")
+    archives.unpack(str(tmp_path / "set.tar"), str(tmp_path / "here"), "set.tar")
     modes = {name: os.stat(tmp_path / "here/folder" / name).st_mode & 0o7777 for name in ("tool", "other", "text")}
     assert modes == {"tool": 0o755, "other": 0o755, "text": 0o644}
 

@@ -11,7 +11,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mount_table, mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
 from local_cloud.hosts.podman import as_root
@@ -91,7 +91,7 @@ def test_a_boot_mounts_as_safely_as_the_role(hosts):
     configure(hosts)
     host.ssh("sudo umount /efs && sudo timeout 300 " + boot.SCRIPT_PATH)
     assert entries(host) == [PLAIN.entry]
-    assert mounts.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
+    assert mount_table.mounted_at(host.ssh("cat /proc/self/mountinfo").stdout, "/efs").is_safe
     assert configure(hosts).count("changed=0") == 2
 
 

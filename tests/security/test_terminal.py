@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import logs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting, progress
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import aws_progress, job_formatting
 
 from .nodes import Nodes
 
@@ -226,15 +226,15 @@ def test_warnings_of_modules_on_the_controller_control_no_terminal(tmp_path):
 @pytest.mark.parametrize("direct", [False, True])
 def test_progress_of_modules_on_the_controller_controls_no_terminal(tmp_path, monkeypatch, direct):
     shown = []
-    monkeypatch.setattr(progress, "show", shown.append)
+    monkeypatch.setattr(aws_progress, "show", shown.append)
     file, errors = tmp_path / "progress", tmp_path / "errors"
     file.write_text(HOSTILE.replace("\n", "") + "\r, 5 s\n")
     with file.open() as lines, errors.open("w") as stream:
-        monkeypatch.setattr(progress, "ERRORS", stream.fileno())
-        watch = progress.FileWatch(lines.fileno(), str)
+        monkeypatch.setattr(aws_progress, "ERRORS", stream.fileno())
+        watch = aws_progress.FileWatch(lines.fileno(), str)
         if direct:
             watch.speak_directly()
         watch._show()
     (said,) = [errors.read_text().rstrip("\n")] if direct else shown
     assert said == "fatal: [bert-master]: UNREACHABLE! , 5 s"
-    assert direct or isinstance(said, progress.ProgressLine)
+    assert direct or isinstance(said, aws_progress.ProgressLine)

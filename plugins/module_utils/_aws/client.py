@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 try:
     import boto3
@@ -26,88 +26,18 @@ try:
 except ImportError:
     BotoCoreError = ClientError = Exception  # AnsibleAWSModule reports the missing library
 
-from ansible.module_utils.common.dict_transformations import camel_dict_to_snake_dict
 from ansible_collections.amazon.aws.plugins.module_utils import modules
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import boto3_at_least, botocore_at_least, get_aws_connection_info
 from ansible_collections.amazon.aws.plugins.module_utils.retries import AWSRetry
 from ansible_collections.amazon.aws.plugins.module_utils.tagging import ansible_dict_to_boto3_tag_list, boto3_tag_list_to_ansible_dict
 
+from .error_codes import DENIED, IN_USE, NOT_YET_VISIBLE, THROTTLED, error_code, is_missing
 from .plan.resources import Address, Found
-from .regions import is_always_enabled, valid_region
+from .regions import valid_region
 from .tags import CLUSTER_TAG, COMPONENT_TAG, IMAGE_TAG, KEY_TAG
 
-# AWS is eventually consistent. For a while, API calls that refer to a new resource may fail with these error codes.
-NOT_YET_VISIBLE = (
-    "InvalidAllocationID.NotFound",
-    "InvalidGatewayID.NotFound",
-    "InvalidGroup.NotFound",
-    "InvalidGroupId.Malformed",
-    "InvalidInternetGatewayID.NotFound",
-    "InvalidLaunchTemplateId.NotFound",
-    "InvalidNatGatewayID.NotFound",
-    "InvalidRouteTableID.NotFound",
-    "InvalidRouteTableId.NotFound",
-    "InvalidSecurityGroupID.NotFound",
-    "InvalidSubnetID.NotFound",
-    "InvalidVpcID.NotFound",
-    "InvalidVpcEndpointId.NotFound",
-    "NatGatewayNotFound",
-    "NoSuchEntity",
-    "SubnetNotFound",
-)
-# Error codes for a resource that is in use, for example by a resource that is itself being deleted, or by a scaling activity.
-IN_USE = (
-    "DeleteConflict",
-    "DependencyViolation",
-    "FileSystemInUse",
-    "InvalidGroup.InUse",
-    "InvalidPlacementGroup.InUse",
-    "InvalidIPAddress.InUse",
-    "ResourceInUse",
-    "ScalingActivityInProgress",
-)
-# Error codes for invalid credentials, and for valid credentials in a region that the account has not enabled.
-REJECTED = (
-    "AuthFailure",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "InvalidToken",
-    "OptInRequired",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-)
-
-# Error codes for throttled API calls. AWS does not execute a throttled call.
-THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException", "TooManyRequestsException")
-# Error codes for an API call that has already taken effect, possibly in an earlier attempt whose response was lost.
-DONE_BEFORE = (
-    "AccessPointAlreadyExists",
-    "AlreadyExists",
-    "AlreadyExistsFault",
-    "EntityAlreadyExists",
-    "Gateway.NotAttached",
-    "InvalidGroup.Duplicate",
-    "InvalidPermission.Duplicate",
-    "InvalidPlacementGroup.Duplicate",
-    "InvalidSubnet.Conflict",
-    "MountTargetConflict",
-    "Resource.AlreadyAssociated",
-    "RouteAlreadyExists",
-)
-# For certain operations, other error codes also mean that the call has already taken effect. AddRoleToInstanceProfile returns LimitExceeded
-# if the profile already has a role. For other operations, LimitExceeded means that a quota of IAM or Auto Scaling is exhausted.
-DONE_BEFORE_IN = {("AddRoleToInstanceProfile", "LimitExceeded")}
 # The time in seconds for a connection to an AWS endpoint. The SDK's default is 60 s for each attempt.
 CONNECT_TIMEOUT = 10
-# Error codes for denied API calls. AWS also returns these codes for a new resource until the resource is visible to IAM.
-DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-NO_CREDENTIALS = (
-    "No AWS credentials found. Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in first."
-    " For the local cloud, run `make shell` first."
-)
 DENIED_TIMEOUT = 60  # seconds
 CREATE_ATTEMPTS = 10
 RESOURCE_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}|j-[0-9A-Z]{8,}")
@@ -450,31 +380,6 @@ def ids(value: Any) -> set[str]:
     return set().union(*map(ids, parts))
 
 
-def error_code(error: BaseException) -> str:
-    """Return the error code from AWS, or an empty string if there is none."""
-    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
-
-
-def outcome_is_unknown(error: BaseException) -> bool:
-    """Return whether a failed call may have taken effect: the server failed, the response was lost, or an earlier attempt succeeded."""
-    if isinstance(error, botocore.exceptions.HTTPClientError):
-        return True
-    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    broken = status >= 500 and error_code(error) not in THROTTLED
-    done = error_code(error) in DONE_BEFORE or (getattr(error, "operation_name", ""), error_code(error)) in DONE_BEFORE_IN
-    return bool(broken or done or is_missing(error))
-
-
-def is_missing(error: BaseException) -> bool:
-    """Return whether AWS reports that the resource does not exist."""
-    code = error_code(error)
-    return (
-        code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")
-        or code.endswith(("NotFound", "NotFoundException"))
-        or (code == "ValidationError" and "AutoScalingGroup name not found" in str(error))
-    )
-
-
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Convert tags from the list format of AWS to a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
@@ -502,66 +407,3 @@ def read_concurrently(functions: Iterable[Callable[[], Iterable[Found]]]) -> lis
             )
         seen[item.address] = item
     return found
-
-
-def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """Fail the module with a single message for the user."""
-    if isinstance(error, botocore.exceptions.NoCredentialsError):
-        module.fail_json(msg=NO_CREDENTIALS, **result)
-    if error_code(error) in REJECTED:
-        module.fail_json(msg=rejection(error, module.region), **result)
-    if error_code(error) in DENIED:
-        module.fail_json(msg=denial(error), **{**camel_dict_to_snake_dict(error.response), **result})  # type: ignore[attr-defined]
-    if isinstance(error, ClientError):
-        module.fail_json_aws(error, **result)
-    module.fail_json(msg=f"{error}{connection_advice(error)}", **result)
-    raise AssertionError("fail_json returned")
-
-
-def rejection(error: BaseException, region: str) -> str:
-    """Return a message about credentials that AWS does not accept. The message contains AWS's error code and advice."""
-    key = os.environ.get("AWS_ACCESS_KEY_ID")
-    where = f" The environment variables AWS_ACCESS_KEY_ID ({key}) and AWS_SECRET_ACCESS_KEY set them." if key else ""
-    enable = "" if is_always_enabled(region) else f" If other regions accept these credentials, enable {region} for the account."
-    return (
-        f"AWS does not accept the credentials in {region} ({error_code(error)}).{where} Sign in again, or correct the keys.{enable} To see "
-        "where the keys come from, run: aws configure list. To test the credentials, run: aws sts get-caller-identity"
-    )
-
-
-def denial(error: Any) -> str:
-    """Return a message about a denied API call: which identity is not allowed to make which call, and what to do."""
-    message = error.response["Error"].get("Message", "")
-    told = message.removeprefix("You are not authorized to perform this operation.").strip().rstrip(".")
-    if "is not authorized to perform" not in told:
-        told = f"These credentials may not call {error.operation_name} ({': '.join(filter(None, (error_code(error), told)))})"
-    return f"{told}.{denial_advice(error)}"
-
-
-def denial_advice(error: BaseException) -> str:
-    """Return what to do about a denied API call, or an empty string for any other error.
-
-    If Auto Scaling may not launch instances on behalf of the caller, AWS tells neither the action nor the resource.
-    """
-    if error_code(error) not in DENIED:
-        return ""
-    checked = (
-        " Auto Scaling checks ec2:RunInstances for the template and for each resource in it, ec2:CreateTags and iam:PassRole. If the "
-        "template refers to security groups or a role of yours, the policies must allow their ARNs (--adopt)."
-    )
-    return (
-        f"{checked if 'to use launch template' in str(error) else ''} Attach the policies from docs/permissions.md to this identity, "
-        "or use other credentials."
-    )
-
-
-def connection_advice(error: Exception) -> str:
-    """Return advice for an unreachable AWS endpoint, or an empty string for any other error."""
-    if not isinstance(error, (botocore.exceptions.EndpointConnectionError, botocore.exceptions.ConnectTimeoutError)):
-        return ""
-    if os.environ.get("AWS_ENDPOINT_URL"):
-        return (
-            ". The environment variable AWS_ENDPOINT_URL sets this address. If a local cloud uses the address, start the local cloud again "
-            "with local-cloud start or make train. Otherwise, correct the variable or unset it."
-        )
-    return ". Check the network connection and the region name. In a VPC without internet access, the service needs a VPC endpoint."

@@ -8,26 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MASTER = "master"
-WORKERS = "workers"
-NODE_TYPES = {MASTER: "Master", WORKERS: "Worker"}
-MASTER_NUMBER = 1  # the master also takes part in training, as worker 1
-NUMBER_TAG = "deeplearning:number"
+from .node_names import NODE_TYPES, group_name
+
 ALIVE = ("pending", "running")
 # How instances are paid for.
 ON_DEMAND, SPOT, RESERVATION, BLOCK = "on-demand", "spot", "capacity-reservation", "capacity-block"
 # Auto Scaling sets this tag on the instances of a group. Users cannot set or delete tags that begin with `aws:`.
 GROUP_TAG = "aws:autoscaling:groupName"
-
-
-def group_name(cluster: str, group: str) -> str:
-    """Return the name of the Auto Scaling group for `master` or `workers`."""
-    return f"{cluster}-{group}"
-
-
-def node_name(cluster: str, group: str, number: int) -> str:
-    """Return the name of a node of the group `master` or `workers`."""
-    return f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
 
 
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:

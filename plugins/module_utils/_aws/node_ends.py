@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .client import DENIED, AwsClient, ClientError, ClusterError, error_code
+from .client import AwsClient, ClientError, ClusterError
 from .component import Request
+from .error_codes import DENIED, error_code
 from .plan.planning import Action, Change
 from .plan.resources import Found
 from .tags import END_TAGS

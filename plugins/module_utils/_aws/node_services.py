@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .emr.nodes import EMR_NODES
-from .node_group.nodes import AUTO_SCALING
+from .node_group.node_service import AUTO_SCALING
 from .node_service import NodeService
 
 DEFAULT = "auto_scaling"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from . import failure_causes, recovery, schema, storage_problems
 from .naming import INSTANCE_ID, JOB_NAME, PROCESS_NAME, SERVICE, SPARE, STANDBY, WORKER
 from .schema import optional
-from .states import FAILED, FINAL, OF_PROCESSES, RUNNING, SUCCEEDED, WAITING
+from .state_names import FAILED, FINAL, OF_PROCESSES, RUNNING, SUCCEEDED, WAITING
 
 # The maximum number of records to read. No job has so many records, but reading this many would still be fast.
 RECORDS_LIMIT = 1 << 13

@@ -17,7 +17,7 @@ from .document_schemas import SENTENCE_LIMIT
 from .documents import CauseRecord, Following, Outcome, ProcessRecord
 from .job_states import CLOCK_LIMIT
 from .naming import title
-from .states import LOST
+from .state_names import LOST
 
 # The reason in the record of a process that ended because its host was terminated or restarted in an orderly way.
 HOST_SHUT_DOWN = "was stopped because its host was shutting down"

@@ -16,7 +16,7 @@ from typing import Any, Hashable, Mapping, Sequence
 from . import failure_causes
 from .documents import CauseRecord, ProcessRecord, Stuck
 from .naming import SERVICE
-from .states import FAILED
+from .state_names import FAILED
 
 # Seconds to wait in addition to a multiple of the median step before a hang is suspected, and before the job counts as hanging. While a
 # hang is suspected, all supervisors poll at short intervals. They have 4 s to detect the suspicion, because they otherwise poll every 2 s.

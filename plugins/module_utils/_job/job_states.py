@@ -15,10 +15,10 @@ from . import recovery, schema
 from .directories import Paths
 from .document_schemas import EXPORT
 from .documents import Export, Following, ProcessRecord, Queued, Verdict
-from .job_failures import cause, first_failure, last_moment
+from .failed_process import cause, first_failure, last_moment
 from .naming import MAY_BE_LOST, SERVICE, STANDBY
 from .records import newest_attempt, read_following, read_records, read_verdict
-from .states import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED, WAITING
+from .state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED, WAITING
 
 # Maximum clock difference between hosts, in seconds. Without this limit, a process with a heartbeat in the far future would seem alive
 # for years.

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
-from . import states
+from . import state_names
 from .documents import JobStatus
 
 # Seconds between two updates of the file while the job runs.
@@ -54,7 +54,7 @@ class MetricsFile:
 
 def metrics(job: JobStatus) -> list[Metric]:
     """Return the metrics of a job from its status."""
-    found, running = job["goodput"], float(not states.is_over(job["state"]))
+    found, running = job["goodput"], float(not state_names.is_over(job["state"]))
     buckets: list[tuple[Mapping[str, str], float]] = [({"bucket": bucket}, seconds) for bucket, seconds in found["buckets"].items()]
     times = job.get("step_times", [])[:STEP_TIMES_LIMIT]
     return [

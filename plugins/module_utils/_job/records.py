@@ -21,7 +21,7 @@ from .directories import Paths, listing
 from .document_schemas import DESCRIPTION, ENTRY, FOLLOWING, RECORD, RECORDS_LIMIT, VERDICT
 from .documents import Following, JobDescription, ProcessRecord, Queued, Verdict
 from .schema import Document, SchemaError
-from .states import FAILED, STOPPED, SUCCEEDED
+from .state_names import FAILED, STOPPED, SUCCEEDED
 
 # Maximum number of lines of all logs in one response to the controller.
 LINES_LIMIT = 10_000

@@ -5,15 +5,9 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from .._job.directories import runtime_directory
 from .._job.naming import WORKER
-
-# These ports are above those of most services and of the TLS tunnels to EFS (20049 to 20449), and below Linux's ephemeral ports
-# (from 32768).
-FIRST_PORT, PORT_COUNT = 20500, 11500
 
 # A failed process must exit immediately. If it exited normally, its framework would wait for the other processes, which wait for this
 # process. SIGUSR1 shows the stack of a process that hangs.
@@ -139,62 +133,3 @@ class Launcher(NamedTuple):
     tag: str = ""
     culprit: Callable[[Sequence[str]], Culprit | None] | None = None
     tasks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _options: ()
-
-
-def slots(program: Program, host: Host) -> list[Sequence[int]]:
-    """Return one sequence of GPUs for each training process on the host. The sequences are empty on a host without GPUs.
-
-    Raises LaunchError if the GPUs cannot be divided equally among the processes.
-    """
-    count = program.processes_per_host or len(host.gpus) or 1
-    if not host.gpus:
-        return [()] * count
-    share, rest = divmod(len(host.gpus), count)
-    if rest or not share:
-        raise LaunchError(
-            f"{count} processes cannot share the {len(host.gpus)} GPUs of {host.name} equally. Set processes_per_host to a divisor of"
-            f" {len(host.gpus)}, or to 0 for one process per GPU."
-        )
-    return [host.gpus[index * share : (index + 1) * share] for index in range(count)]
-
-
-def equal_slots(program: Program, hosts: Sequence[Host]) -> int:
-    """Return the number of training processes per host. Raises LaunchError if this number differs between hosts."""
-    counts = {host.name: len(slots(program, host)) for host in hosts}
-    if len(set(counts.values())) > 1:
-        listing = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise LaunchError(
-            f"the hosts would have different numbers of training processes ({listing})."
-            " Use hosts with the same number of GPUs, or set processes_per_host."
-        )
-    return counts[hosts[0].name]
-
-
-def gpu_environment(gpus: Sequence[int]) -> dict[str, str]:
-    """Return the variables that make only these GPUs, numbered as in nvidia-smi, visible to a process. Without GPUs, return {}."""
-    if not gpus:
-        return {}
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in gpus)}
-
-
-def hostfile(program: Program, hosts: Sequence[Host]) -> str:
-    """Return the contents of a host file for mpirun and deepspeed. Each line contains a host and its number of slots."""
-    return "".join(f"{host.name} slots={len(slots(program, host))}\n" for host in hosts)
-
-
-def hostfile_path(job: str, process: str) -> str:
-    """Return the path of the job's host file on the host of a process."""
-    return runtime_directory(job, process) + "/hostfile"
-
-
-def remote_shell(job: str, process: str) -> str:
-    """Return the command that a process uses instead of ssh to run commands on hosts whose processes have no `argv`."""
-    return f"sh {runtime_directory(job, process)}/supervisor rsh"
-
-
-def port(run: str, purpose: str = "") -> int:
-    """Return a port for one purpose, derived from the ID of an attempt (see `Program.run`).
-
-    Different jobs and attempts are therefore unlikely to use the same port.
-    """
-    return FIRST_PORT + zlib.crc32((run + purpose).encode()) % PORT_COUNT

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .base import Host, Launcher, LaunchError, Process, Program, equal_slots, gpu_environment, port, slots
+from .base import Host, Launcher, LaunchError, Process, Program
+from .gpu_shares import equal_slots, gpu_environment, slots
+from .ports import port
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:

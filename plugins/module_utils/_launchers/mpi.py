@@ -10,7 +10,10 @@ import re
 from typing import Any, Mapping, Sequence
 
 from .._job.naming import SERVICE, WORKER
-from .base import Culprit, Host, Launcher, Process, Program, gpu_environment, hostfile_path, port, remote_shell, slots
+from .base import Culprit, Host, Launcher, Process, Program
+from .gpu_shares import gpu_environment, slots
+from .hostfile import hostfile_path, remote_shell
+from .ports import port
 
 LEAD = "mpirun"
 

@@ -9,7 +9,9 @@ import itertools
 from typing import Sequence, Tuple
 
 from .._job.naming import SERVICE, WORKER
-from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
+from .base import Host, Launcher, LaunchError, Process, Program
+from .gpu_shares import gpu_environment, slots
+from .ports import port
 
 # A host, and the GPUs of one worker on that host.
 HostRanks = Tuple[Host, Sequence[int]]

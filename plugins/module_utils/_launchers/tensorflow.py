@@ -10,7 +10,9 @@ from collections import Counter
 from typing import Dict, List, Sequence, Tuple
 
 from .._job.naming import SERVICE, WORKER
-from .base import Host, Launcher, LaunchError, Process, Program, gpu_environment, port, slots
+from .base import Host, Launcher, LaunchError, Process, Program
+from .gpu_shares import gpu_environment, slots
+from .ports import port
 
 MULTI_WORKER, PARAMETER_SERVER, FLAGS = "multi_worker", "parameter_server", "flags"
 TASKS = {MULTI_WORKER: ("worker",), PARAMETER_SERVER: ("chief", "worker", "ps"), FLAGS: ("worker", "ps")}

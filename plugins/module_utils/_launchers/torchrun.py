@@ -9,7 +9,9 @@ import re
 from typing import Sequence
 
 from .._job.naming import SPARE, WORKER
-from .base import Culprit, Host, Launcher, LaunchError, Process, Program, equal_slots, gpu_environment, port
+from .base import Culprit, Host, Launcher, LaunchError, Process, Program
+from .gpu_shares import equal_slots, gpu_environment
+from .ports import port
 
 TAG = "[rank {}] "
 # Patterns for torchrun's last messages: the first line about a failure, and the worker that failed first.

@@ -16,8 +16,8 @@ import threading
 import time
 from typing import Any
 
+from ..aws_progress import CLEAR_LINE
 from ..output import ProgressLine
-from ..progress import CLEAR_LINE
 from .folding import cut, folded
 
 INDENT = "  "

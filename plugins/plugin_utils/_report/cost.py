@@ -14,8 +14,8 @@ from typing import Any
 
 from .._output import prices
 from .._output.prices import Price
-from ..commands import playbook_command
 from ..job_formatting import plural
+from ..suggested_commands import playbook_command
 
 
 def cost_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._job import explanations, job_failures, job_states, naming, recovery, states
+from ...module_utils._job import explanations, failed_process, job_states, naming, recovery, state_names
 from ...module_utils._job.documents import ProcessStatus
 
 
@@ -35,7 +35,7 @@ def of_job(job: Mapping[str, Any], over: bool, end: float) -> Iterator[TimelineE
         if one.get("why"):
             yield TimelineEvent(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
     if over:
-        yield TimelineEvent(end, f"job {job['state']}", job["state"] != states.SUCCEEDED)
+        yield TimelineEvent(end, f"job {job['state']}", job["state"] != state_names.SUCCEEDED)
 
 
 def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
@@ -48,10 +48,10 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
     ended: dict[str, list[float]] = {}
     for process in processes:
         how = explanations.describe_end(process)
-        if process["state"] == states.STOPPED:
+        if process["state"] == state_names.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
-        elif process["state"] in (states.FAILED, states.LOST):
-            yield TimelineEvent(job_failures.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
+        elif process["state"] in (state_names.FAILED, state_names.LOST):
+            yield TimelineEvent(failed_process.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
         yield TimelineEvent(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
 

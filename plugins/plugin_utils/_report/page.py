@@ -13,9 +13,9 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from ...module_utils._hosts.training_job_report import files
-from ...module_utils._hosts.training_job_report import progress as reported
-from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, states, step_times
+from ...module_utils._hosts.training_job_report import curves as reported
+from ...module_utils._hosts.training_job_report import file_listing
+from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, state_names, step_times
 from ...module_utils._job.documents import JobDescription, JobStatus
 from .. import job_formatting
 from . import charts
@@ -31,7 +31,7 @@ COUNTERS = {"epoch", "epochs"}
 POINTS = 2 * reported.POINTS
 
 # Background colors of states. Other states have the color of `.state`.
-COLOURS = {states.SUCCEEDED: "#d7f0dc", states.FAILED: "#fbdcd9", states.LOST: "#fbdcd9"}
+COLOURS = {state_names.SUCCEEDED: "#d7f0dc", state_names.FAILED: "#fbdcd9", state_names.LOST: "#fbdcd9"}
 
 # Colors of the goodput buckets.
 BUCKET_COLOURS = {
@@ -302,7 +302,7 @@ def check(report: Mapping[str, Any]) -> None:
         ("curves", progress["curves"], reported.CURVES),
         ("left_out", progress["left_out"], reported.LEFT_OUT),
         ("restarts", progress["restarts"], reported.RESTARTS),
-        *((f"{name}.files", report[name]["files"], files.NAMED) for name in LISTINGS),
+        *((f"{name}.files", report[name]["files"], file_listing.NAMED) for name in LISTINGS),
     ]
     for name, found, limit in lists:
         _check_list(name, found, limit)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FINAL
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.state_names import FINAL
 from local_cloud.testing import wait_until
 
 from ..cluster import Cluster

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.states import FINAL
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.state_names import FINAL
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import SPECIFICATION
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import SPECIFICATION
 
 from unit.ansible_templates import evaluated, loaded, task_of
 

@@ -12,16 +12,17 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..client import AwsClient, tag_dict
-from ..instances import MASTER, WORKERS, group_name, group_of
-from ..node_group import membership
+from ..instances import group_of
+from ..node_group import membership_tags
 from ..node_group.former_nodes import activities
-from ..node_group.nodes import AUTO_SCALING as SERVICE
+from ..node_group.node_service import AUTO_SCALING as SERVICE
+from ..node_names import MASTER, WORKERS, group_name
 from ..plan.resources import Address
 from ..pricing.charges import Charge
 from ..pricing.estimate import Estimate
 from ..tags import CLUSTER_TAG
-from .scaling import LifeOfNode, Member, ends_of, events_of, nodes_of, set_differences, set_ends
-from .trail import Trail
+from .cloudtrail import Trail
+from .scaling_activities import LifeOfNode, Member, ends_of, events_of, nodes_of, set_differences, set_ends
 
 SINCE = re.compile(r"([1-9][0-9]{0,3})([mhdw])")
 UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -69,7 +70,7 @@ def _foreign(cloud: AwsClient, names: Iterable[str]) -> list[str]:
 
 def _members(cloud: AwsClient, groups: Mapping[str, str]) -> list[Member]:
     """Return the instances of the groups, with those that were terminated within about an hour."""
-    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=membership.filters(cloud.cluster))
+    reservations = cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=membership_tags.filters(cloud.cluster))
     found = [(group_of(cloud.cluster, each) or "", each) for reservation in reservations for each in reservation["Instances"]]
     return [(group, each) for group, each in found if group in groups.values()]
 

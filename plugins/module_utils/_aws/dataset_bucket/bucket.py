@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, Mapping
 
-from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, tag_dict, tag_list
+from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
+from ..error_codes import error_code
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties, Wanted
 from ..policy_documents import comparable_statement, listed

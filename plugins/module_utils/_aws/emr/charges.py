@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..pricing.charges import Charge, Product, Resources
-from ..pricing.instances import instance
+from ..pricing.instance_products import instance
 from .definition import CLUSTER
 
 

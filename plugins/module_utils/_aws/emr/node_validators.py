@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..client import AwsClient, ClientError, error_code, is_missing
+from ..client import AwsClient, ClientError
 from ..component import Request
+from ..error_codes import error_code, is_missing
 from ..network.zones import name_advice, offering
 from ..node_group import images, instance_types
 from ..plan.resources import Found

@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Mapping
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, error_code, tag_dict
-from ..instances import MASTER, WORKERS, tags_of
-from ..node_group.membership import number_of, with_storage_tags
+from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, tag_dict
+from ..error_codes import error_code
+from ..instances import tags_of
+from ..node_group.membership_tags import number_of, with_storage_tags
+from ..node_names import MASTER, WORKERS
 from ..node_service import Instance, NodeService, Reader
 from ..tags import EMR_COMPONENT
 from . import record

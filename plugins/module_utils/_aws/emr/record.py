@@ -13,7 +13,8 @@ import re
 import secrets
 from typing import NamedTuple
 
-from ..client import AwsClient, ClientError, ClusterError, is_missing
+from ..client import AwsClient, ClientError, ClusterError
+from ..error_codes import is_missing
 from ..node_service import Reader
 
 # The tag for the token of a new EMR cluster.

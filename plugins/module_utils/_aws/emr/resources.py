@@ -12,22 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import (
-    DENIED_TIMEOUT,
-    SDK_ERRORS,
-    AwsClient,
-    ClientError,
-    ClusterError,
-    WaitTimeout,
-    error_code,
-    outcome_is_unknown,
-    read_concurrently,
-    tag_list,
-)
+from ..client import DENIED_TIMEOUT, SDK_ERRORS, AwsClient, ClientError, ClusterError, WaitTimeout, read_concurrently, tag_list
 from ..component import Request
-from ..instances import NODE_TYPES, NUMBER_TAG
-from ..node_group.definition import assign_numbers
-from ..node_group.membership import number_of
+from ..error_codes import error_code, outcome_is_unknown
+from ..node_group.membership_tags import number_of
+from ..node_names import NODE_TYPES, NUMBER_TAG, assign_numbers
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import definition, record

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..client import DENIED, AwsClient, ClientError, error_code, is_missing, tag_dict
+from ..client import AwsClient, ClientError, tag_dict
 from ..component import Request
+from ..error_codes import DENIED, error_code, is_missing
 from ..network import adopted
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT

@@ -10,14 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ..client import (
-    AwsClient,
-    ClientError,
-    ClusterError,
-    error_code,
-    is_missing,
-)
+from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
+from ..error_codes import error_code, is_missing
 from ..plan.resources import Address, Found, Properties
 from . import definition
 

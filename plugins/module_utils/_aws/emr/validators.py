@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._hosts.shared_storage.mounts import BUCKET_NAME
-from ..client import AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Request
+from ..error_codes import error_code
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT
 from ..validator import Level, Validator

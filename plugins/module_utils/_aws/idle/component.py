@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
 from .. import node_ends
-from ..client import DENIED, AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Component, Request
-from ..instances import NODE_TYPES, group_name
+from ..error_codes import DENIED, error_code
+from ..node_names import NODE_TYPES, group_name
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..tags import IDLE_COMPONENT, NODES_COMPONENT

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ..instances import NODE_TYPES, group_name
 from ..lease.definition import INTERVAL, RETRIED, duration, role_in
+from ..node_names import NODE_TYPES, group_name
 from ..plan.resources import Address, Wanted
 from ..regions import partition_of
 from ..tags import CLUSTER_TAG

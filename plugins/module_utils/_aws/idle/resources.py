@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout
+from ..error_codes import error_code, is_missing
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties

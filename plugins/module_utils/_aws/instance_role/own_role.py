@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, is_missing, tag_dict, tag_list
+from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
+from ..error_codes import is_missing
 from ..plan.resources import Address, Found, Properties
 from ..policy_documents import PolicyDocument
 

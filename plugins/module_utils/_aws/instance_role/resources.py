@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, error_code, is_missing, read_concurrently, tag_list
+from ..client import AwsClient, ClientError, read_concurrently, tag_list
+from ..error_codes import error_code, is_missing
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from .definition import INSTANCE_PROFILE, ROLE, name

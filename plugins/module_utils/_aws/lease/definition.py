@@ -22,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..instance_role.own_role import PATH
-from ..instances import NODE_TYPES, group_name
+from ..node_names import NODE_TYPES, group_name
 from ..plan.resources import Address, Found, Wanted
 from ..regions import partition_of
 from . import messages

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..client import AwsClient
 from ..instance_role.own_role import ADVICE, OwnRole
-from ..instances import NODE_TYPES
+from ..node_names import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, delete_schedules, ensure_group, get_schedule, put_schedule

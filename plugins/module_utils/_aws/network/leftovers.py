@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError, error_code, tag_dict
+from ..client import AwsClient, ClientError, ClusterError, tag_dict
+from ..error_codes import error_code
 from ..plan.resources import Found
 from ..tags import CLUSTER_TAG
 

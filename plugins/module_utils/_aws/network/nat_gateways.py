@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Mapping
 from uuid import uuid4
 
-from ..client import AwsClient, ClientError, ClusterError, error_code
+from ..client import AwsClient, ClientError, ClusterError
+from ..error_codes import error_code
 from ..plan.resources import Address, Found
 from .tagged import Properties, network_kind, read_tagged, tag_specifications, update_tags
 

@@ -9,8 +9,9 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError, error_code
+from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
+from ..error_codes import error_code
 from ..plan.resources import Found
 
 NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")

@@ -14,13 +14,14 @@ from typing import Any, Mapping
 
 from ..client import AwsClient
 from ..component import Alternative, Request
-from ..instances import BLOCK, MASTER, NODE_TYPES, RESERVATION, SPOT, WORKERS
+from ..instances import BLOCK, RESERVATION, SPOT
 from ..network.zones import described_reservation, zones
+from ..node_names import MASTER, NODE_TYPES, WORKERS, numbers
 from ..plan.planning import Change, Policy
 from ..plan.resources import Found
-from . import groups
-from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes, numbers
-from .members import activities
+from . import auto_scaling_groups
+from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes
+from .launch_and_termination import activities
 
 
 def without_zeros(price: str) -> str:
@@ -146,7 +147,7 @@ def zone_of_reservation(cloud: AwsClient, reservation: str | None) -> str | None
 
 def activity_ids(cloud: AwsClient) -> frozenset[str]:
     """Return the IDs of the newest scaling activities. The next attempt ignores these activities."""
-    return frozenset(activity["ActivityId"] for group in groups.read(cloud) for activity in activities(cloud, group.id))
+    return frozenset(activity["ActivityId"] for group in auto_scaling_groups.read(cloud) for activity in activities(cloud, group.id))
 
 
 def worker_count(request: Request, found: Sequence[Found]) -> int:

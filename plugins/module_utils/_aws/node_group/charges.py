@@ -9,11 +9,11 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ..instances import NODE_TYPES
 from ..network.charges import PUBLIC_IPV4
+from ..node_names import NODE_TYPES
 from ..plan.resources import Address
 from ..pricing.charges import Charge, Product, Resources
-from ..pricing.instances import of_market
+from ..pricing.instance_products import of_market
 from .definition import MASTER_ADDRESS, auto_scaling_group, launch_template
 
 # The IOPS and the throughput in MiB/s that the price of a gp3 volume includes.

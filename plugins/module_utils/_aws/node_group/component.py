@@ -11,11 +11,11 @@ from typing import Any
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
-from ..instances import MASTER, NODE_TYPES, node_name
+from ..node_names import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
 from ..tags import END_TAGS, NODES_COMPONENT
-from . import capacity, definition, elastic_ip, groups, launch_templates, placement, resources
+from . import auto_scaling_groups, capacity, definition, launch_templates, master_elastic_ip, placement, resources
 from .charges import charges
 from .iam_actions import IAM_ACTIONS
 from .settings import node_settings, settings_of
@@ -56,7 +56,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     if MASTER in capacity.managed_groups(request) and len(settings.interfaces) > 1 and public_master:
         master = known.get(definition.nodes(MASTER))
         numbered = bool(master and master.properties["numbers"])
-        yield elastic_ip.wanted(tags, wish, wait=options["wait"], numbered=numbered)
+        yield master_elastic_ip.wanted(tags, wish, wait=options["wait"], numbered=numbered)
     for group in capacity.managed_groups(request):
         scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
         waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
@@ -68,7 +68,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
             request.cloud.region,
             tags,
             public_master=public_master,
-            storage_tags=groups.storage_tags(scaling_group) if scaling_group else None,
+            storage_tags=auto_scaling_groups.storage_tags(scaling_group) if scaling_group else None,
             ends=_ends(options, known.get(definition.auto_scaling_group(group))),
             topic=options["notify_topic"],
             wait=options["wait"],

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Tuple
@@ -15,9 +15,9 @@ from ..._hosts.shared_storage import boot
 from ..component import Mount
 from ..idle.definition import IDLE
 from ..instance_role.definition import INSTANCE_PROFILE
-from ..instances import MASTER, MASTER_NUMBER, NODE_TYPES, NUMBER_TAG, WORKERS, group_name
 from ..lease.definition import LEASE
 from ..network.definition import NODES_GROUP, SSH_GROUP, subnet
+from ..node_names import MASTER, NODE_TYPES, NUMBER_TAG, WORKERS, group_name, numbers
 from ..plan.resources import Address, Computed, Ref, Wanted
 from ..tags import CLUSTER_TAG, COMPONENT_TAG, IDLE_TAG, KEY_TAG, LEASE_TAG, TOPIC_TAG
 from . import first_boot
@@ -136,23 +136,6 @@ def nodes(group: str) -> Address:
 def desired_workers(options: Mapping[str, Any]) -> int:
     """Return the number of workers and spares in a definition."""
     return int(options.get("worker_count") or 0) + int(options.get("spares") or 0)
-
-
-def numbers(group: str, worker_count: int) -> tuple[int, ...]:
-    """Return the numbers of a group's nodes. The master has number 1, and the workers are numbered from 2."""
-    return (MASTER_NUMBER,) if group == MASTER else tuple(range(MASTER_NUMBER + 1, MASTER_NUMBER + 1 + worker_count))
-
-
-def assign_numbers(group: str, numbered: Mapping[str, int], unnumbered: Iterable[str], size: int) -> dict[str, int]:
-    """Return the numbers of all instances of a group, keyed by instance ID. An instance that has a number keeps this number.
-
-    The other instances get the lowest free numbers in the given order. Numbers can exceed `size` while surplus nodes are terminating.
-    """
-    taken = set(numbered.values())
-    unnumbered = list(unnumbered)
-    candidates = numbers(group, size + len(taken) + len(unnumbered)) if group == WORKERS else range(MASTER_NUMBER, MASTER_NUMBER + 1)
-    free = iter([number for number in candidates if number not in taken])
-    return {**numbered, **dict(zip(unnumbered, free))}
 
 
 def user_data(config: Mapping[str, Any]) -> str:

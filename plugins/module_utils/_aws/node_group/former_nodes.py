@@ -11,10 +11,11 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
-from ..client import ClientError, error_code
+from ..client import ClientError
+from ..error_codes import error_code
 from ..instances import ALIVE
 from ..node_service import Reader
-from . import membership
+from . import membership_tags
 
 # Prefixes of activity descriptions, as documented under "Verify a scaling activity" in the Amazon EC2 Auto Scaling User Guide
 LAUNCHES = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]{8,17})\b")
@@ -41,7 +42,7 @@ def activities(reader: Reader, group: str, since: datetime) -> Iterator[Mapping[
 
 def running_instances(reader: Reader) -> set[str]:
     """Return the IDs of the running and pending instances in the cluster's groups."""
-    alive = [*membership.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
+    alive = [*membership_tags.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 import time
 
-from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout
+from ..error_codes import error_code, is_missing
 from .console import host_keys
 
 QUIET_SECONDS = 2

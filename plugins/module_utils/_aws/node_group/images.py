@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError, error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
+from ..error_codes import error_code, is_missing
 from ..plan.resources import Found
 from .definition import Image
 

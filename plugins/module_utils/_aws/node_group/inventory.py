@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..instances import MASTER, NODE_TYPES, ON_DEMAND, WORKERS, market_of, node_name, tags_of
+from ..instances import ON_DEMAND, market_of, tags_of
+from ..node_names import MASTER, NODE_TYPES, WORKERS, assign_numbers, node_name
 from ..node_service import Instance, NodeService
 from ..storage.kinds import TAGS, told
-from .definition import EFA, EFA_ONLY, assign_numbers
-from .membership import MembershipError, check, number_of
+from .definition import EFA, EFA_ONLY
+from .membership_tags import MembershipError, check, number_of
 
 
 @dataclass(frozen=True)

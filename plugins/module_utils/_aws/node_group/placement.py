@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError, error_code, tag_list
+from ..client import AwsClient, ClientError, ClusterError, tag_list
+from ..error_codes import error_code
 from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties, Wanted

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..client import AwsClient, read_concurrently
-from ..instances import MASTER
+from ..node_names import MASTER
 from ..plan.resources import Found
-from . import elastic_ip, groups, launch_templates, members, placement
+from . import auto_scaling_groups, launch_and_termination, launch_templates, master_elastic_ip, placement
 from .definition import nodes
 
-KINDS = (placement.KIND, launch_templates.KIND, groups.KIND, members.KIND, elastic_ip.KIND)
+KINDS = (placement.KIND, launch_templates.KIND, auto_scaling_groups.KIND, launch_and_termination.KIND, master_elastic_ip.KIND)
 
 
 def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
@@ -22,18 +22,18 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
     found = read_concurrently(
         [
             lambda: launch_templates.read(cloud),
-            lambda: groups.read(cloud),
-            lambda: members.read(cloud),
+            lambda: auto_scaling_groups.read(cloud),
+            lambda: launch_and_termination.read(cloud),
             lambda: placement.read(cloud, placement_group),
-            lambda: elastic_ip.read(cloud),
+            lambda: master_elastic_ip.read(cloud),
         ]
     )
     templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
-    existing = {item.address.key: item for item in found if item.address.kind == groups.KIND.name}
+    existing = {item.address.key: item for item in found if item.address.kind == auto_scaling_groups.KIND.name}
     # Nodes without a group are omitted, because they cannot be changed
-    result = [_with_users(item, found) for item in found if item.address.kind != members.KIND.name]
+    result = [_with_users(item, found) for item in found if item.address.kind != launch_and_termination.KIND.name]
     for item in found:
-        if item.address.kind == members.KIND.name and item.address.key in existing:
+        if item.address.kind == launch_and_termination.KIND.name and item.address.key in existing:
             group, template = existing[item.address.key], templates.get(item.address.key)
             launched_from = {
                 number: group.attributes["instances"].get(instance) for number, instance in item.attributes["instances"].items()
@@ -48,7 +48,7 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
 
 def _with_users(item: Found, found: Sequence[Found]) -> Found:
     """Return the resource. For a placement group or the master's Elastic IP address, add information about the nodes that use it."""
-    live = {other.address: other.attributes for other in found if other.address.kind == members.KIND.name}
+    live = {other.address: other.attributes for other in found if other.address.kind == launch_and_termination.KIND.name}
     if item.address.kind == placement.KIND.name:
         in_it = any(item.id in attributes["placement_groups"] for attributes in live.values())
         templates = {
@@ -57,7 +57,7 @@ def _with_users(item: Found, found: Sequence[Found]) -> Found:
             if other.address.kind == launch_templates.KIND.name and other.properties["placement_group"] == item.id
         }
         return replace(item, attributes={**item.attributes, "used_by_nodes": in_it, "used_by_templates": templates})
-    if item.address.kind == elastic_ip.KIND.name:
+    if item.address.kind == master_elastic_ip.KIND.name:
         addresses = live[nodes(MASTER)]["public_addresses"]
         has_it = item.attributes["address"] in addresses
         public = bool(addresses) and all(addresses)

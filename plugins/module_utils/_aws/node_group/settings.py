@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..client import ClusterError
 from ..component import Alternative, Request
-from ..instances import MASTER
+from ..node_names import MASTER
 from ..plan.resources import Found
 from ..storage.registry import mounts
 from . import capacity, images, instance_types

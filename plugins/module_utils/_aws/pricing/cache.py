@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .charges import Product
-from .instances import SPOT
+from .instance_products import SPOT
 from .price_list import Price
 
 # How long prices are used, in seconds. A price that AWS did not tell is not asked for again for a while.

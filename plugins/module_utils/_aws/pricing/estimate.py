@@ -17,7 +17,7 @@ from ..regions import partition_of
 from . import cache, price_list
 from .charges import HOURS_PER_MONTH, Charge, Product
 from .instance_prices import DATE
-from .instances import PREPAID, SPOT, in_each_zone
+from .instance_products import PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"

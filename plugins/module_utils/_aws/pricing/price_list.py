@@ -23,7 +23,7 @@ except ImportError:
 from ..client import SDK_ERRORS, AwsClient
 from ..regions import partition_of
 from .charges import Product
-from .instances import SPOT
+from .instance_products import SPOT
 
 # A price must not delay a run: one attempt with short time limits, in seconds.
 LIMITS = {"connect_timeout": 2, "read_timeout": 5, "retries": {"total_max_attempts": 1}}

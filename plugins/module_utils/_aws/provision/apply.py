@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..client import outcome_is_unknown
+from ..error_codes import outcome_is_unknown
 from ..plan.errors import ApplyError
 from ..plan.execute import apply_plan
 from ..plan.planning import Change

@@ -14,11 +14,11 @@ from ..client import ClusterError
 from ..component import Request
 from ..lease.component import NODES_LEASE
 from ..lease.definition import LEASE
-from ..node_group import capacity, members
+from ..node_group import capacity, launch_and_termination
 from ..node_group.component import NODE_GROUP
 from ..node_group.definition import launch_template
+from ..node_group.launch_and_termination import Shortage
 from ..node_group.launch_templates import predict_versions
-from ..node_group.members import Shortage
 from ..plan.errors import ApplyError
 from ..plan.planning import Change, make_plan
 from ..plan.resources import Found, Ref, Wanted
@@ -114,9 +114,9 @@ def _without_nodes(run: Run, request: Request, found: Sequence[Found], shortages
     _change_groups(run, plan_end_of_nodes, shortages)
     request.cloud.wait_until(
         "the nodes of the unfinished run to terminate",
-        lambda: not members.leaving(request.cloud),
-        timeout=max(request.cloud.wait_timeout, members.END_TIMEOUT),
-        pause=members.END_PAUSE,
+        lambda: not launch_and_termination.leaving(request.cloud),
+        timeout=max(request.cloud.wait_timeout, launch_and_termination.END_TIMEOUT),
+        pause=launch_and_termination.END_PAUSE,
     )
     return replace(request, past_activities=capacity.activity_ids(request.cloud)), read_all(request)
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NoReturn
 
-from ..client import WaitTimeout, error_code
+from ..client import WaitTimeout
+from ..error_codes import error_code
 from ..network import leftovers
 from ..network.definition import VPC
 from ..plan.errors import ApplyError

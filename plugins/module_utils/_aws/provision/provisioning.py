@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted, fail
+from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted
 from ..component import Component
+from ..error_messages import fail
 from ..lease import component as lease
 from ..network.addresses import AddressPlanError
 from ..node_ends import NodesEnded

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from ..client import ClusterError, Interrupted, denial_advice, fail
+from ..client import ClusterError, Interrupted
 from ..component import Alternative
+from ..error_messages import denial_advice, fail
 from ..idle import component as idle
-from ..instances import WORKERS, group_name, node_name
 from ..lease import component as lease
 from ..node_group.definition import auto_scaling_group, desired_workers, nodes
+from ..node_names import WORKERS, group_name, node_name
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, WaitTimeout, error_code, is_missing, tag_list
+from ..client import AwsClient, ClientError, WaitTimeout, tag_list
+from ..error_codes import error_code, is_missing
 
 # Seconds until EventBridge Scheduler can use a new role, and until AWS has deleted a former schedule group of the same name.
 ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600

@@ -8,14 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, DENIED, AnsibleAWSModule, AwsClient, ClientError, error_code, is_missing, tag_list
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, tag_list
 from ..emr import record
 from ..emr.nodes import JOB_FLOW_TAG
-from ..node_group import membership
+from ..error_codes import DENIED, error_code, is_missing
+from ..node_group import membership_tags
 from ..node_services import DEFAULT
 from ..plan.resources import KNOWN_AFTER_APPLY
-from . import key as authority_key
-from . import published
+from . import kms_key as authority_key
+from . import published_key
 from .parameter import parameter_name, public_parameter_name
 from .visibility import wait_for_version
 
@@ -181,7 +182,7 @@ def publish(cloud: AwsClient, stored: Stored, *, purge_previous: bool, check_mod
     changed, written = False, 0
     while True:
         stored = read_visible(cloud, stored.version)
-        found, current = published.read(cloud, written), public_key(stored.private_key, cloud.cluster)
+        found, current = published_key.read(cloud, written), public_key(stored.private_key, cloud.cluster)
         keeps = not purge_previous and found not in ([], [current])
         previous = _previous_key(cloud, stored.version) if keeps else ""
         wanted = [current, previous] if previous in found and previous != current else [current]
@@ -189,7 +190,7 @@ def publish(cloud: AwsClient, stored: Stored, *, purge_previous: bool, check_mod
             return changed
         if check_mode:
             return True
-        changed, written = True, published.write(cloud, wanted)
+        changed, written = True, published_key.write(cloud, wanted)
 
 
 def _previous_key(cloud: AwsClient, version: int) -> str:
@@ -225,7 +226,7 @@ def ensure_absent(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
         )
         module.exit_json(changed=False)
     key = own_key(module, cloud)
-    deleted = bool(describe(cloud) or published.read(cloud)) if module.check_mode else delete(cloud)
+    deleted = bool(describe(cloud) or published_key.read(cloud)) if module.check_mode else delete(cloud)
     if key and not module.check_mode:
         authority_key.delete(cloud, key)
     module.exit_json(changed=bool(deleted or key))
@@ -240,7 +241,7 @@ def live_nodes(cloud: AwsClient, leaving: str | None) -> list[str]:
     states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
     recorded = record.read(cloud) if leaving != "emr" else None
     of_emr = [{"Name": f"tag:{JOB_FLOW_TAG}", "Values": [recorded.cluster_id]}] if recorded and recorded.cluster_id else None
-    services = {DEFAULT: membership.filters(cloud.cluster), "emr": of_emr}
+    services = {DEFAULT: membership_tags.filters(cloud.cluster), "emr": of_emr}
     staying = [filters for service, filters in services.items() if filters and service != leaving]
     found = [cloud.retrieve("ec2", "describe_instances", "Reservations", Filters=[*filters, states]) for filters in staying]
     return sorted(instance["InstanceId"] for reservations in found for each in reservations for instance in each["Instances"])

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ..client import AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
+from ..error_codes import error_code
 from .parameter import parameter_name
 
 

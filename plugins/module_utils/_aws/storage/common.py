@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError, error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError
 from ..component import Component
+from ..error_codes import error_code, is_missing
 from ..iam_actions import IamActions
 from ..own_resources import with_keys
 from ..plan.planning import Kind

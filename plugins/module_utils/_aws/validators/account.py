@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..client import AwsClient, ClusterError, error_code
+from ..client import AwsClient, ClusterError
 from ..component import Request
-from ..instances import MASTER, group_of
+from ..error_codes import error_code
+from ..instances import group_of
 from ..network.component import NETWORK
 from ..node_group import capacity
 from ..node_group.component import NODE_GROUP
-from ..node_group.definition import MASTER_ADDRESS, numbers
-from ..node_group.members import ALIVE
+from ..node_group.definition import MASTER_ADDRESS
+from ..node_group.launch_and_termination import ALIVE
+from ..node_names import MASTER, numbers
 from ..plan.resources import Found
 from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
 from ..validator import Level, Validator

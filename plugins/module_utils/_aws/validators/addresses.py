@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..component import Request
-from ..instances import MASTER, WORKERS
 from ..network import addresses, adopted
 from ..network.component import own_subnets, subnet_cidrs
 from ..network.zones import zones
 from ..node_group import instance_types
 from ..node_group.definition import desired_workers
+from ..node_names import MASTER, WORKERS
 from ..plan.resources import Found
 from ..tags import NETWORK_COMPONENT
 from ..validator import Validator

@@ -12,11 +12,12 @@ from typing import Any
 
 from ..client import AwsClient
 from ..component import Alternative, Request
-from ..instances import MASTER, group_of
+from ..instances import group_of
 from ..network.zones import available, described_reservation, name_advice, offering, zones
 from ..node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives, choices, least_workers, managed_groups, may_replace_nodes
-from ..node_group.definition import clustered, numbers
-from ..node_group.members import ALIVE
+from ..node_group.definition import clustered
+from ..node_group.launch_and_termination import ALIVE
+from ..node_names import MASTER, numbers
 from ..plan.resources import Found
 from ..tags import NODES_COMPONENT
 from ..validator import Level, Validator

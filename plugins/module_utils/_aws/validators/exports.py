@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..._hosts.shared_storage import mounts
-from ..client import AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Request
+from ..error_codes import error_code
 from ..instance_role.definition import INSTANCE_PROFILE
 from ..plan.resources import Found
 from ..regions import partition_of

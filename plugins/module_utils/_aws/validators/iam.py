@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..client import AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Request
+from ..error_codes import error_code
 from ..instance_role.component import nodes_policy
 from ..instance_role.definition import INSTANCE_PROFILE
 from ..plan.resources import Found

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..client import DENIED, AwsClient, ClientError, error_code
+from ..client import AwsClient, ClientError
 from ..component import Request
+from ..error_codes import DENIED, error_code
 from ..network import adopted, endpoint_services
 from ..network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC
 from ..network.zones import available, zones

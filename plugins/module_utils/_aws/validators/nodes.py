@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ..client import DENIED, ClientError, ClusterError, error_code, is_missing
+from ..client import ClientError, ClusterError
 from ..component import Request
+from ..error_codes import DENIED, error_code, is_missing
 from ..network import adopted
 from ..network.zones import available, name_advice, offering, zones
 from ..node_group import instance_types, private_key, volumes

@@ -11,7 +11,7 @@ import shutil
 from typing import Any, Dict, NamedTuple
 
 from .. import urls
-from . import s3, tools
+from . import download, s3
 from .layout import MARKER, DatasetPaths, read_text, used_size
 from .shares import check_ranks
 from .source import (
@@ -109,7 +109,7 @@ def _examine_source(spec: DatasetSpec) -> Plan:
     elif spec["checksum"]:
         facts += [source.basename]  # the checksum identifies the contents, so no request to the server is necessary
     else:
-        remote = tools.ask(source)
+        remote = download.ask(source)
         # A query may select the contents. The version is a digest of all facts, so nobody can read the query in it.
         size, facts = remote.size, [*facts, urls.without_credentials(source.text), remote]
         unversioned = [] if remote.version else [source.shown]

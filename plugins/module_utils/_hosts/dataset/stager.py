@@ -15,9 +15,9 @@ import os
 import shutil
 from typing import Any
 
-from . import s3, tools, unpacked
-from .description import describe, write_shards
+from . import archives, download, s3, unpacked
 from .examination import DatasetSpec, Plan, examine, goes_directly, missing_size, places, require_space, s3_access, warnings
+from .file_lists import describe, write_shards
 from .layout import WITHOUT_DESCRIPTION, DatasetPaths, used_size, walk
 from .local_source import local_files
 from .s3_destination import copy_all, mark_incomplete, upload
@@ -126,7 +126,7 @@ def _fetch(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: Staging
     require_space(spec, plan, missing_size(plan, where))
     file = os.path.join(where.download, plan.source.basename)
     if plan.source.kind == URL:
-        tools.download(plan.source, file, plan.size, progress.moved("fetching"), is_resumable=not plan.unversioned)
+        download.download(plan.source, file, plan.size, progress.moved("fetching"), is_resumable=not plan.unversioned)
     elif plan.source.kind == S3:
         source, target = (plan.source.text, file) if plan.single else (_folder(plan.source), where.download)
         options = [] if plan.single else [*WITHOUT_DESCRIPTION, *(word for path in plan.markers for word in ("--exclude", literal(path)))]
@@ -183,7 +183,7 @@ def _check(spec: DatasetSpec, plan: Plan, path: str) -> None:
     if not spec["checksum"]:
         return
     algorithm, wanted = parse_checksum(spec["checksum"])
-    found = tools.digest(path, algorithm)
+    found = download.digest(path, algorithm)
     if found != wanted:
         raise DataError(
             f"dataset_checksum: expected {algorithm}:{wanted}, but {plan.source.shown} has {algorithm}:{found}. Correct the "
@@ -245,7 +245,7 @@ def _unpack(spec: DatasetSpec, where: DatasetPaths, path: str) -> None:
     """Move the contents of an archive of the download into the data set, and delete the archive."""
     source = spec["source"].partition("?")[0]
     shown = source if os.path.basename(source) == path else f"{path} of {source}"
-    tools.unpack(os.path.join(where.download, path), where.unpacked, shown)
+    archives.unpack(os.path.join(where.download, path), where.unpacked, shown)
     if spec["destination"].startswith("s3://"):
         unpacked.replace_links(where.unpacked)
     if not os.path.dirname(path):

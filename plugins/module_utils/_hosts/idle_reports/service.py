@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from .. import files, programs, services
+from .. import managed_files, programs, services
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -51,11 +51,11 @@ def converge(module: AnsibleModule, present: bool, emr: str) -> list[dict[str, s
     """
     program = programs.build("_hosts.idle_reports.report").decode("utf-8", "surrogateescape")
     contents = {PROGRAM: program, _path("service"): SERVICE.format(emr=emr), _path("timer"): TIMER}
-    wanted = [files.HostFile(path, content if present else None) for path, content in contents.items()]
+    wanted = [managed_files.HostFile(path, content if present else None) for path, content in contents.items()]
     if not present:
         stopped = services.converge_service(module, f"{UNIT}.timer", services.STOPPED)
-        return [*stopped, *files.converge(module, wanted)]
-    changes = files.converge(module, wanted)
+        return [*stopped, *managed_files.converge(module, wanted)]
+    changes = managed_files.converge(module, wanted)
     return [*changes, *services.converge_service(module, f"{UNIT}.timer", services.STARTED, changed=bool(changes))]
 
 

@@ -15,7 +15,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..files import HostFile, converge
+from ..managed_files import HostFile, converge
 from ..services import MUNGE, STARTED, STOPPED, converge_service, drop_in
 
 # The key is not in munge.key, because the package creates munge.key with different contents on each host.

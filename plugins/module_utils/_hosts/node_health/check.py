@@ -21,6 +21,9 @@ CONTEXTS = (ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP, AFTER_FAILURE, BOOT, PER
 # without this host. The shared storage is not checked after a failure, because the supervisors cannot decide anything without it.
 OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
+# The advice for what the configuration of the host repairs.
+CONFIGURE = "Run deeplearning.cluster.configure."
+
 # A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest.
 Problem = Tuple[str, str]
 

@@ -23,7 +23,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 from .. import gpus
 from . import gpu
 from .check import DEEP, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, Check, CheckedNode, Problem
-from .instance_types import has_nvlinks
+from .gpu_counts import has_nvlinks
 
 PROGRAM = "dcgmi"
 # The default level of the tests, and the time limit in seconds. According to NVIDIA, level 2 takes about two minutes.

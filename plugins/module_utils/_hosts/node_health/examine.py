@@ -10,7 +10,7 @@ import time
 from typing import Any, Iterable
 
 from ..._job import exclusions
-from . import custom, dcgm, exclude, storage
+from . import custom_checks, dcgm, exclusion_by_checks, shared_storage
 from .check import BEFORE_JOB, DEEP, ON_DEMAND, CheckedNode, HealthFinding, is_unhealthy
 from .registry import checks_for
 from .run import Readings, run
@@ -21,10 +21,10 @@ DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 def examine(params: dict[str, Any]) -> dict[str, Any]:
     """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
-    now, mounts = time.time(), storage.read_places()
+    now, mounts = time.time(), shared_storage.read_places()
     known = {place.path for place in mounts}
     mounts = [place._replace(is_foreign=place.is_foreign and place.path not in params["mounts"]) for place in mounts]
-    mounts += [storage.MountedStorage(path) for path in params["mounts"] if path not in known]
+    mounts += [shared_storage.MountedStorage(path) for path in params["mounts"] if path not in known]
     node = CheckedNode(
         user=params["user"],
         instance_type=params["instance_type"],
@@ -37,19 +37,19 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     )
     checks = checks_for(params["context"], mounts)
     if params["context"] == ON_DEMAND:
-        programs = [custom.CustomCheck(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
-        checks += [custom.check(program, params["checks_timeout"]) for program in programs]
+        programs = [custom_checks.CustomCheck(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
+        checks += [custom_checks.check(program, params["checks_timeout"]) for program in programs]
     elif params["context"] == DEEP:
         checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)
-    faulty = exclude.find_faulty(findings, now)
+    faulty = exclusion_by_checks.find_faulty(findings, now)
 
     def without_passed(memory: exclusions.Memory) -> exclusions.Memory:
-        return exclude.without_passed(memory, checks, findings, by_person=params["excluded"] is False)
+        return exclusion_by_checks.without_passed(memory, checks, findings, by_person=params["excluded"] is False)
 
-    before, memory = exclude.change(
+    before, memory = exclusion_by_checks.change(
         params["instance_id"],
-        lambda memory: change_exclusions(params, exclude.with_faulty(without_passed(memory), faulty), now),
+        lambda memory: change_exclusions(params, exclusion_by_checks.with_faulty(without_passed(memory), faulty), now),
         check_mode=params["check_mode"],
         is_optional=params["excluded"] is None,  # a person must learn that the choice could not be stored
     )
@@ -76,7 +76,7 @@ def before_job(user: str, params: dict[str, Any]) -> Readings:
     # The user may not be allowed to write to the root directory of the storage, so the storage counts as read-only.
     mounts = [
         place._replace(read_only=True, is_foreign=False)
-        for place in storage.read_places()
+        for place in shared_storage.read_places()
         if f"{params['directory']}/".startswith(f"{place.path}/")
     ]
     node = CheckedNode(

@@ -22,9 +22,8 @@ from xml.etree import ElementTree
 from ..._job.naming import JOBS_SLICE
 from .. import gpus
 from ..gpus import PROGRAM
-from .check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
-from .instance_types import gpu_count, has_nvlinks
-from .system import CONFIGURE, read_configured_gpus
+from .check import CONFIGURE, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
+from .gpu_counts import gpu_count, has_nvlinks, read_configured_gpus
 
 # The socket of the persistence daemon, which keeps the GPUs initialized.
 PERSISTENCE = "/run/nvidia-persistenced/socket"

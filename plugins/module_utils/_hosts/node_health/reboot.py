@@ -16,7 +16,7 @@ from typing import IO, Any, Iterator, Mapping, Sequence
 
 from ..._job import directories, exclusions, schema
 from .check import REBOOT, REPLACE, HealthFinding
-from .exclude import requires_exclusion
+from .exclusion_by_checks import requires_exclusion
 
 # Files in the directory of the exclusions, which only root can write: the result of the checks after the last boot, and the time of the
 # last reboot because of a finding.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from . import dcgm, efa, fabric, gpu, storage, system, xid
+from . import clock, dcgm, efa, fabric_manager, gpu, host_names, local_disks, memory, shared_storage, ssh_certificates, xid
 from .check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
@@ -21,24 +21,24 @@ CHECKS = (
     Check(
         "clock",
         None,
-        system.decide_clock,
+        clock.decide_clock,
         (MONITOR, RESTART),
         "a clock that differs from the controller's clock by 5 s or more; by 60 s or more",
         (ON_DEMAND,),
     ),
     Check(
         "disks",
-        system.read_disks,
-        system.decide_disks,
+        local_disks.read_disks,
+        local_disks.decide_disks,
         (RESTART,),
         "less than 1 GiB of free space (on small disks, less than 5 %); less than 1 % free inodes",
     ),
-    Check("root", system.read_mount_table, system.decide_root, (REBOOT,), "a read-only root file system", (*OF_HOST, PERIODIC)),
-    Check("memory", system.read_memory, system.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
+    Check("root", local_disks.read_mount_table, local_disks.decide_root, (REBOOT,), "a read-only root file system", (*OF_HOST, PERIODIC)),
+    Check("memory", memory.read_memory, memory.decide_memory, (MONITOR,), "less than 5 % available memory", (ON_DEMAND,)),
     Check(
         "storage",
-        storage.write,
-        storage.decide,
+        shared_storage.write,
+        shared_storage.decide,
         (MONITOR, RESTART),
         "shared storage in `/etc/fstab` that the cluster does not use and that is not mounted; shared storage of the cluster that is not "
         "mounted, or on which the login user cannot write and read a file",
@@ -48,8 +48,8 @@ CHECKS = (
     ),
     Check(
         "storage_of_peer",
-        storage.read_of_peer,
-        storage.decide,
+        shared_storage.read_of_peer,
+        shared_storage.decide,
         (RESTART,),
         "a file that another node has written to the shared storage and that this node cannot read",
         (BETWEEN_NODES,),
@@ -59,8 +59,8 @@ CHECKS = (
     ),
     Check(
         "storage_hang",
-        storage.ask,
-        storage.decide_hang,
+        shared_storage.ask,
+        shared_storage.decide_hang,
         (RESTART,),
         "shared storage that does not answer for a minute",
         (PERIODIC,),
@@ -70,8 +70,8 @@ CHECKS = (
     ),
     Check(
         "names",
-        system.read_names,
-        system.decide_names,
+        host_names.read_names,
+        host_names.decide_names,
         (RESTART,),
         "missing worker metadata; a host name of the cluster that resolves to an address other than the one in the metadata",
         hanging=RESTART,
@@ -79,8 +79,8 @@ CHECKS = (
     ),
     Check(
         "certificates",
-        system.read_certificates,
-        system.decide_certificates,
+        ssh_certificates.read_certificates,
+        ssh_certificates.decide_certificates,
         (MONITOR, RESTART),
         "an SSH certificate that expires within a day; one that has expired",
     ),
@@ -129,12 +129,12 @@ CHECKS = (
     ),
     Check(
         "gpu_fabric",
-        fabric.read,
-        fabric.decide,
+        fabric_manager.read,
+        fabric_manager.decide,
         (MONITOR, RESTART),
         "a service `nvidia-fabricmanager` in an unknown state; one that does not run, or that is still starting ten minutes after the "
         "boot, on hosts with NVSwitches",
-        subject=fabric.SERVICE,
+        subject=fabric_manager.SERVICE,
     ),
     Check(
         xid.NAME,
@@ -161,7 +161,7 @@ CHECKS = (
 )
 
 
-def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[Check]:
+def checks_for(context: str, mounts: Sequence[shared_storage.MountedStorage]) -> list[Check]:
     """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
@@ -170,9 +170,13 @@ def checks_for(context: str, mounts: Sequence[storage.MountedStorage]) -> list[C
     return found
 
 
-def _of_mount(check: Check, place: storage.MountedStorage) -> Check:
+def _of_mount(check: Check, place: shared_storage.MountedStorage) -> Check:
     if check.read is None:
         raise AssertionError(f"{check.name} reads nothing.")
     return replace(
-        check, read=partial(check.read, place), decide=partial(check.decide, place), subject=place.path, hanging=storage.severity_of(place)
+        check,
+        read=partial(check.read, place),
+        decide=partial(check.decide, place),
+        subject=place.path,
+        hanging=shared_storage.severity_of(place),
     )

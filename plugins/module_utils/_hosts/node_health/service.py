@@ -3,7 +3,7 @@
 
 """The program that runs health checks as root without the controller: after a failure of a job, after a boot, and while jobs run.
 
-systemd starts the program with one of the ACTIONS (see _hosts/training_job/start/health_service.py).
+systemd starts the program with one of the ACTIONS (see _hosts/training_job/start/install_health_service.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ..._job import kept_jobs, periodic_findings
-from . import after_failure, exclude, reboot, registry, run, storage, xid
+from . import answers_to_supervisors, exclusion_by_checks, reboot, registry, run, shared_storage, xid
 from .check import AFTER_FAILURE, BOOT, PERIODIC, RESTART, CheckedNode, HealthFinding
 
 # The file descriptor of the socket. Source: sd_listen_fds(3).
@@ -45,17 +45,17 @@ def examine(settings: Settings, context: str) -> list[HealthFinding]:
 
     The exclusions of checks that pass end. If an exclusion lasts until the next boot, its finding does so, too.
     """
-    checks = registry.checks_for(context, storage.read_places())
+    checks = registry.checks_for(context, shared_storage.read_places())
     findings = run.run(checks, settings.node())
-    memory = exclude.update(settings.instance_id, checks, findings, time.time())
-    return [*findings, *exclude.find_remembered(memory, checks, findings)]
+    memory = exclusion_by_checks.update(settings.instance_id, checks, findings, time.time())
+    return [*findings, *exclusion_by_checks.find_remembered(memory, checks, findings)]
 
 
 def answer(settings: Settings) -> None:
     """Answer supervisors with the findings that require a reboot or a replacement of the host."""
 
     def find() -> list[dict[str, Any]]:
-        findings = [finding for finding in examine(settings, AFTER_FAILURE) if exclude.requires_exclusion(finding)]
+        findings = [finding for finding in examine(settings, AFTER_FAILURE) if exclusion_by_checks.requires_exclusion(finding)]
         kept = ""
         if settings.reboot and not reboot.find_refusal(findings, time.time()):
             # The supervisors of the job end when they have received the answer, so the job is kept before. Without a job, the host reboots
@@ -66,7 +66,7 @@ def answer(settings: Settings) -> None:
                 kept = ""
         return [{**finding._asdict(), "reboots": kept} for finding in findings]
 
-    after_failure.serve(socket.socket(fileno=LISTENER), find)
+    answers_to_supervisors.serve(socket.socket(fileno=LISTENER), find)
     kept_jobs.delete_ended_unless_starting()
 
 

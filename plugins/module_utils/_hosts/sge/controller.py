@@ -13,8 +13,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from .. import services
-from ..files import converge
-from ..queue import component, state_directory
+from ..managed_files import converge
+from ..queue import module_steps, state_directory
 from ..services import STARTED, STOPPED, ServiceError
 from . import commands, configuration, hosts
 from .configuration import SgeNode, SgeSettings
@@ -44,7 +44,7 @@ def ensure_present(module: AnsibleModule) -> None:
     up = commands.is_up(module) if shutil.which("qconf") and os.path.exists(hosts.unit_path(hosts.CONTROLLER)) else False
     nodes = members(module, params["nodes"], up)
     configuration.check(settings, nodes)
-    component.check_programs(settings.parameters)
+    module_steps.check_programs(settings.parameters)
     names = [node["name"] for node in params["nodes"]]
     diff = state_directory.difference(settings.state_directory, hosts.USER, params["user"], create=not module.check_mode)
     written = converge(module, [*hosts.files(settings.state_directory, master), hosts.unit(hosts.CONTROLLER, settings.state_directory)])
@@ -64,7 +64,7 @@ def ensure_present(module: AnsibleModule) -> None:
 
 def settings_of(params: dict[str, Any]) -> SgeSettings:
     """Return the settings in the module's parameters. Raises ValueError."""
-    component.check_controller(params)
+    module_steps.check_controller(params)
     parameters = {name: str(value) for name, value in params["parameters"].items()}
     return SgeSettings(params["state_directory"], params["queue"], tuple(params["groups"]), parameters)
 
@@ -82,7 +82,7 @@ def members(module: AnsibleModule, described: list[dict[str, Any]], up: bool) ->
         if "slots" in values:
             found.append(SgeNode(name, int(values["slots"]), int(values.get("gpu", 0))))
         else:
-            component.warn_of_missing_hardware(module, name)
+            module_steps.warn_of_missing_hardware(module, name)
     return found
 
 
@@ -133,7 +133,7 @@ def ensure_absent(module: AnsibleModule) -> None:
     installed = os.path.exists(hosts.unit_path(hosts.CONTROLLER))
     if installed and services.find_service(module, hosts.CONTROLLER).active:
         jobs = re.findall(r"^\s*(\d+)\s", commands.ask(module, "qstat", "-u", "*"), re.MULTILINE)
-        component.check_queue_is_empty(jobs, "qdel")
+        module_steps.check_queue_is_empty(jobs, "qdel")
     diff = services.converge_service(module, hosts.CONTROLLER, STOPPED) if installed else []
     diff += converge(module, hosts.absent(hosts.CONTROLLER))
     if shutil.which("qconf"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 
-from ..files import HostFile
+from ..managed_files import HostFile
 from ..services import MUNGE
 from . import configuration, shepherd
 

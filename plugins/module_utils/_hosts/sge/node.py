@@ -11,8 +11,8 @@ import socket
 from ansible.module_utils.basic import AnsibleModule
 
 from .. import services
-from ..files import converge
-from ..queue.component import check_host_name
+from ..managed_files import converge
+from ..queue.module_steps import check_host_name
 from ..services import STARTED, STOPPED, ServiceError
 from . import commands, configuration, hosts
 

@@ -10,26 +10,12 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ..files import THIS, HostFile, HostFiles, agree, converge
+from ..managed_files import THIS, HostFile, HostFiles, agree, converge
 from .boot import SCRIPT_PATH, UNIT, replace_in_script
-from .mounts import (
-    DEAD,
-    DNS_SUFFIX,
-    KINDS,
-    SAFE_OPTIONS,
-    SOURCE_OPTIONS,
-    TUNNELS,
-    FstabMount,
-    MountTableEntry,
-    automounts,
-    explain,
-    fstab_fields,
-    is_shared,
-    mounted_alternative,
-    mounted_at,
-    older_entries,
-    replace_entry,
-)
+from .fstab import fstab_fields, older_entries, replace_entry
+from .mount_errors import explain
+from .mount_table import TUNNELS, MountTableEntry, automounts, mounted_alternative, mounted_at
+from .mounts import DEAD, DNS_SUFFIX, KINDS, SAFE_OPTIONS, SOURCE_OPTIONS, FstabMount, is_shared
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

@@ -1,14 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Returns the fstab entries that hosts use to mount shared storage, and interprets the mount table."""
+"""Returns the fstab entries with which hosts mount shared storage."""
 
 from __future__ import annotations
 
 import errno
-import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 # Root on one host can write anything to shared storage, so hosts ignore setuid bits and device files there.
@@ -47,20 +46,13 @@ BUCKET_SOURCE = re.compile(rf"s3://({BUCKET_NAME})(?:/((?:[A-Za-z0-9._=+@-]+/)*[
 # The source that the mount table shows for all mounts made by Mountpoint for Amazon S3.
 MOUNTPOINT = "mountpoint-s3"
 
-# The file system type of automount points in the mount table.
-AUTOMOUNT = "autofs"
-# The source that the mount table shows for an encrypted EFS mount: the local end of the mount helper's tunnel.
-TUNNEL = "127.0.0.1:/"
-# The directory where the EFS mount helper records the file system of each tunnel.
-TUNNELS = "/var/run/efs"
-# The log of the EFS mount helper, which contains errors of TLS that mount(8) does not report.
-HELPER_LOG = "/var/log/amazon/efs/mount.log"
-
 
 class FileSystemType(NamedTuple):
     """What a host needs to mount one type of file system. `mounted_as` contains the names of this type in the mount table.
 
-    `packages` maps Ansible's names for distributions or OS families to the client packages in their repositories.
+    `packages` maps Ansible's names for distributions or OS families to the client packages in their repositories. If `shows_addresses` is
+    true, the client replaces the host names of servers in the mount table with addresses. `mismatch` says why the client can reject its
+    arguments.
     """
 
     helper: str
@@ -68,6 +60,8 @@ class FileSystemType(NamedTuple):
     advice: str
     ports: str
     mounted_as: tuple[str, ...]
+    shows_addresses: bool = False
+    mismatch: str = ""
 
 
 # All file system types of shared storage, keyed by their names in /etc/fstab.
@@ -94,6 +88,8 @@ TYPES = {
         "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html",
         "TCP ports 988 and 1018 to 1023",
         ("lustre",),
+        shows_addresses=True,
+        mismatch="the Lustre client may be of another version than the file system, or the file system may have another mount name.",
     ),
     "mount-s3": FileSystemType(
         "mount.mount-s3",
@@ -142,7 +138,7 @@ class FstabMount(NamedTuple):
     @property
     def access_point(self) -> str:
         """The ID of the mount's access point, or an empty string if the whole file system is mounted."""
-        return _access_point(self.options)
+        return access_point_of(self.options)
 
     @property
     def alternatives(self) -> list[FstabMount]:
@@ -150,30 +146,7 @@ class FstabMount(NamedTuple):
         return [*([self.preferred] if self.preferred else []), self._replace(preferred=None)]
 
 
-class MountTableEntry(NamedTuple):
-    """One line of the mount table. `root` is the mounted folder of the file system, and `options` contains the options of this mount.
-
-    `port` is the port of an NFS server, or empty if it is unknown.
-    """
-
-    source: str
-    kind: str
-    root: str
-    options: str = ""
-    port: str = ""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the mount is shared storage rather than a local disk."""
-        return is_shared(self.kind) or self.source == MOUNTPOINT
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether setuid bits and device files have no effect on this mount."""
-        return set(SAFE) <= set(self.options.split(","))
-
-
-def _access_point(options: str) -> str:
+def access_point_of(options: str) -> str:
     return next((option.partition("=")[2] for option in options.split(",") if option.startswith("accesspoint=")), "")
 
 
@@ -333,171 +306,3 @@ SOURCE_OPTIONS = {"file_system_id": "efs", "lustre_source": "lustre"}
 def is_shared(type_: str) -> bool:
     """Return whether a file system type in /etc/fstab or the mount table belongs to shared storage rather than a local disk."""
     return type_ in TYPES or any(type_ in each.mounted_as for each in TYPES.values())
-
-
-def fstab_fields(line: str) -> list[str]:
-    """Return the fields of a line of /etc/fstab, or an empty list if the line is no entry. Mount points have no trailing slash."""
-    fields = [] if line.lstrip().startswith("#") else [_unescape(field) for field in line.split()]
-    return [*fields[:1], fields[1].rstrip("/") or "/", *fields[2:]] if len(fields) > 2 else []
-
-
-def is_own_entry(options: str) -> bool:
-    """Return whether these options in /etc/fstab are those of the entries that this collection writes."""
-    return {*SAFE, *BOOT_OPTIONS.split(",")} <= set(options.split(","))
-
-
-def replace_entry(fstab: str, mount_point: str, entry: str) -> str:
-    """Return the text of /etc/fstab with `entry` as the only entry for the mount point. An empty `entry` removes shared storage only."""
-    lines = []
-    placed = not entry
-    for line in fstab.splitlines():
-        fields = fstab_fields(line)
-        if not fields or fields[1] != mount_point or not (entry or is_shared(fields[2])):
-            lines.append(line)
-            continue
-        if not placed:
-            lines.append(entry)
-            placed = True
-    if not placed:
-        lines.append(entry)
-    return "".join(line + "\n" for line in lines)
-
-
-def older_entries(fstab: str, storage: FstabMount) -> list[str]:
-    """Return the lines of /etc/fstab for the mount point that this collection has not written for this storage."""
-    sources = {alternative.source for alternative in storage.alternatives}
-    found = ((line, fstab_fields(line)) for line in fstab.splitlines())
-    return [
-        line
-        for line, fields in found
-        if fields and fields[1] == storage.mount_point and not (fields[0] in sources and is_own_entry(",".join(fields[3:4])))
-    ]
-
-
-def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
-    """Return the topmost mount at the mount point from the text of /proc/self/mountinfo, or None if nothing is mounted there.
-
-    An automount point, at which nothing has been mounted yet, is no mount.
-    """
-    found = None
-    for line in mountinfo.splitlines():
-        place, _separator, rest = line.partition(" - ")
-        fields, kind_and_source = place.split(), rest.split()
-        if len(fields) > 5 and len(kind_and_source) > 1 and _unescape(fields[4]) == mount_point and kind_and_source[0] != AUTOMOUNT:
-            port = re.search(r"\bport=([0-9]+)", rest)
-            found = MountTableEntry(
-                _unescape(kind_and_source[1]), kind_and_source[0], _unescape(fields[3]), fields[5], port[1] if port else ""
-            )
-    return found
-
-
-def automounts(mountinfo: str) -> set[str]:
-    """Return the automount points in the text of /proc/self/mountinfo."""
-    lines = (line.partition(" - ") for line in mountinfo.splitlines())
-    return {_unescape(place.split()[4]) for place, _separator, rest in lines if rest.startswith(f"{AUTOMOUNT} ") and len(place.split()) > 5}
-
-
-def mount_points(mountinfo: str) -> set[str]:
-    """Return all mount points in the text of /proc/self/mountinfo."""
-    lines = (line.partition(" - ")[0].split() for line in mountinfo.splitlines())
-    return {_unescape(fields[4]) for fields in lines if len(fields) > 5}
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
-
-
-def is_mount_of(mount: MountTableEntry, storage: FstabMount, tunnels: Iterable[str]) -> bool:
-    """Return whether `mount` is a mount of `storage`. `tunnels` contains the names of the files in `TUNNELS`.
-
-    The source of a bind mount is the file system that contains the folder, so it does not identify the storage. Users create bind mounts
-    deliberately, so all bind mounts are accepted. The Lustre client replaces host names in the source with addresses, so only the path
-    at the end of the source is compared.
-    """
-    if mount.kind == "lustre":
-        return storage.kind == "lustre" and mount.source.rpartition(":")[2] == storage.source.rpartition(":")[2]
-    if storage.kind == "mount-s3":
-        return mount.source == MOUNTPOINT
-    if mount.kind.startswith("nfs"):
-        through_tunnel = storage.kind == "efs" and mount.source == TUNNEL
-        return bool(fnmatch.filter(tunnels, _tunnel_file(storage, mount.port))) if through_tunnel else mount.source == storage.source
-    return mount.root != "/"
-
-
-def _tunnel_file(storage: FstabMount, port: str) -> str:
-    """Return the name pattern of the file in which the EFS mount helper describes the tunnel to the storage, at any port if it is empty.
-
-    The files of former mounts stay in the directory.
-    """
-    return "{0}.{1}.{2}".format(storage.source.split(":", 1)[0], storage.mount_point.lstrip("/").replace("/", "."), port or "*")
-
-
-def mounted_alternative(mount: MountTableEntry, storage: FstabMount, fstab: str, tunnels: Iterable[str]) -> FstabMount | None:
-    """Return which of the storage's alternatives is mounted, or None if something else is mounted.
-
-    The mount table might not distinguish between the alternatives, for example for a bind mount or an access point. In this case, the entry
-    in /etc/fstab determines the result.
-    """
-    entries = entries_at(fstab, storage.mount_point)
-    alternatives = [
-        alternative
-        for alternative in storage.alternatives
-        if is_mount_of(mount, alternative, tunnels) and _fits_entry(mount, alternative, entries.get(alternative.kind))
-    ]
-    return next((alternative for alternative in alternatives if alternative.kind in entries), alternatives[-1] if alternatives else None)
-
-
-class FstabEntry(NamedTuple):
-    """The source and options of one entry of /etc/fstab."""
-
-    source: str
-    options: str
-
-
-def entries_at(fstab: str, mount_point: str) -> dict[str, FstabEntry]:
-    """Return the entries of /etc/fstab for a mount point, keyed by file system type."""
-    lines = map(fstab_fields, fstab.splitlines())
-    return {fields[2]: FstabEntry(fields[0], fields[3]) for fields in lines if len(fields) > 3 and fields[1] == mount_point}
-
-
-def _fits_entry(mount: MountTableEntry, alternative: FstabMount, entry: FstabEntry | None) -> bool:
-    """Return whether the entry in /etc/fstab is consistent with this alternative. If there is no entry, return True."""
-    if entry is None:
-        return True
-    return _access_point(entry.options) == alternative.access_point and (mount.source != MOUNTPOINT or entry.source == alternative.source)
-
-
-def explain(output: str, storage: FstabMount) -> str:
-    """Return why a mount command failed with `output`, and what to do about it."""
-    # A traceback of a mount helper ends with the cause.
-    said = output.strip()
-    reported = f"mount reports: {said.splitlines()[-1] if 'Traceback (most recent call last)' in said else said or 'nothing'}"
-    end = f". See {HELPER_LOG} on this host." if storage.kind == "efs" else "."
-    if storage.kind == "mount-s3" and not re.search(r"unknown filesystem type", output):
-        return f"the nodes' IAM role must be allowed to list and read the bucket, and a private subnet needs a route to S3. {reported}"
-    server = re.split("[:@]", storage.source)[0]
-    if re.search(r"resolve|Name or service not known|Temporary failure in name|Can't parse NID", output):
-        return (
-            f"this host cannot resolve {server}. For EFS, check that there is a mount target in this zone and VPC, that the ID and the"
-            " region are correct, and that DNS support and DNS hostnames are enabled in the VPC."
-        )
-    if re.search(r"timed? ?out|status (124|137)|Input/output error", output, re.IGNORECASE):
-        ports = storage.client.ports
-        return f"{server} does not respond. The storage's security group must allow connections from this host to {ports}{end}"
-    if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
-        if storage.kind == "efs":
-            means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
-            return (
-                f"{server} denies this host access. The file system's policy must allow clients without an IAM identity to connect {means}."
-            )
-        return (
-            f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
-            f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false."
-        )
-    if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
-        return storage.client.advice
-    if storage.kind == "lustre" and re.search(r"Invalid argument|Protocol not supported", output):
-        return (
-            f"the Lustre client may be of another version than the file system, or the file system may have another mount name. {reported}"
-        )
-    return reported.rstrip(".") + end

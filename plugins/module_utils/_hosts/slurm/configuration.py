@@ -10,7 +10,7 @@ import os
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from ..files import HostFile
+from ..managed_files import HostFile
 from ..worker_metadata.metadata import MASTER_NAME
 
 # slurm.conf describes 95 % of a node's memory, because Slurm drains a node that has less memory than described. A kernel update or a

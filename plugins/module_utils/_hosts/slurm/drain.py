@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..files import THIS
+from ..managed_files import THIS
 from . import configuration
+from .commands import ask, change_state, node_states
 from .controller import SLURM
 from .membership import REASON, parse_jobs
-from .services import ask, change_state, node_states
 
 STATES = "running,completing,suspended,configuring"
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads the hardware of this host, and lists the packages of Slurm."""
+"""Reads the hardware of this host."""
 
 from __future__ import annotations
 
@@ -22,15 +22,6 @@ CGROUP_PLUGINS = ("/usr/lib/*/slurm*/cgroup_v2.so", "/usr/lib*/slurm*/cgroup_v2.
 # The model of each GPU, as the driver names it.
 GPU_MODELS = "/proc/driver/nvidia/gpus/*/information"
 TEMPORARY = "/tmp"
-# Packages for Debian and Ubuntu, each with a program or library that the package contains.
-PROGRAMS = {
-    "/usr/sbin/munged": "munge",
-    "/usr/sbin/slurmd": "slurmd",
-    "/usr/bin/scontrol": "slurm-client",
-    # Slurm's plugin for `srun --mpi=pmix` loads the library under this name, which only this package contains.
-    "/usr/lib/*/libpmix.so": "libpmix-dev",
-}
-CONTROLLER_PROGRAMS = {"/usr/sbin/slurmctld": "slurmctld"}
 
 
 def read_hardware(gpus: int, warn: Callable[[str], None]) -> Hardware:

@@ -11,14 +11,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..files import THIS, HostFile, converge
-from ..queue.component import check_host_name
+from ..managed_files import THIS, HostFile, converge
+from ..queue.module_steps import check_host_name
 from ..services import STARTED, STOPPED, converge_service, drop_in, find_service, log_end, refuse_other_queue, wait_until
 from ..worker_metadata.metadata import MASTER_NAME
 from . import configuration
+from .commands import NODE, SlurmError, change_state, node_states
 from .configuration import PORT, SlurmNode
 from .membership import NodeState
-from .services import NODE, SlurmError, change_state, node_states
 
 DIGEST = re.compile(r"[0-9a-f]{12}")
 # slurmd exits if slurmctld does not respond when slurmd starts, for example because all hosts boot at the same time. slurmd counts the GPUs

@@ -1,13 +1,12 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads OpenSSH certificates, decides whether to renew them, and returns the configuration files that make hosts trust them."""
+"""Reads OpenSSH certificates, decides whether to renew them, and lists the revoked ones."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import fnmatch
 import ipaddress
 import re
 import struct
@@ -201,75 +200,3 @@ def revocation_list(authority: str, ids: Sequence[str]) -> bytes:
     authority_blob = base64.b64decode(bare_key(authority).split()[1])
     by_key_id = b"\x23" + _pack(listed)  # KRL_SECTION_CERT_KEY_ID
     return header + b"\x01" + _pack(_pack(authority_blob) + _pack(b"") + by_key_id)  # KRL_SECTION_CERTIFICATES
-
-
-def daemon_configuration(user: str, authority_path: str, certificate_path: str, revoked_path: str) -> str:
-    """Return sshd's drop-in file, which sets the host certificate and makes sshd trust the SSH certificate authority only for `user`."""
-    return f"""# Written by deeplearning.cluster.ssh_trust
-HostCertificate {certificate_path}
-Match User {user}
-    TrustedUserCAKeys {authority_path}
-    RevokedKeys {revoked_path}
-Match all
-"""
-
-
-def client_configuration(cluster: str, user: str, address_patterns: Sequence[str], key_path: str, revoked_path: str) -> str:
-    """Return the drop-in file for ssh: strict host key checking for the cluster's host names, and the key of the login user.
-
-    A configured key replaces the keys that ssh tries by default, so the file also lists the default keys.
-    """
-    names = name_patterns(cluster)
-    hosts = [*names, *address_patterns]
-    return """# Written by deeplearning.cluster.ssh_trust
-Host {names}
-    StrictHostKeyChecking yes
-    CheckHostIP no
-Host {hosts}
-    RevokedHostKeys {revoked}
-Match originalhost {listed} localuser {user}
-    IdentityFile {key}
-    IdentityFile ~/.ssh/id_rsa
-    IdentityFile ~/.ssh/id_ecdsa
-    IdentityFile ~/.ssh/id_ed25519
-""".format(names=" ".join(names), hosts=" ".join(hosts), listed=",".join(hosts), user=user, key=key_path, revoked=revoked_path)
-
-
-def name_patterns(cluster: str) -> list[str]:
-    """Return the patterns that the host names of the cluster match."""
-    return ["deeplearning-*", cluster + "-*"]
-
-
-def known_hosts_line(authority: str, patterns: Sequence[str]) -> str:
-    """Return the known_hosts line that makes ssh trust the certificate authority for matching host names."""
-    return "@cert-authority {0} {1}\n".format(",".join(patterns), bare_key(authority))
-
-
-def replace_known_hosts_line(text: str, cluster: str, authority: str, patterns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the text of a known_hosts file with one line for the cluster's certificate authority, and the older lines that this replaces.
-
-    Older lines for the cluster's host names are replaced, whoever wrote them. Their other host names and revoked keys are kept.
-    """
-    mark = f" deeplearning.cluster:{cluster}"
-    kept, older = [], []
-    for line in text.splitlines():
-        if line.endswith(mark):
-            continue
-        others = _without_hosts(line, patterns, name_patterns(cluster))
-        kept += [others] if others or not line else []
-        older += [line] if others != line else []
-    return "".join(f"{line}\n" for line in [*kept, known_hosts_line(authority, patterns).rstrip("\n") + mark]), older
-
-
-def _without_hosts(line: str, patterns: Sequence[str], names: Sequence[str]) -> str:
-    """Return a line of a known_hosts file without these patterns and host names that match `names`.
-
-    Return an empty string if no host is left.
-    """
-    found = re.fullmatch(r"(@cert-authority\s+)?([^\s#@|]\S*)(\s.*)", line)
-    if not found:
-        return line
-    marker, listed, key = found.groups(default="")
-    hosts = listed.split(",")
-    rest = [host for host in hosts if host not in patterns and not any(fnmatch.fnmatchcase(host.lower(), name) for name in names)]
-    return line if rest == hosts else f"{marker}{','.join(rest)}{key}" if rest else ""

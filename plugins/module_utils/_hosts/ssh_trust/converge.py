@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..files import THIS, HostFiles, agree, converge, difference
+from ..managed_files import THIS, HostFiles, agree, converge, difference
 from .certificates import (
     ADDRESS_PATTERN,
     CLUSTER_NAME,

@@ -7,16 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..files import HostFile, HostFiles
-from .certificates import (
-    bare_key,
-    client_configuration,
-    daemon_configuration,
-    key_ids,
-    name_patterns,
-    replace_known_hosts_line,
-    revocation_list,
-)
+from ..managed_files import HostFile, HostFiles
+from .certificates import bare_key, key_ids, revocation_list
+from .known_hosts import replace_known_hosts_line
+from .ssh_configuration import client_configuration, daemon_configuration, name_patterns
 
 # Only root can change this directory, so root cannot follow a link that another user has created in it.
 DIRECTORY = "/etc/ssh/deeplearning"

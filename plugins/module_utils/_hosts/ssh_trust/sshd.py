@@ -11,7 +11,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..files import THIS, HostFile, converge, write
+from ..managed_files import THIS, HostFile, converge, write
 from . import conflicts
 from .certificates import CERTIFICATE_TYPE
 from .files import AUTHORITY, DAEMON_DROP_IN, HOST_CERTIFICATE, HOST_KEY, REVOKED

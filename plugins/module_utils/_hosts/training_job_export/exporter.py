@@ -22,12 +22,12 @@ import threading
 import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
-from ..._job import schema, states
+from ..._job import schema, state_names
 from ..._job.directories import Paths, delete, is_held, runtime_directories
 from ..._job.documents import Export, ProcessRecord
 from ..._job.job_states import attempt_state, read_export, with_state
 from ..._job.records import newest_attempt, read_queued, read_records, read_verdict, write_json
-from ..._job.states import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
+from ..._job.state_names import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
 from ..dataset import s3
 from ..dataset.source import DataError, DeniedError, listed, parse
 from ..training_job.files import checkpoint_files
@@ -370,7 +370,7 @@ def is_attempt_over(newest: Paths, found: Sequence[ProcessRecord], heartbeat_tim
         return "failure" in (read_queued(newest) or {})
     if any(process["state"] == RUNNING for process in processes):
         return False
-    return states.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))
+    return state_names.is_over(attempt_state(newest, processes, heartbeat_timeout, read_verdict(newest)))
 
 
 def batches(files: Iterable[ExportFile], problems: list[str]) -> Iterator[Batch]:

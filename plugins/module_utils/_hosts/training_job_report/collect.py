@@ -10,10 +10,10 @@ from typing import Any, Callable
 
 from ..._job import directories, records
 from ..._job.documents import JobStatus
-from ..._job.states import is_over
-from ..training_job.files import goodput, progress_file
+from ..._job.state_names import is_over
+from ..training_job.files import goodput, progress_times
 from ..training_job.files.status import read_status
-from . import files, progress
+from . import curves, file_listing
 
 
 def collect(paths: directories.Paths, heartbeat_timeout: int, complete: Callable[[list[JobStatus]], None]) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def collect(paths: directories.Paths, heartbeat_timeout: int, complete: Callable
         "start": start,
         "end": end if over else time.time(),
         "over": over,
-        "progress": progress.read(paths.progress, progress_file.read_notes(paths.progress_times), start, end),
-        "code": files.code(paths.code),
-        "checkpoints": files.newest(job.get("checkpoint_directory") or paths.checkpoints),
-        "logs": files.newest(paths.logs),
+        "progress": curves.read(paths.progress, progress_times.read_notes(paths.progress_times), start, end),
+        "code": file_listing.code(paths.code),
+        "checkpoints": file_listing.newest(job.get("checkpoint_directory") or paths.checkpoints),
+        "logs": file_listing.newest(paths.logs),
     }

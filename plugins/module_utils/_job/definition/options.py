@@ -5,7 +5,7 @@
 
 The module `training_job` and the role of the same name have all of these options. The module's documentation is computed from this list,
 and `python tools/job_options.py` writes the role's argument specs, default values and arguments of tasks. The module also has options that
-only the role and the action plugin set. They are declared in specification.py.
+only the role and the action plugin set. They are declared in job_parameters.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deeplearning.cluster.plugins.filter.workers import workers
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.nodes import node_table
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.inventory_nodes import node_table
 
 from unit.inventories import HostVars, node
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import SPECIFICATION, check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import SPECIFICATION, check
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_scripts
 
 SHOW = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, instances
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, instance_products
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import node_prices
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.prices import hourly_of_nodes
@@ -34,7 +34,7 @@ def test_a_published_price_is_better_than_none(table):
 
 
 def test_a_price_that_another_run_has_kept(tmp_path, table):
-    product = instances.spot_instance("g5.xlarge", {"us-east-1a"})
+    product = instance_products.spot_instance("g5.xlarge", {"us-east-1a"})
     cache.write(tmp_path / "prices.json", {product: cache.Known(Price(0.4, "USD"), cache.time.time())})
     table["c-worker2"]["market"] = "spot"
     assert hourly() == 0.4

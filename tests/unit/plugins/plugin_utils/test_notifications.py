@@ -14,7 +14,7 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.modules import notification
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import commands, notifications
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import notifications, suggested_commands
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.notifications import EVENTS, Notifications, of_end, of_provisioning
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.variable_names import COLLECTION
 from receivers import mail_server, serving, then, webhook
@@ -116,9 +116,11 @@ def test_secrets_of_the_job_are_masked(sent):
 
 
 def test_commands_do_not_repeat_the_urls(monkeypatch):
-    monkeypatch.setattr(commands.context, "CLIARGS", {"inventory": (), "extra_vars": (json.dumps({"deeplearning_notify": [URL]}),)})
-    assert "battery" not in commands.playbook_command("train", {})
-    assert "AS_BEFORE" in commands.playbook_command("train", {})
+    monkeypatch.setattr(
+        suggested_commands.context, "CLIARGS", {"inventory": (), "extra_vars": (json.dumps({"deeplearning_notify": [URL]}),)}
+    )
+    assert "battery" not in suggested_commands.playbook_command("train", {})
+    assert "AS_BEFORE" in suggested_commands.playbook_command("train", {})
 
 
 def test_many_events_are_few_notifications_and_the_end_is_told(sent, monkeypatch):

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...._hosts.shared_storage import mounts
-from ...client import ClientError, error_code
+from ...client import ClientError
 from ...component import Request
+from ...error_codes import error_code
 from ...plan.resources import Found
 from ...regions import partition_of
 from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT

@@ -13,8 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, error_code, is_missing, tag_dict, tag_list
+from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
 from ...component import Request
+from ...error_codes import error_code, is_missing
 from ...network.definition import STORAGE_GROUP
 from ...own_resources import read_own, readable, with_keys
 from ...plan.planning import Kind

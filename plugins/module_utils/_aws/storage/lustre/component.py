@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...._hosts.shared_storage import mounts
-from ...client import ClientError, error_code
+from ...client import ClientError
 from ...component import Mount, Request, Server
+from ...error_codes import error_code
 from ...network import adopted
 from ...network.definition import SecurityRule
 from ...network.zones import zones

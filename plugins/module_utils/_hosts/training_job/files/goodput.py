@@ -9,12 +9,12 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ...._job import directories, failure_causes, hangs, job_failures, job_states, records, recovery, states
+from ...._job import directories, failed_process, failure_causes, hangs, job_states, records, recovery, state_names
 from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
 from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
 from ...._job.schema import Document
 from ...._job.step_times import StepTimes, hosts_of_ranks
-from . import progress_file
+from . import progress_times
 
 # Maximum total size of the records of all attempts before the newest one, in bytes. For attempts beyond this limit, only the decisions
 # count.
@@ -50,12 +50,12 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
     state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
     following = records.read_following(newest)
     judged = (following and following.get("failure")) or (verdict and verdict["failure"])
-    failure = job_failures.cause(processes, judged) if judged else job_failures.first_failure(processes)
-    last = AttemptRecords(processes, None if state == states.SUCCEEDED else failure, following)
+    failure = failed_process.cause(processes, judged) if judged else failed_process.first_failure(processes)
+    last = AttemptRecords(processes, None if state == state_names.SUCCEEDED else failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
-    end = job_end(created, last) if states.is_over(state) else now
+    end = job_end(created, last) if state_names.is_over(state) else now
     found = attempts(known)
-    meter = Meter(created, end, found, other_hosts(known), state == states.SUCCEEDED, is_running=not states.is_over(state))
+    meter = Meter(created, end, found, other_hosts(known), state == state_names.SUCCEEDED, is_running=not state_names.is_over(state))
     times = StepTimes()
     began = min((process["started"] for process in processes), default=end)
     for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
@@ -97,7 +97,7 @@ def job_end(created: float, last: AttemptRecords) -> float:
 
 def last_moment(process: ProcessRecord) -> float:
     """Return the time at which a process ended or sent its last heartbeat."""
-    return process["heartbeat"] if process["state"] in (states.LOST, states.RUNNING) else process["finished"]
+    return process["heartbeat"] if process["state"] in (state_names.LOST, state_names.RUNNING) else process["finished"]
 
 
 def attempts(known: Sequence[AttemptRecords]) -> list[Attempt]:
@@ -134,9 +134,9 @@ def attempt(one: AttemptRecords, planned: set[str]) -> Attempt:
     moments: dict[str, list[float]] = {}
     processes = job_states.participants(one.processes)
     # The lost process that ended the attempt was still running when it sent its last heartbeat.
-    lost = one.failure["name"] if one.failure and one.failure["state"] == states.LOST else None
+    lost = one.failure["name"] if one.failure and one.failure["state"] == state_names.LOST else None
     for process in processes:
-        has_end = process["state"] != states.RUNNING and process["name"] != lost
+        has_end = process["state"] != state_names.RUNNING and process["name"] != lost
         moments.setdefault(process["host"], []).append(last_moment(process) if has_end else math.inf)
     ends: dict[str, float | None] = {host: max(ended) for host, ended in moments.items()}
     starts = [process["started"] for process in processes]
@@ -178,10 +178,10 @@ def read_entries(paths: directories.Paths, start: float, end: float) -> Iterator
 
     If an entry contains no time, its time is estimated from the recorded growth of the file.
     """
-    clock: progress_file.Clock | None = None
-    for offset, entry in progress_file.sample(paths.progress):
-        told = progress_file.told_time(entry)
+    clock: progress_times.Clock | None = None
+    for offset, entry in progress_times.sample(paths.progress):
+        told = progress_times.told_time(entry)
         if told is None:
-            clock = clock or progress_file.Clock(start, end, progress_file.read_notes(paths.progress_times))
+            clock = clock or progress_times.Clock(start, end, progress_times.read_notes(paths.progress_times))
             told = clock.time(offset)
         yield told, entry

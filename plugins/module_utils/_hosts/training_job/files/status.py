@@ -11,7 +11,7 @@ import time
 from operator import itemgetter
 from typing import Sequence, cast
 
-from ...._job import explanations, failure_causes, job_failures, job_states, records, states
+from ...._job import explanations, failed_process, failure_causes, job_states, records, state_names
 from ...._job.directories import Paths
 from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
 from ...._launchers.base import Culprit, Launcher
@@ -81,7 +81,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if export:
         result["export"] = export
     # A job that is restarted has not failed, regardless of how its attempts ended.
-    first = _first_failure(newest, processes, verdict) if states.is_over(state) and is_newest else None
+    first = _first_failure(newest, processes, verdict) if state_names.is_over(state) and is_newest else None
     if first:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
@@ -96,7 +96,7 @@ def _span(processes: Sequence[ProcessStatus], attempts: Sequence[AttemptStatus])
 
 def quiet(found: JobStatus, now: float) -> float:
     """Return for how many seconds a running job has shown no output, reported step or checkpoint, or 0 if there was a sign recently."""
-    if found["state"] != states.RUNNING:
+    if found["state"] != state_names.RUNNING:
         return 0.0
     signs = [process.get("active", process["started"]) for process in found["processes"]]
     with contextlib.suppress(OSError):
@@ -120,9 +120,9 @@ def _read_attempt(
 def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
     """Return the process that caused an attempt to end without success."""
     if verdict is None:
-        return job_failures.first_failure(processes)
+        return failed_process.first_failure(processes)
     following = records.read_following(paths)
-    return job_failures.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
+    return failed_process.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
 def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:
@@ -139,7 +139,7 @@ def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str,
         is_newest = number == newest.attempt
         one: AttemptStatus = {
             "attempt": number,
-            "state": state if is_newest else states.FAILED,
+            "state": state if is_newest else state_names.FAILED,
             "started": min((process["started"] for process in processes), default=0.0),
             "hosts": len(set(map(itemgetter("host"), job_states.participants(processes)))),
             "logs": paths.logs,
@@ -148,7 +148,7 @@ def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str,
             one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
             one["ended"], one["action"], one["why"] = following["decided"], following["action"], explanations.explain(following, number)
             if "failure" in following:
-                one["state"] = state if is_newest and states.is_over(state) else following["failure"]["state"]
+                one["state"] = state if is_newest and state_names.is_over(state) else following["failure"]["state"]
                 one["cause"] = explanations.describe_failure(following["failure"], following.get("cause"))
         found.append(one)
     return found
@@ -170,7 +170,7 @@ def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> L
     `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
     """
     how = explanations.describe_end(process)
-    if process["state"] == states.STOPPED:
+    if process["state"] == state_names.STOPPED:
         return {"how": how, "log": log, "lines": []}
     found, lines = failing_lines(process, log, launcher, process["tag"])
     if found:

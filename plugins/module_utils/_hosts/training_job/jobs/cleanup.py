@@ -11,7 +11,7 @@ import time
 from typing import Any, Collection, NamedTuple
 
 from ...._job import directories, job_states, naming, records
-from ...._job.states import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ...._job.state_names import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..units import users
 
 DAY = 86400.0

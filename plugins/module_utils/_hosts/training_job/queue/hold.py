@@ -25,10 +25,10 @@ import time
 from typing import Any, NamedTuple
 
 from ...._job import directories, document_schemas, job_states, naming, records
+from ...._job.definition.attempt_processes import plan_specs
 from ...._job.definition.refusal import EXPECTED, RefusalError
-from ...._job.definition.specs import plan_specs
 from ...._job.documents import Queued
-from ...._job.states import LOST, RUNNING
+from ...._job.state_names import LOST, RUNNING
 from ...._launchers.base import LaunchError
 from ...._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ...._queues.registry import QUEUES

@@ -22,7 +22,7 @@ import threading
 import time
 
 from ...._job.definition.refusal import RefusalError
-from ...._job.states import RUNNING
+from ...._job.state_names import RUNNING
 from ...._queues.base import CANCELLED, OneProgram, unit_name
 from ...._queues.registry import QUEUES
 from . import hold, queries, reservation

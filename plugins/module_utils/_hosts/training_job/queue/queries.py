@@ -15,7 +15,7 @@ from typing import Sequence
 
 from ...._job import directories
 from ...._job.documents import JobStatus
-from ...._job.states import PENDING, QUEUED, STOPPED
+from ...._job.state_names import PENDING, QUEUED, STOPPED
 from ...._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError
 from ...._queues.registry import QUEUES
 from ..units.users import RunCommand

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 
 from ...._job import directories, records, schema
+from ...._job.definition.host_processes import plan
 from ...._job.definition.options import OPTIONS
-from ...._job.definition.processes import plan
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import Queued
 from ...._queues import base
 from ...._queues.base import Queue, QueueEntry, QueueError, QueueRequest
 from ...._queues.registry import QUEUES
 from ... import programs
-from ..units import checkpoints, host, systemd, users
+from ..units import checkpoint_directory, host, systemd, users
 from . import hold, queries, reservation, resource_manager
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     params = module.params
     user = users.ensure(module.run_command, params["user"], make=not module.check_mode)
     host.read_metadata(params["metadata_directory"], params["generation"])
-    checkpoints.keep_directory(params, paths, user)
+    checkpoint_directory.keep_directory(params, paths, user)
     chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
     plan({**params, "hosts": chosen}, paths)  # this call raises the launcher's errors
     if QUEUES[params["queue"]].is_proven and not params["key"]:

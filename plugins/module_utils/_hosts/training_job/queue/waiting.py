@@ -20,7 +20,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ...._job import naming, schema
-from ...._job.definition import specification
+from ...._job.definition import job_parameters
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._launchers.base import LaunchError
 from ...._queues.base import WAITING, QueueError
@@ -98,11 +98,11 @@ def read_document(name: str, queue_name: str, document: str) -> dict[str, Any]:
     if not isinstance(found, dict) or set(found) != set(submission.KEPT) - set(OWN):
         raise RefusalError("the parameters are not those of a job in a queue")
     given = {**{key: value for key, value in found.items() if value is not None}, "state": "queued", "queue": queue_name}
-    validation = ArgumentSpecValidator(**specification.SPECIFICATION).validate(given)
+    validation = ArgumentSpecValidator(**job_parameters.SPECIFICATION).validate(given)
     if validation.error_messages:
         raise RefusalError("; ".join(validation.error_messages))
     valid = validation.validated_parameters
-    specification.check(valid)
+    job_parameters.check(valid)
     if valid["name"] != name:
         raise RefusalError("the parameters are those of job {!r}".format(valid["name"]))
     with contextlib.suppress(KeyError):  # the run that starts the job creates a missing account

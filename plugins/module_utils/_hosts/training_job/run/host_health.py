@@ -12,7 +12,7 @@ from typing import Callable
 from ...._job import exclusions, failure_causes, schema
 from ...._job.documents import ProcessSpec, Unfit
 
-# The socket of the service that runs the health checks as root (see health_service.py).
+# The socket of the service that runs the health checks as root (see install_health_service.py).
 SOCKET = "/run/deeplearning/health.sock"
 
 # Maximum time in seconds for the checks. Each check has a shorter limit, and a check that exceeds its limit is a finding.

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...._job.directories import Paths
 from ...._job.documents import ProcessSpec
 from ...._job.metrics import FILES, INTERVAL, MetricsFile
-from ...._job.states import is_over
+from ...._job.state_names import is_over
 from ..files import goodput
 from ..files.status import read_status
 

@@ -16,16 +16,16 @@ import time
 from typing import Any, cast
 
 from ...._job import failure_causes, hangs, periodic_findings
-from ...._job.definition.specs import plan_specs
+from ...._job.definition.attempt_processes import plan_specs
 from ...._job.directories import Paths
 from ...._job.documents import Notice, ProcessRecord, ProcessSpec, Verdict
-from ...._job.job_failures import first_failure, has_waited
+from ...._job.failed_process import first_failure, has_waited
 from ...._job.job_states import job_state, participants
 from ...._job.naming import MAY_BE_LOST, STANDBY
 from ...._job.records import read_record, read_records, read_verdict, write_json, write_new_json
-from ...._job.states import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
+from ...._job.state_names import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ..files import checkpoint_files, logs, progress
-from . import attempts, descendant_processes, notices, process_failures, stacks, stale_locks
+from . import between_attempts, descendant_processes, process_failures, stacks, stale_locks, termination_notices
 from .leftovers import cache_environment
 
 # Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
@@ -164,7 +164,7 @@ class Watch:
         if self.is_stopping or self.record["state"] != RUNNING:
             return
         with contextlib.suppress(OSError):
-            host = attempts.still_connected(self._spec, verdict)
+            host = between_attempts.still_connected(self._spec, verdict)
             if host:
                 self.write(still_connected=host)
             found = process_failures.raised(self._spec, self.record) if has_waited(verdict["failure"]) else None
@@ -198,7 +198,7 @@ class Watch:
 
     def _announce(self, notice: Notice) -> Verdict | None:
         """End the attempt because AWS will terminate this host, and return the verdict."""
-        now, reason = time.time(), notices.reason(notice)
+        now, reason = time.time(), termination_notices.reason(notice)
         failure: ProcessRecord = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
         failure["cause"] = {"kind": notice["kind"], "what": reason}
         return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
@@ -266,7 +266,7 @@ class Watch:
         self._note_steps()
         if not self._activity.needs_signs(self._watched):
             return  # checkpoints can consist of many files, so their folder is read only if it matters
-        place = self._spec["environment"].get(attempts.CHECKPOINTS, "")
+        place = self._spec["environment"].get(between_attempts.CHECKPOINTS, "")
         outputs = tuple((process["name"], process["state"], process.get("active")) for process in processes)
         self._activity.see((outputs, checkpoint_files.newest_change(place) if os.path.isabs(place) else 0.0), self._watched)
 

@@ -4,14 +4,14 @@
 """The supervisor, which runs in every unit of a job: starts a process, writes its record and log, and stops it when the job ends.
 
 ``run SPEC`` starts the process that the JSON file SPEC describes and returns its exit status. systemd runs ``finish SPEC`` after the
-unit has ended, to complete the record if the supervisor was killed. remote.py implements the other actions. This file is copied to the
-hosts together with the files that it imports, and needs only the standard library.
+unit has ended, to complete the record if the supervisor was killed. remote_shell.py implements the other actions. This file is copied to
+the hosts together with the files that it imports, and needs only the standard library.
 
 The job's processes watch each other through their records, without the controller. The first process, the lead, reads all
 records and writes the verdict when the job is over. The other processes poll the verdict and the lead's heartbeat.
 
 A job that may be restarted runs in one or more attempts. If an attempt fails, all supervisors end their remaining processes, and the first
-supervisor that responds decides what follows (see attempts.py). The same supervisors then start the next attempt.
+supervisor that responds decides what follows (see between_attempts.py). The same supervisors then start the next attempt.
 """
 
 from __future__ import annotations
@@ -31,13 +31,23 @@ from ...._job.definition import process_environment
 from ...._job.directories import Paths
 from ...._job.documents import Following, Notice, Outcome, ProcessRecord, ProcessSpec
 from ...._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, describe_outcome, outcome
-from ...._job.job_failures import first_failure
+from ...._job.failed_process import first_failure
 from ...._job.records import read_following, read_record, read_records, read_verdict, write_new_json
-from ...._job.states import FAILED, STOPPED, SUCCEEDED
+from ...._job.state_names import FAILED, STOPPED, SUCCEEDED
 from ...._launchers.base import LaunchError
 from ..files import checkpoint_files
-from . import attempts, descendant_processes, host_health, notices, oom_kills, process_failures, process_watch, remote, storage_watch
-from .ends import FROM_OUTSIDE, SHUT_DOWN, End, end_for, finish, is_shutting_down, name_listener
+from . import (
+    between_attempts,
+    descendant_processes,
+    host_health,
+    oom_kills,
+    process_failures,
+    process_watch,
+    remote_shell,
+    storage_watch,
+    termination_notices,
+)
+from .end_reasons import FROM_OUTSIDE, SHUT_DOWN, End, end_for, finish, is_shutting_down, name_listener
 from .leftovers import clean_up, clean_up_last
 from .process_watch import POLLS_OF_FAILURE, Watch, first_record
 
@@ -48,7 +58,7 @@ RESTART_STOP_TIMEOUT = 5
 class Supervisor:
     """Supervises one process, from its start to its final record.
 
-    If the spec has no `argv`, the process runs the commands that other hosts send (see remote.py).
+    If the spec has no `argv`, the process runs the commands that other hosts send (see remote_shell.py).
     """
 
     def __init__(self, spec: ProcessSpec, path: str) -> None:
@@ -57,7 +67,7 @@ class Supervisor:
         self.leaving: End | None = None
         self.notice: Notice | None = None
         self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
-        self.before = attempts.known(spec) if spec["restarts"] else attempts.TrainingState([], None)
+        self.before = between_attempts.known(spec) if spec["restarts"] else between_attempts.TrainingState([], None)
         self.storage = storage_watch.StorageWatch()
         self.begin(spec)
 
@@ -82,7 +92,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
         if self.spec["restarts"]:
             descendant_processes.adopt_descendants()
-        notices.Notices(self.receive, self.spec["capacity_end"]).start()
+        termination_notices.Notices(self.receive, self.spec["capacity_end"]).start()
         metrics = None
         status, spec = 0, self.rejoin() if rejoins else self.spec
         while spec is not None:
@@ -110,7 +120,7 @@ class Supervisor:
         if spec is None or not verdict or not record or not record.get("unfit", {}).get("reboots") or record["host"] != spec["host"]:
             return None
         self.write_spec(spec)
-        self.before = attempts.known(spec)
+        self.before = between_attempts.known(spec)
         self.watch.record, self.watch.verdict = {**record, "pid": os.getpid()}, verdict
         self.watch.start()
         return self.recover(rebooted=True)
@@ -121,7 +131,7 @@ class Supervisor:
             os.makedirs(directory, exist_ok=True)
         self.watch.write()
         environment, problem = process_environment.process_environment(self.spec)
-        first = (environment.get(attempts.CHECKPOINTS, ""), self.paths.directory, self.paths.logs, self.spec["cwd"])
+        first = (environment.get(between_attempts.CHECKPOINTS, ""), self.paths.directory, self.paths.logs, self.spec["cwd"])
         self.storage.start(storage_watch.directories(first, environment))
         with open(self.paths.log(self.spec["name"]), "ab", buffering=0) as log:
             if problem:
@@ -171,7 +181,7 @@ class Supervisor:
                 return None
             ready = time.time()
             is_fit = self.is_fit(rebooted)
-            recovery_of_job = attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending)
+            recovery_of_job = between_attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending)
             if not is_fit:
                 recovery_of_job.conclude(verdict)
                 return None
@@ -180,7 +190,7 @@ class Supervisor:
                 if not self.leaving:
                     self.decline(failure_causes.TIME_LIMIT)
                 return None
-            sys.stderr.write(attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
+            sys.stderr.write(between_attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
                 return None
             clean_up(self.spec, ready)
@@ -190,7 +200,7 @@ class Supervisor:
             if self.leaving and self.spec["restarts"]:
                 self.decline(failure_causes.OPERATOR if self.leaving == FROM_OUTSIDE else "")
                 if verdict and verdict.get("restartable"):
-                    attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
+                    between_attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
             self.watch.stop()
 
     def is_fit(self, rebooted: bool) -> bool:
@@ -217,7 +227,7 @@ class Supervisor:
         checkpoints = [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]
         for checkpoint in checkpoints:
             try:
-                checkpoint_files.set_aside(self.spec["environment"][attempts.CHECKPOINTS], checkpoint)
+                checkpoint_files.set_aside(self.spec["environment"][between_attempts.CHECKPOINTS], checkpoint)
             except (OSError, ValueError) as error:
                 sys.stderr.write("cannot set checkpoint {} aside: {}\n".format(checkpoint["name"], error))
 
@@ -226,13 +236,13 @@ class Supervisor:
         spec = self.plan_next(hosts)
         if spec is not None:
             self.write_spec(spec)
-        self.before = attempts.known(self.spec)
+        self.before = between_attempts.known(self.spec)
         return spec
 
     def plan_next(self, hosts: list[str]) -> ProcessSpec | None:
         """Return this unit's spec of the next attempt, or None if the unit takes no part in the attempt."""
         try:
-            return attempts.next_spec(self.spec, hosts, self.directory)
+            return between_attempts.next_spec(self.spec, hosts, self.directory)
         except LaunchError as error:
             # The supervisor that decided has checked this. So a process of the job has changed the decision, or an operator has started the
             # job again with other units.
@@ -251,7 +261,7 @@ class Supervisor:
     def heed_notice(self) -> None:
         """If AWS is about to terminate this host, stop the process and take no part in later attempts."""
         if self.notice and not self.leaving:
-            self.leave(End(FAILED, notices.reason(self.notice), self.notice["kind"]))
+            self.leave(End(FAILED, termination_notices.reason(self.notice), self.notice["kind"]))
 
     def leave(self, end: End) -> None:
         """Stop the process, and take no part in later attempts."""
@@ -274,7 +284,7 @@ class Supervisor:
         verdict = self.watch.verdict
         notice = self.notice or (verdict and verdict["failure"] and verdict["failure"].get("notice"))
         if notice:
-            return notices.time_to_save(notice, time.time())
+            return termination_notices.time_to_save(notice, time.time())
         timeout = self.spec["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
@@ -383,7 +393,7 @@ def main(arguments: list[str]) -> int:
             except OSError as error:
                 sys.stderr.write(f"cannot delete the job's temporary files: {error}. The next job on this host deletes these files.\n")
         return 0
-    return remote.main(action, spec, rest)
+    return remote_shell.main(action, spec, rest)
 
 
 if __name__ == "__main__":

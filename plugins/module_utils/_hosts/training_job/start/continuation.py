@@ -15,11 +15,11 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ...._job import directories, explanations, failure_causes, job_failures, job_states, records, recovery
+from ...._job import directories, explanations, failed_process, failure_causes, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
-from ..run import attempts
-from ..units import checkpoints
+from ..run import between_attempts
+from ..units import checkpoint_directory
 
 # Rules after which a job can be continued, whatever the cause of its last failure.
 RULES = ("operator", "time_limit", "too_few_hosts")
@@ -36,7 +36,7 @@ def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None) ->
 
     The records are results of with_state().
     """
-    return job_failures.cause(processes, verdict["failure"] if verdict else None) or job_failures.first_failure(processes)
+    return failed_process.cause(processes, verdict["failure"] if verdict else None) or failed_process.first_failure(processes)
 
 
 def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:
@@ -46,7 +46,7 @@ def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], 
         return False
     if failure is None or (following and following["rule"] in RULES):
         return True
-    cause = (following.get("cause") if following else None) or attempts.cause_of(failure)
+    cause = (following.get("cause") if following else None) or between_attempts.cause_of(failure)
     return not failure_causes.blames_script(explanations.recovery_cause(cause, failure["host"]))
 
 
@@ -76,7 +76,7 @@ def changes(params: Mapping[str, Any], paths: directories.Paths, found: JobDescr
         result.append("script")
     if digest and digest != found.get("digest"):
         result.append("code")
-    if found.get("checkpoint_directory", paths.checkpoints) != checkpoints.directory(dict(params), paths):
+    if found.get("checkpoint_directory", paths.checkpoints) != checkpoint_directory.directory(dict(params), paths):
         result.append("checkpoint directory")
     return result
 
@@ -135,7 +135,7 @@ def decision(before: directories.Paths, following: Following | None, heartbeat_t
     if failure and "failure" not in found:
         started = job_states.participants(processes) or processes
         found["failure"] = {**failure, "ranks": failure["ranks"][:1]}
-        found["cause"] = attempts.cause_of(failure)
+        found["cause"] = between_attempts.cause_of(failure)
         found["started"] = min(process["started"] for process in started)
         found["ran_on"] = len({process["host"] for process in started})
     for name in ("standby", "replacements", "missing", "set_aside", "damaged", "without_checkpoint"):

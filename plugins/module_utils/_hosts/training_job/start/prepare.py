@@ -14,21 +14,21 @@ from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import directories, exclusions, job_states, records
+from ...._job import directories, exclusion_after_failures, exclusions, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessRecord
-from ...._job.states import LOST, RUNNING, SUCCEEDED
-from ...node_health import exclude
+from ...._job.state_names import LOST, RUNNING, SUCCEEDED
+from ...node_health import exclusion_by_checks
 from ...node_health.check import HealthFinding
 from ...node_health.efa import missing_for_efa
 from ...node_health.examine import before_job, refusal
 from ...node_health.run import Readings
 from ...node_setup import records as node_setup_records
 from ..queue import submission
-from ..units import checkpoints, local_code, systemd, users
+from ..units import checkpoint_directory, local_code, systemd, users
 from ..units.host import check_interfaces, check_python, describe_host, read_metadata
 from ..units.launch import open_sync_directory
-from . import continuation, health_service
+from . import continuation, install_health_service
 from .unpack import install_code
 
 
@@ -114,17 +114,17 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
 
     def changed(memory: exclusions.Memory) -> exclusions.Memory:
         if readings:
-            memory = exclude.without_passed(memory, readings.checks, findings)
-        return exclusions.after_failures(memory, failures, time.time())
+            memory = exclusion_by_checks.without_passed(memory, readings.checks, findings)
+        return exclusion_after_failures.after_failures(memory, failures, time.time())
 
-    _before, memory = exclude.change(module.params["instance_id"] or "", changed, module.check_mode)
+    _before, memory = exclusion_by_checks.change(module.params["instance_id"] or "", changed, module.check_mode)
     return exclusions.describe_all(memory.exclusions, module.params["health_check"])
 
 
 def install_checks(module: AnsibleModule) -> None:
     """Install the service that runs the health checks after a failure of a job."""
     try:
-        health_service.install(module.run_command, module.params)
+        install_health_service.install(module.run_command, module.params)
     except (OSError, systemd.UnitError) as error:
         module.warn(f"After a failure, the health of this node is not checked, because the checks could not be installed: {error}.")
 
@@ -160,14 +160,14 @@ def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) 
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"], params["queue"])
-    failures = exclusions.read_failures(params["directory"], params["instance_id"] or host.name)
+    failures = exclusion_after_failures.read_failures(params["directory"], params["instance_id"] or host.name)
     found: dict[str, Any] = {"host": host._asdict(), "job_state": state, "failures": failures}
     if state == "ended":
         found["attempt"] = records.newest_attempt(paths).attempt + 1
     if state == "new":
-        checkpoints.check_resume(params, paths)
+        checkpoint_directory.check_resume(params, paths)
     if state != "running":
-        found["checkpoint_directory"] = checkpoints.directory(params, paths)
+        found["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
     return found
 
 

@@ -12,9 +12,9 @@ import tarfile
 import time
 from typing import Any, BinaryIO
 
-from ...._job import directories, exclusions
+from ...._job import directories, exclusion_after_failures
 from ...._job.definition.refusal import EXPECTED, RefusalError
-from ..units import checkpoints, local_code, users
+from ..units import checkpoint_directory, local_code, users
 from . import continuation
 
 # The directory has the group of the job's user, who may add files. The sticky bit prevents that user from replacing the owner's files.
@@ -36,7 +36,7 @@ def install_code(params: dict[str, Any], paths: directories.Paths, user: pwd.str
 def unpack_code(params: dict[str, Any], paths: directories.Paths, source: BinaryIO, shared: bool) -> None:
     """Create the job's directory with its code and description. Replaces a job of the same name that never started."""
     os.makedirs(paths.directory, exist_ok=True)
-    exclusions.make_failures_directory(os.path.dirname(paths.directory))
+    exclusion_after_failures.make_failures_directory(os.path.dirname(paths.directory))
     job = os.open(paths.directory, local_code.OPEN)
     try:
         if os.fstat(job).st_uid != os.geteuid():
@@ -57,7 +57,7 @@ def unpack_code(params: dict[str, Any], paths: directories.Paths, source: Binary
             description["resume"] = params["resume"]
         if params["printed"]:
             description["printed"] = True
-        description["checkpoint_directory"] = checkpoints.directory(params, paths)
+        description["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
         description["created"] = time.time()
         with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:
             json.dump(description, file, indent=2)

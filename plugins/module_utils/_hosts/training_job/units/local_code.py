@@ -14,7 +14,7 @@ import shutil
 
 from ...._job import directories
 from ...._job.definition.refusal import RefusalError
-from ...shared_storage.mounts import mount_points, mounted_at
+from ...shared_storage.mount_table import mount_points, mounted_at
 
 # The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"

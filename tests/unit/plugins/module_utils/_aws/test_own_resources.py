@@ -9,7 +9,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws import o
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Request
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import resources as network
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import elastic_ip, groups, launch_templates, placement
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import (
+    auto_scaling_groups,
+    launch_templates,
+    master_elastic_ip,
+    placement,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.efs import resources as efs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources as lustre
 
@@ -50,8 +55,8 @@ READERS = {
     **{part.__name__.rpartition(".")[2]: (part.read, "network") for part in network.PARTS},
     "launch_templates": (launch_templates.read, "nodes"),
     "placement": (lambda cloud: placement.read(cloud, None), "nodes"),
-    "auto_scaling_groups": (groups.read, "nodes"),
-    "elastic_ip": (elastic_ip.read, "nodes"),
+    "auto_scaling_groups": (auto_scaling_groups.read, "nodes"),
+    "elastic_ip": (master_elastic_ip.read, "nodes"),
     "efs": (lambda cloud: efs.read(request(cloud), []), "file_system"),
     "access_points": (lambda cloud: efs._read_access_points(request(cloud), None), "file_system"),
     "lustre": (lambda cloud: lustre.read(request(cloud), []), "lustre"),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, job_failures, job_states
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, failed_process, job_states
 
 from .conftest import DECISION, ENDED, ENTRY, process, write
 
@@ -225,7 +225,7 @@ GONE = {"heartbeat": 8.0}
 )
 def test_the_final_state_is_that_of_the_cause(verdict, processes, expected):
     """The order of the events does not matter."""
-    failure = verdict or job_failures.first_failure(processes)
+    failure = verdict or failed_process.first_failure(processes)
     state = verdict["state"] if verdict and verdict["state"] in ("failed", "lost") else "failed"
     for order in (processes, processes[::-1]):
         assert job_states.failed_state(state, order, failure) == expected

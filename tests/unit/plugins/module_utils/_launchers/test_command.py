@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import port
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.command import LAUNCHER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ports import port
 
 from .conftest import make_hosts, program
 

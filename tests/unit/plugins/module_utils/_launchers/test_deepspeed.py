@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.deepspeed import LAUNCHER
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ports import port
 
 from .conftest import make_hosts, program
 

@@ -6,8 +6,9 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.mpi import LAUNCHER, RANK, culprit
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ports import port
 
 from .conftest import make_hosts, program
 

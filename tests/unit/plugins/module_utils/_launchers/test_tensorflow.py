@@ -6,7 +6,8 @@ import json
 from collections import Counter
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Host, LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ports import port
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.tensorflow import LAUNCHER
 
 from .conftest import make_hosts, program

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError, port
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import Culprit, Host, LaunchError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.ports import port
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.torchrun import LAUNCHER, culprit
 
 from .conftest import make_hosts, program

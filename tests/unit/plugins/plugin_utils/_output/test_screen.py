@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import screen as module
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.screen import Screen
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.aws_progress import CLEAR_LINE
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.output import ProgressLine
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.progress import CLEAR_LINE
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.progress import JobProgress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report.curves import JobProgress
 
 START = 1_790_000_000.0
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership_tags import MembershipError
 
 
 def instance(name, role, number=None, minutes=0):

@@ -270,7 +270,7 @@ def test_nodes_are_moved_on_request_or_before_they_are_accepted(request_for, rep
 
 def test_activities_of_all_groups_are_past(monkeypatch):
     account = Account()
-    monkeypatch.setattr(capacity.groups, "read", lambda cloud: [group(key="master"), group()] if cloud is account else [])
+    monkeypatch.setattr(capacity.auto_scaling_groups, "read", lambda cloud: [group(key="master"), group()] if cloud is account else [])
     assert capacity.activity_ids(account) == {"bert-master-0", "bert-master-1", "bert-workers-0", "bert-workers-1"}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.inventory import nodes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership import MembershipError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.nodes import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership_tags import MembershipError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
 
 from .described import instance
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import instance, spot_instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 
 LISTED, SPOT = instance("p5.48xlarge"), spot_instance("p5.48xlarge", ["us-east-1a"])

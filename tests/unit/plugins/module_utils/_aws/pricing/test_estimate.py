@@ -9,7 +9,11 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, estimate, price_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Charge, Product
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, prepaid_instance, spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import (
+    instance,
+    prepaid_instance,
+    spot_instance,
+)
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 
 GROUP, NAT, DATA = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main"), Address("file_system", "main")

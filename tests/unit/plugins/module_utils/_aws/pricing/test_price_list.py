@@ -9,7 +9,7 @@ import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import price_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Product
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import spot_instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 from botocore.exceptions import ClientError
 

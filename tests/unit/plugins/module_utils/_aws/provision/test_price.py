@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.pla
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Charge
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.estimate import Place
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instances import instance, spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import instance, spot_instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import price
 
 GROUP, GATEWAY = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")

@@ -16,10 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
+    download,
     examination,
+    free_space,
     stager,
     staging_progress,
-    tools,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, parse
 
@@ -62,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(tools, "RETRIES", 0)
+    monkeypatch.setattr(download, "RETRIES", 0)
     with Server() as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield running
@@ -162,18 +163,18 @@ def curl(tmp_path, monkeypatch):
 def test_a_download_that_cannot_end_is_not_repeated_forever(tmp_path, curl, script, count, message):
     runs = curl(script)
     with pytest.raises(DataError, match=message):
-        tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
+        download.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
     assert runs() == count
     assert (tmp_path / "set.bin").exists() is not message.startswith("set.bin: download failed: cannot write")
 
 
 def test_a_download_without_a_length_leaves_free_space_to_others(tmp_path, curl, monkeypatch):
     curl('echo >>"$path"; exec sleep 600')
-    monkeypatch.setattr(tools, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(download, "POLL_SECONDS", 0.01)
     disk = {"f_frsize": 4096, "f_blocks": 1 << 14, "f_bavail": 1 << 5, "f_files": 0, "f_favail": 0}
-    monkeypatch.setattr(tools.os, "statvfs", lambda _path: SimpleNamespace(**disk))
+    monkeypatch.setattr(free_space.os, "statvfs", lambda _path: SimpleNamespace(**disk))
     with pytest.raises(DataError, match=r"^dataset_source: http://example.com/set.bin: download failed: the file system of .* almost full"):
-        tools.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
+        download.download(parse("http://example.com/set.bin"), str(tmp_path / "set.bin"), None, lambda *_sizes: None)
     assert not (tmp_path / "set.bin").exists()
 
 

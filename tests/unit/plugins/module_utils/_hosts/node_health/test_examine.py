@@ -9,7 +9,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, shared_storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from gpu_tools import driver, nvlink, program, smi
 
@@ -39,7 +39,9 @@ def ran(monkeypatch, tmp_path):
     calls, findings = [], []
     monkeypatch.setattr(examine.exclusions, "PATH", str(tmp_path / "node-health/exclusions.json"))
     monkeypatch.setattr(
-        examine.storage, "read_places", lambda: [storage.MountedStorage("/efs"), storage.MountedStorage("/data", read_only=True)]
+        examine.shared_storage,
+        "read_places",
+        lambda: [shared_storage.MountedStorage("/efs"), shared_storage.MountedStorage("/data", read_only=True)],
     )
     monkeypatch.setattr(examine, "run", lambda checks, node: calls.append((checks, node)) or findings)
     monkeypatch.setattr(examine, "Readings", lambda checks, node: calls.append((checks, node)))
@@ -101,7 +103,7 @@ def test_before_a_job_missing_gpus_and_adapters_are_found(tmp_path, monkeypatch)
     (tmp_path / "metadata.json").write_text('{"gpu_count": 7}')
     for number in range(3):
         (tmp_path / f"rdmap{number}s0").mkdir()
-    monkeypatch.setattr(examine.storage, "read_places", list)
+    monkeypatch.setattr(examine.shared_storage, "read_places", list)
     monkeypatch.setattr(gpus, "DIRECTORIES", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(efa.devices, "__defaults__", (str(tmp_path),))
     monkeypatch.setattr(efa.missing_for_efa, "__defaults__", (str(tmp_path), "/nonexistent"))
@@ -166,7 +168,7 @@ def test_a_check_and_a_person_exclude_the_host(ran, monkeypatch):
 
 def test_storage_that_a_person_names_or_that_a_job_uses_is_not_foreign(ran, monkeypatch):
     calls, _findings = ran
-    monkeypatch.setattr(examine.storage, "read_places", lambda: [storage.MountedStorage("/team", is_foreign=True)])
+    monkeypatch.setattr(examine.shared_storage, "read_places", lambda: [shared_storage.MountedStorage("/team", is_foreign=True)])
     for mounts, hanging in (([], "monitor"), (["/team"], "restart")):
         examine.examine({**PARAMETERS, "mounts": mounts})
         assert [check.hanging for check in calls[-1][0] if check.name == "storage"] == [hanging]

@@ -11,6 +11,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from gpu_tools import LOST, NO_DRIVER, V100, driver, nvlink, process, program, smi
 
+from .problems import severities
+
 P5 = CheckedNode("ubuntu", instance_type="p5.48xlarge")
 CPU = CheckedNode("ubuntu", instance_type="c5.large")
 UNKNOWN = CheckedNode("ubuntu", instance_type="p99.48xlarge")
@@ -26,10 +28,6 @@ def listed(count, configured=None):
 
 def errors(text, node=P5, uptime=gpu.REGISTRATION):
     return gpu.decide_errors(gpu.Gpus(True, "", parse(text), None, uptime=uptime), node)
-
-
-def severities(problems):
-    return [severity for severity, _message in problems]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, shared_storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
@@ -132,10 +132,10 @@ def commands(folder, monkeypatch):
         called.clear()
         check = Check(finding.check, lambda _node: 0, lambda _state, _node: [(finding.severity, finding.message)], (), "")
         monkeypatch.setattr(registry, "checks_for", lambda _context, _mounts: [check])
-        monkeypatch.setattr(storage, "read_places", list)
+        monkeypatch.setattr(shared_storage, "read_places", list)
         monkeypatch.setattr(service, "_call", lambda command: called.append(command) or works)
         monkeypatch.setattr(service.socket, "socket", lambda fileno: fileno)
-        monkeypatch.setattr(service.after_failure, "serve", lambda _listener, examine: answers.extend(examine()))
+        monkeypatch.setattr(service.answers_to_supervisors, "serve", lambda _listener, examine: answers.extend(examine()))
         settings = folder / "settings.json"
         settings.write_text(json.dumps(service.Settings("", str(folder), "", 0, with_reboot)._asdict()))
         service.main([action, str(settings)])

@@ -17,7 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     is_unhealthy,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.storage import MountedStorage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.shared_storage import MountedStorage
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)

@@ -7,7 +7,7 @@ import os
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import registry, service, storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import registry, service, shared_storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BOOT, PERIODIC, Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, periodic_findings
 
@@ -18,7 +18,7 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
     monkeypatch.setattr(periodic_findings, "PATH", str(tmp_path / "run/findings.json"))
-    monkeypatch.setattr(storage, "read_places", list)
+    monkeypatch.setattr(shared_storage, "read_places", list)
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps(service.Settings("", str(tmp_path), "p5.48xlarge", 0, True)._asdict()))
 

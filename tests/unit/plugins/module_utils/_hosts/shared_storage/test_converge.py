@@ -8,7 +8,7 @@ import os
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mounts import MountTableEntry
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mount_table import MountTableEntry
 
 from .described import LUSTRE_SOURCE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import call, selection
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import module_run, selection
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export.selection import Root, select
 
 
@@ -30,7 +30,7 @@ def job(tmp_path):
     return top
 
 
-DEFAULT = tuple(call.ARGUMENTS["exclude"]["default"])
+DEFAULT = tuple(module_run.ARGUMENTS["exclude"]["default"])
 SHARDED = ["checkpoints/step-10/.metadata", "checkpoints/step-10/part.tmp", "checkpoints/step-10/weights/.zarray"]
 
 

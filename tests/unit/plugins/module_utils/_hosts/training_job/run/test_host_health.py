@@ -14,7 +14,7 @@ import time
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import after_failure, service
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import answers_to_supervisors, service
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import host_health
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
@@ -30,7 +30,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(host_health, "ABSENCE", 0.5)
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
-    monkeypatch.setattr(after_failure, "IDLE", 0.3)
+    monkeypatch.setattr(answers_to_supervisors, "IDLE", 0.3)
     return tmp_path
 
 
@@ -53,7 +53,7 @@ def find(check=True, is_ending=lambda: False, reboot=True):
 def answering(listener, *findings):
     calls = []
     thread = threading.Thread(
-        target=after_failure.serve, args=(listener, lambda: calls.append(1) or [finding._asdict() for finding in findings])
+        target=answers_to_supervisors.serve, args=(listener, lambda: calls.append(1) or [finding._asdict() for finding in findings])
     )
     thread.start()
     return thread, calls
@@ -107,7 +107,7 @@ def test_many_requests_do_not_hide_a_finding(place):
     program = f"""
         import resource, socket, sys, time
         sys.path.insert(0, {str(place / "health.zip")!r})
-        from {after_failure.__name__} import serve
+        from {answers_to_supervisors.__name__} import serve
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         serve(socket.socket(fileno=int(sys.argv[1])), lambda: open("/dev/null").close() or time.sleep(0.5) or [{REPLACE._asdict()!r}])
     """
@@ -157,7 +157,7 @@ def test_a_service_that_is_replaced_is_not_missing(place):
         with socket.socket(socket.AF_UNIX) as late:
             late.bind(host_health.SOCKET)
             late.listen()
-            after_failure.serve(late, lambda: [REBOOT._asdict()])
+            answers_to_supervisors.serve(late, lambda: [REBOOT._asdict()])
 
     thread = threading.Timer(0.2, start)
     thread.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import process_failures
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import job_failures
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failed_process
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 
 TRACEBACK = """\
@@ -277,7 +277,7 @@ def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_c
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
     found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
-    assert job_failures.has_lost_connection({"cause": found})
+    assert failed_process.has_lost_connection({"cause": found})
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import (
-    attempts,
-    ends,
+    between_attempts,
+    end_reasons,
     oom_kills,
     process_failures,
     process_watch,
@@ -145,7 +145,7 @@ def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kill
     assert record(tmp_path).get("reason") == reason
     ended = f"ended with the job {explanations.OUT_OF_MEMORY}" if kills else "ended with the job"
     for state, kind, told in (("succeeded", "", ended), ("stopped", "", "was stopped"), ("failed", "time_limit", "was stopped")):
-        watched.ended = ends.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
+        watched.ended = end_reasons.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
         watched.finished(code)
         assert record(tmp_path)["reason"] == told
 
@@ -388,7 +388,7 @@ def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypat
         seen.append((threading.current_thread() is threading.main_thread(), supervised.child.poll()))
         return host
 
-    monkeypatch.setattr(attempts, "still_connected", still_connected)
+    monkeypatch.setattr(between_attempts, "still_connected", still_connected)
     supervised.watch.start()
     assert supervised.wait(supervised.child) == -signal.SIGTERM
     assert seen == [(False, None)]
@@ -407,8 +407,8 @@ def test_before_a_process_is_stopped_the_exception_for_which_others_have_waited_
 
 
 def test_the_connections_of_a_process_that_is_already_being_stopped_are_not_recorded(monkeypatch, supervised, tmp_path):
-    monkeypatch.setattr(attempts, "still_connected", lambda _spec, _verdict: "deeplearning-worker1")
-    supervised.stop(ends.FROM_OUTSIDE)
+    monkeypatch.setattr(between_attempts, "still_connected", lambda _spec, _verdict: "deeplearning-worker1")
+    supervised.stop(end_reasons.FROM_OUTSIDE)
     supervised.watch.start()
     wait_until(lambda: supervised.watch.verdict)
     assert "still_connected" not in record(tmp_path)
@@ -422,7 +422,7 @@ def test_a_process_is_stopped_while_its_records_cannot_be_read(monkeypatch, supe
         began.set()
         ending.wait(60)
 
-    monkeypatch.setattr(attempts, "still_connected", still_connected)
+    monkeypatch.setattr(between_attempts, "still_connected", still_connected)
     supervised.watch.start()
     assert began.wait(60)
     supervised.time_limit_at = time.monotonic()

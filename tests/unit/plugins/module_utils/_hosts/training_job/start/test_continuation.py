@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import continuation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import job_states, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
 
 from ...._job.definition.parameters import parameters
 
@@ -99,18 +99,18 @@ def test_a_job_that_has_changed_is_refused(paths, described, options, digest, wh
         rf"job digits has already run, and cannot continue under its own name, because its {what} changed since its start\. "
         r"Use the same values, or choose another name and set training_job_resume=digits$"
     )
-    with pytest.raises(specification.RefusalError, match=message):
+    with pytest.raises(job_parameters.RefusalError, match=message):
         continuation.check_unchanged(parameters(**options), paths, digest)
 
 
 def test_a_job_of_an_earlier_version_is_refused(paths, described):
     described(digest=None)
-    with pytest.raises(specification.RefusalError, match="because its code changed"):
+    with pytest.raises(job_parameters.RefusalError, match="because its code changed"):
         continuation.check_unchanged(parameters(), paths, DIGEST)
 
 
 def test_a_job_without_a_description_is_refused(paths):
-    with pytest.raises(specification.RefusalError, match=r"job digits has already run, and cannot be continued: .* Choose another name"):
+    with pytest.raises(job_parameters.RefusalError, match=r"job digits has already run, and cannot be continued: .* Choose another name"):
         continuation.check_unchanged(parameters(), paths, DIGEST)
 
 

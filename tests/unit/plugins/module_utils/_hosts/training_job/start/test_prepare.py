@@ -13,7 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, exclusions, records
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import specification
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
 
 
 def record(paths, rank, state, heartbeat=None, processes=2, part="worker", **changes):
@@ -44,7 +44,7 @@ def test_a_job_with_processes_left_is_waited_for(paths, states, processes):
 def test_a_job_that_has_ended_is_refused(paths, states, word):
     for rank, state in enumerate(states):
         record(paths, rank, state, cause={"kind": "script_error", "what": "ValueError at train.py, line 3"})
-    with pytest.raises(specification.RefusalError, match=rf"already run \({word}\).*Choose another name"):
+    with pytest.raises(job_parameters.RefusalError, match=rf"already run \({word}\).*Choose another name"):
         prepare.check_job("digits", paths, 60)
 
 
@@ -70,7 +70,7 @@ def test_a_job_that_the_infrastructure_has_ended_can_be_continued(paths, cause, 
     if can_continue:
         assert prepare.check_job("digits", paths, 60) == "ended"
     else:
-        with pytest.raises(specification.RefusalError, match=r"already run \(failed\)"):
+        with pytest.raises(job_parameters.RefusalError, match=r"already run \(failed\)"):
             prepare.check_job("digits", paths, 60)
 
 
@@ -78,7 +78,7 @@ def test_a_job_that_an_operator_has_stopped_can_be_continued(paths):
     record(paths, 0, "stopped")
     record(paths, 1, "stopped")
     assert prepare.check_job("digits", paths, 60) == "ended"
-    with pytest.raises(specification.RefusalError, match=r"already run \(stopped\)"):
+    with pytest.raises(job_parameters.RefusalError, match=r"already run \(stopped\)"):
         prepare.check_job("digits", paths, 60, "slurm")
 
 
@@ -109,7 +109,7 @@ def test_processes_on_standby_do_not_count(paths):
     record(paths, 2, "running", part="standby", processes=1)
     assert prepare.check_job("digits", paths, 60) == "running"
     record(paths, 0, "succeeded", processes=1)
-    with pytest.raises(specification.RefusalError, match=r"already run \(succeeded\)"):
+    with pytest.raises(job_parameters.RefusalError, match=r"already run \(succeeded\)"):
         prepare.check_job("digits", paths, 60)
 
 
@@ -122,7 +122,7 @@ def test_a_job_in_a_queue_is_waited_for(paths):
 def test_a_job_that_its_queue_could_not_start_is_refused(paths):
     os.makedirs(paths.status)
     records.write_json(paths.queue, {"queue": "slurm", "id": "7", "submitted": 5.0, "failure": "no space"})
-    with pytest.raises(specification.RefusalError, match=r"job digits could not be started by its queue.*Choose another name"):
+    with pytest.raises(job_parameters.RefusalError, match=r"job digits could not be started by its queue.*Choose another name"):
         prepare.check_job("digits", paths, 60)
 
 
@@ -145,7 +145,7 @@ def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, co
         assert prepare.examine(module, paths, None)["job_state"] == "new"
     else:
         message = r"directory: '/data/jobs' is on this host's own disk\..* To run the job there, set training_job_hosts: master\."
-        with pytest.raises(specification.RefusalError, match=message):
+        with pytest.raises(job_parameters.RefusalError, match=message):
             prepare.examine(module, paths, None)
 
 
@@ -155,7 +155,7 @@ def test_a_host_that_cannot_use_its_efa_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "missing_for_efa", lambda run: "no driver")
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": True, "gpus": None, "environment": {}}
     module = SimpleNamespace(params=params, run_command=None)
-    with pytest.raises(specification.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
+    with pytest.raises(job_parameters.RefusalError, match="deeplearning-worker2 has EFA but cannot use it: no driver"):
         prepare.examine(module, directories.Paths(str(tmp_path)), None)
 
 
@@ -165,7 +165,7 @@ def test_a_host_whose_set_up_is_not_done_is_refused(tmp_path, monkeypatch):
     prepare.check_setup({"aaa": "step 1 (tools)"})
     prepare.check_setup({})
     with pytest.raises(
-        specification.RefusalError, match=r"node_setup_steps: step 2 \(data\) must succeed on this host before a job starts\."
+        job_parameters.RefusalError, match=r"node_setup_steps: step 2 \(data\) must succeed on this host before a job starts\."
     ):
         prepare.check_setup({"aaa": "step 1 (tools)", "bbb": "step 2 (data)"})
 
@@ -222,7 +222,7 @@ def prepared(monkeypatch, paths, tmp_path):
         }
         module = SimpleNamespace(params=params, check_mode=check_mode, run_command=None)
         found = {**FOUND, "job_state": job_state, "failures": {name: time.time() for name in failures}}
-        monkeypatch.setattr(prepare.health_service, "install", lambda _run, params: steps.append(params["instance_id"]))
+        monkeypatch.setattr(prepare.install_health_service, "install", lambda _run, params: steps.append(params["instance_id"]))
         monkeypatch.setattr(prepare.submission, "queues_of_host", lambda _run, _name: [])
         monkeypatch.setattr(prepare.users, "ensure", lambda *_arguments, **_options: account)
         monkeypatch.setattr(prepare.users, "as_user", lambda *_arguments: steps.append("examine") or found)
@@ -234,7 +234,7 @@ def prepared(monkeypatch, paths, tmp_path):
             result = prepare.prepare(module, paths)
             assert result["other_jobs"] == ["a", "b"]
             steps += [result["excluded"]] if result["excluded"] else []
-        except specification.RefusalError as error:
+        except job_parameters.RefusalError as error:
             steps.append(str(error))
         return steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import host
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import metadata_file
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.specification import RefusalError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import RefusalError
 
 
 def test_the_loopback_interface_has_the_loopback_address():

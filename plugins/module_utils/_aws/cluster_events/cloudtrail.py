@@ -1,0 +1,172 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reads from CloudTrail's event history who has created, changed and deleted resources of a cluster.
+
+AWS finds events by one attribute in each request, at two requests per second, and returns events of the account's other resources too.
+Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, "CloudTrail record contents".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from ..client import SDK_ERRORS, AwsClient, ClientError
+from ..error_codes import DENIED, error_code
+from ..instances import ON_DEMAND
+from ..tags import CLUSTER_TAG
+from .scaling_activities import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of
+
+KEPT = timedelta(days=90)
+# The most pages of 50 events to read for one attribute.
+PAGES = 20
+RUN, TAG = "RunInstances", "CreateTags"
+# Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
+# of the response that contains its ID.
+CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
+DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
+
+
+class Trail:
+    """The events of the history that belong to the cluster. `problems` says which events may be missing."""
+
+    def __init__(self, cloud: AwsClient) -> None:
+        self._cloud = cloud
+        self._records: dict[str, dict[str, Any]] = {}
+        self.problems: list[dict[str, str]] = []
+
+    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
+        """Return the events since a time, and complete the nodes with what the history tells about their launches.
+
+        `groups` contains the names of the cluster's Auto Scaling groups.
+        """
+        ids = {*nodes}
+        try:
+            ids |= self._own_ids()
+            self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
+            self._lookup("EventName", (*ENDS, *DELETIONS), since)
+            self._complete(nodes, since)
+        except SDK_ERRORS as error:
+            denied = isinstance(error, ClientError) and error_code(error) in DENIED
+            self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
+        found = (_event(record, _own(record, ids, groups)) for record in self._records.values() if _is_change(record))
+        return [event for event in found if event.resources and event.time >= since.timestamp()]
+
+    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+        """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
+        unknown = [node for node in nodes.values() if not node.instance_type]
+        for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
+            _describe_nodes(record, nodes)
+        unnamed = [node for node in nodes.values() if not node.name]
+        for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
+            _name_nodes(record, unnamed, self._cloud.cluster)
+
+    def _own_ids(self) -> set[str]:
+        """Return the IDs of the resources that were created with the cluster's tag."""
+        created = self._lookup("EventName", CREATIONS, datetime.fromtimestamp(0, timezone.utc))
+        own = [record for record in created if _has_tag(record, CLUSTER_TAG, self._cloud.cluster)]
+        elements = ((record["eventName"], _texts(record.get("responseElements"))) for record in own)
+        return {text for action, texts in elements for name, text in texts if name == CREATIONS.get(action)}
+
+    def _lookup(self, attribute: str, values: Iterable[str], since: datetime) -> list[dict[str, Any]]:
+        """Return the records of the events with one of the values, and keep them."""
+        found = []
+        for value in values:
+            for record in self._pages(attribute, value, since):
+                self._records[record["eventID"]] = record
+                found.append(record)
+        return found
+
+    def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
+        start = max(since, datetime.now(timezone.utc) - KEPT)
+        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
+        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
+        for number, page in enumerate(pages, 1):
+            records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
+            yield from records
+            if number == PAGES and page.get("NextToken"):
+                self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
+                return
+
+
+def _is_change(record: Mapping[str, Any]) -> bool:
+    """Return whether a record may be an event to show. Auto Scaling's own launches and terminations are its activities.
+
+    After the end of a lease, AWS repeats the deletion of groups that no longer exist.
+    """
+    by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
+    is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or record["eventName"] in (RUN, TAG))
+
+
+def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str]) -> list[str]:
+    """Return the IDs and names of the cluster's own resources in a record.
+
+    AWS assigns IDs, but anyone can give another resource the name of a group, and any resource a tag with an ID.
+    """
+    names = groups if record["eventSource"] == "autoscaling.amazonaws.com" else ()
+    texts = [(name.lower(), text) for name, text in _texts(_elements(record))]
+    return sorted({text for name, text in texts if (text in names if name == "autoscalinggroupname" else text in ids and name != "value")})
+
+
+def _event(record: Mapping[str, Any], resources: list[str]) -> Event:
+    moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    identity = record.get("userIdentity") or {}
+    caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
+    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, error=error)
+
+
+def _elements(record: Mapping[str, Any]) -> list[Any]:
+    return [record.get(name) for name in ("requestParameters", "responseElements", "serviceEventDetails")]
+
+
+def _first_launch(nodes: Iterable[LifeOfNode], since: datetime) -> datetime:
+    """Return the time from which events are read, so that they contain the launches of these nodes."""
+    return min([since, *(datetime.fromtimestamp(node.launched_at, timezone.utc) for node in nodes if node.launched_at)])
+
+
+def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) -> None:
+    """Set the type, market and zone of the nodes that a call of RunInstances has launched."""
+    launched = ((record.get("responseElements") or {}).get("instancesSet") or {}).get("items") or []
+    for item in launched:
+        node = nodes.get(item.get("instanceId"))
+        if node and not node.instance_type:
+            node.instance_type, node.market = item.get("instanceType", ""), item.get("instanceLifecycle") or ON_DEMAND
+            node.zone = (item.get("placement") or {}).get("availabilityZone", "")
+
+
+def _name_nodes(record: Mapping[str, Any], nodes: Iterable[LifeOfNode], cluster: str) -> None:
+    """Set the names of the nodes to which a call of CreateTags has given a number. The newest call comes first, and counts."""
+    tags = [{"Key": key, "Value": value} for key, value in map(_pair, _objects(record.get("requestParameters"))) if key and value]
+    tagged = {text for _name, text in _texts((record.get("requestParameters") or {}).get("resourcesSet"))}
+    for node in nodes:
+        if node.instance_id in tagged and not node.name and not record.get("errorCode"):
+            node.name = name_of(cluster, node.group, {"Tags": tags})
+
+
+def _has_tag(record: Mapping[str, Any], key: str, value: str) -> bool:
+    """Return whether a request sets a tag. The names of the members differ between services, and in case."""
+    return any(_pair(each) == (key, value) for each in _objects(record.get("requestParameters")))
+
+
+def _pair(item: Mapping[str, Any]) -> tuple[Any, Any]:
+    lower = {name.lower(): value for name, value in item.items()}
+    return lower.get("key"), lower.get("value")
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(each)
+
+
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all texts in a JSON value, each with the name of the member that contains it."""
+    if isinstance(value, str):
+        yield name, value
+    for key, each in value.items() if isinstance(value, dict) else ((name, each) for each in value) if isinstance(value, list) else ():
+        yield from _texts(each, key)

@@ -1,0 +1,135 @@
+"""Tests of what events of CloudTrail's history mean. The records have the forms that AWS documents."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling_activities import LifeOfNode
+
+NODE, VPC, NAT = "i-0123456789abcdef0", "vpc-0123456789abcdef0", "nat-0123456789abcdef0"
+SINCE = datetime(2026, 9, 21, tzinfo=UTC)
+ALICE = {"type": "IAMUser", "arn": "arn:aws:iam::123456789012:user/alice"}
+GROUPS = ("c-master", "c-workers")
+
+
+def record(name, request=None, response=None, source="ec2", **more):
+    common = {"eventID": f"{name}-{len(str((request, response, more)))}", "eventTime": "2026-09-21T14:13:20Z", "readOnly": False}
+    elements = {"requestParameters": request, "responseElements": response}
+    return {**common, "eventName": name, "eventSource": f"{source}.amazonaws.com", "userIdentity": ALICE, **elements, **more}
+
+
+def tags(value, key="deeplearning:cluster"):
+    return {"tagSpecificationSet": {"items": [{"resourceType": "vpc", "tags": [{"key": key, "value": value}]}]}}
+
+
+def read(*records, nodes=(NODE,)):
+    """Return the events and the nodes for a history that returns all records to each look-up."""
+    pages = [{"Events": [{"CloudTrailEvent": json.dumps(each)} for each in records]}]
+    client = MagicMock()
+    client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
+    found = {name: LifeOfNode(name, "workers") for name in nodes}
+    return cloudtrail.Trail(SimpleNamespace(cluster="c", cloudtrail=client)).read(GROUPS, found, SINCE), found
+
+
+@pytest.mark.parametrize(
+    ("one", "resources"),
+    [
+        (record("TerminateInstances", {"instancesSet": {"items": [{"instanceId": NODE}, {"instanceId": "i-00000001"}]}}), [NODE]),
+        (record("TerminateInstanceInAutoScalingGroup", {"instanceId": NODE}, source="autoscaling"), [NODE]),
+        (record("BidEvictedEvent", serviceEventDetails={"instanceIdSet": [NODE]}), [NODE]),
+        (record("UpdateAutoScalingGroup", {"autoScalingGroupName": "c-workers"}, source="autoscaling"), ["c-workers"]),
+        (record("CreateVpc", tags("c"), {"vpc": {"vpcId": VPC}}), [VPC]),
+        (
+            record(
+                "CreateNatGateway",
+                {"CreateNatGatewayRequest": {"TagSpecification": {"Tag": [{"Key": "deeplearning:cluster", "Value": "c"}]}}},
+                {"CreateNatGatewayResponse": {"natGateway": {"natGatewayId": NAT}}},
+            ),
+            [NAT],
+        ),
+        (
+            record("CreateFileSystem", {"tags": [{"key": "deeplearning:cluster", "value": "c"}]}, {"fileSystemId": "fs-1"}, "fsx"),
+            ["fs-1"],
+        ),
+    ],
+)
+def test_an_event_of_the_cluster(one, resources):
+    (event,), _nodes = read(one)
+    assert (event.action, event.resources, event.caller, event.error) == (one["eventName"], resources, ALICE["arn"], "")
+    assert event.time == datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        # Others' resources, with names and tags of the cluster's
+        record("TerminateInstances", {"instancesSet": {"items": [{"instanceId": "i-00000001"}]}}),
+        record("CreateVpc", tags("c-2"), {"vpc": {"vpcId": VPC}}),
+        record("CreateVpc", tags("c", "Name"), {"vpc": {"vpcId": VPC}}),
+        record("CreateVpc", tags(NODE, "Name"), {"vpc": {"vpcId": VPC}}),
+        record("CreateVpc", tags("c-workers", "Name"), {"vpc": {"vpcId": VPC}}),
+        record("CreateRole", {"roleName": "c-workers"}, source="iam"),
+        record("CreateThing", {"autoScalingGroupName": "c-workers"}, source="other"),
+        record("UpdateAutoScalingGroup", {"autoScalingGroupName": "c-workers-2"}, source="autoscaling"),
+        record("UpdateAutoScalingGroup", {"autoScalingGroupName": "x", "vPCZoneIdentifier": "c-workers"}, source="autoscaling"),
+        # Not changes, or known from scaling activities, or too early
+        record("DescribeInstances", {"instancesSet": {"items": [{"instanceId": NODE}]}}, readOnly=True),
+        record("RunInstances", {}, {"instancesSet": {"items": [{"instanceId": NODE}]}}),
+        record("TerminateInstances", {"x": NODE}, userIdentity={"arn": "arn:x", "invokedBy": "autoscaling.amazonaws.com"}),
+        record(
+            "DeleteAutoScalingGroup",
+            {"autoScalingGroupName": "c-workers"},
+            source="autoscaling",
+            errorCode="ValidationException",
+            errorMessage="AutoScalingGroup name not found - null",
+        ),
+        record("TerminateInstances", {"x": NODE}, eventTime="2026-09-20T00:00:00Z"),
+        record("TerminateInstances", None, None),
+    ],
+)
+def test_what_is_no_event_of_the_cluster(one):
+    assert read(one)[0] == []
+
+
+def test_the_adopted_vpc_of_a_nat_gateway_is_not_the_clusters_own():
+    made = {"natGateway": {"natGatewayId": NAT, "vpcId": VPC}}
+    gateway, subnet = record("CreateNatGateway", tags("c"), made), record("CreateSubnet", {"vpcId": VPC}, {"subnet": {"vpcId": VPC}})
+    assert [event.resources for event in read(gateway, subnet)[0]] == [[NAT]]
+
+
+def test_a_call_that_failed_has_its_error_and_a_service_is_a_caller():
+    failed, evicted = (
+        record("TerminateInstances", {"x": NODE}, errorCode="Client.UnauthorizedOperation"),
+        record("BidEvictedEvent", userIdentity={"invokedBy": "ec2.amazonaws.com"}, serviceEventDetails={"instanceIdSet": [NODE]}),
+    )
+    first, second = read(failed, evicted)[0]
+    assert (first.error, second.caller) == ("Client.UnauthorizedOperation", "ec2.amazonaws.com")
+
+
+def test_launches_tell_the_types_of_nodes_that_are_gone():
+    items = [
+        {"instanceId": NODE, "instanceType": "g5.xlarge", "placement": {"availabilityZone": "us-east-1a"}},
+        {"instanceId": "i-00000001", "instanceType": "p5.48xlarge", "instanceLifecycle": "spot"},
+        {"instanceId": "i-00000002", "instanceType": "t3.micro"},
+    ]
+    nodes = read(record("RunInstances", {}, {"instancesSet": {"items": items}}), nodes=(NODE, "i-00000001"))[1]
+    assert (nodes[NODE].instance_type, nodes[NODE].market, nodes[NODE].zone) == ("g5.xlarge", "on-demand", "us-east-1a")
+    assert (nodes["i-00000001"].instance_type, nodes["i-00000001"].market) == ("p5.48xlarge", "spot")
+    assert "i-00000002" not in nodes
+
+
+def tagged(value, key="deeplearning:number", node=NODE, **more):
+    items = {"items": [{"resourceId": node}]}
+    return record("CreateTags", {"resourcesSet": items, "tagSet": {"items": [{"key": key, "value": value}]}}, {"_return": True}, **more)
+
+
+def test_a_node_has_the_name_that_it_was_given_last():
+    other = record("CreateTags", {"resourcesSet": {"items": [{"resourceId": "i-00000001"}]}}, {"_return": True})
+    events, nodes = read(tagged("9", errorCode="Client.UnauthorizedOperation"), tagged("x", "Name"), other, tagged("3"), tagged("2"))
+    assert (nodes[NODE].name, events) == ("c-worker3", [])
+    assert read(tagged("03"), record("CreateTags"))[1][NODE].name == ""
