@@ -29,7 +29,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     directories,
     document_schemas,
     job_states,
-    kept_jobs,
+    jobs_after_reboot,
     state_names,
 )
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
@@ -380,12 +380,12 @@ def test_no_files_keep_or_delete_another_job(jobs, end):
 
 def test_the_export_of_an_ended_job_prevents_neither_a_reboot_nor_the_return_of_another_job(jobs, clock, monkeypatch):
     """The exporter may be uploading large files, or a process of another job of the same user may have suspended it."""
-    monkeypatch.setattr(kept_jobs, "STARTED", str(jobs.parent / "started"))
-    monkeypatch.setattr(kept_jobs.exclusions, "PATH", str(jobs.parent / "health/exclusions.json"))
+    monkeypatch.setattr(jobs_after_reboot, "STARTED", str(jobs.parent / "started"))
+    monkeypatch.setattr(jobs_after_reboot.exclusions, "PATH", str(jobs.parent / "health/exclusions.json"))
     (jobs.parent / "run/exports/ended").mkdir(parents=True)
     (jobs.parent / "run/jobs/other-rank0").mkdir(parents=True)
-    kept_jobs.write(kept_jobs.STARTED, "other", b"{}")
-    assert kept_jobs.keep() == "other"
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, "other", b"{}")
+    assert jobs_after_reboot.keep() == "other"
     (jobs.parent / "run/jobs/other-rank0").rmdir()
     with reboot.idle_host() as hindrance:
         assert hindrance == ""

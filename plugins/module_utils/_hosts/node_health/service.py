@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from ..._job import kept_jobs, periodic_findings
+from ..._job import jobs_after_reboot, periodic_findings
 from . import answers_to_supervisors, exclusion_by_checks, reboot, registry, run, shared_storage, xid
 from .check import AFTER_FAILURE, BOOT, PERIODIC, RESTART, CheckedNode, HealthFinding
 
@@ -60,14 +60,14 @@ def answer(settings: Settings) -> None:
         if settings.reboot and not reboot.find_refusal(findings, time.time()):
             # The supervisors of the job end when they have received the answer, so the job is kept before. Without a job, the host reboots
             # when nothing runs on it. A reboot that already waits begins to wait again.
-            kept = kept_jobs.keep()
+            kept = jobs_after_reboot.keep()
             if not _call(["systemctl", "restart", "--no-block", REBOOT_UNIT]):
-                kept_jobs.discard()
+                jobs_after_reboot.discard()
                 kept = ""
         return [{**finding._asdict(), "reboots": kept} for finding in findings]
 
     answers_to_supervisors.serve(socket.socket(fileno=LISTENER), find)
-    kept_jobs.delete_ended_unless_starting()
+    jobs_after_reboot.delete_ended_unless_starting()
 
 
 def check_boot(settings: Settings) -> None:
@@ -86,7 +86,7 @@ def check_periodically(settings: Settings) -> None:
         return xid.process_id(finding.message) if (finding.check, finding.severity) == (xid.NAME, RESTART) else None
 
     periodic_findings.write([{**each._asdict(), "pid": pid(each)} for each in findings], time.time())
-    kept_jobs.delete_ended_unless_starting()
+    jobs_after_reboot.delete_ended_unless_starting()
 
 
 def reboot_host(_settings: Settings) -> None:
@@ -103,7 +103,7 @@ def reboot_host(_settings: Settings) -> None:
             sys.stderr.write(f"the host is not rebooted: {refusal}\n")
     finally:
         if not is_rebooting:
-            kept_jobs.discard()
+            jobs_after_reboot.discard()
 
 
 def _call(command: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
-from ...._job import directories, exclusions, kept_jobs, schema
+from ...._job import directories, exclusions, jobs_after_reboot, schema
 from ... import programs, services
 from ...node_health import service
 from ..run import host_health
@@ -105,12 +105,12 @@ def unit_files(interval: int, reboot: bool) -> dict[str, str]:
     }
     if reboot:
         start = f"{sys.executable} {os.path.join(directory, REJOIN_PROGRAM)}"
-        order = AFTER_CHECKS.format(kept=kept_jobs.directory())
+        order = AFTER_CHECKS.format(kept=jobs_after_reboot.directory())
         found[REBOOT] = unit("Reboot after a failure of a job", "oneshot", command("reboot"))
         found[f"{REJOIN}.service"] = unit("Start of jobs after a reboot", "simple", start, order) + WANTED
     if interval:
         jobs = os.path.dirname(directories.runtime_directory("job", "process"))
-        periodic = WHILE_JOBS_RUN.format(jobs=jobs, started=kept_jobs.STARTED, command=command("periodic"))
+        periodic = WHILE_JOBS_RUN.format(jobs=jobs, started=jobs_after_reboot.STARTED, command=command("periodic"))
         found[f"{PERIODIC}.service"] = unit("Health checks while jobs run", "oneshot", periodic)
         found[f"{PERIODIC}.timer"] = TIMER.format(interval=interval)
     return found
@@ -172,7 +172,7 @@ def _remove(run: users.RunCommand, paths: Sequence[str]) -> None:
     for path in paths:
         os.unlink(path)
     if f"{REJOIN}.service" in units:
-        kept_jobs.discard()  # the service that would delete these files after a boot does not exist any more
+        jobs_after_reboot.discard()  # the service that would delete these files after a boot does not exist any more
 
 
 def _stop(run: users.RunCommand) -> None:

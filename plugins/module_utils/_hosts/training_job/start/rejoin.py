@@ -4,7 +4,7 @@
 """Starts the supervisors of a job again on a host that has rebooted because of a health finding.
 
 Root writes what it needs for this to the host's memory when the job starts. Before a reboot, the health service moves this file to the disk
-(see _job/kept_jobs.py). After the boot, systemd starts this program, which deletes the file before it uses it. The processes of
+(see _job/jobs_after_reboot.py). After the boot, systemd starts this program, which deletes the file before it uses it. The processes of
 the job cannot read or change the file, which contains the job's secrets.
 """
 
@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, Sequence, cast
 
-from ...._job import kept_jobs, recovery
+from ...._job import jobs_after_reboot, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import ProcessSpec
 from ..units import launch, systemd
@@ -66,14 +66,14 @@ def take_kept() -> dict[str, tuple[bytes, float]]:
     """
     kept = {}
     try:
-        for path in kept_jobs.files(kept_jobs.directory()):
+        for path in jobs_after_reboot.files(jobs_after_reboot.directory()):
             try:
                 with open(path, "rb") as file:
-                    kept[kept_jobs.job_of(path)] = file.read(), os.fstat(file.fileno()).st_mtime + recovery.REBOOT_PATIENCE
+                    kept[jobs_after_reboot.job_of(path)] = file.read(), os.fstat(file.fileno()).st_mtime + recovery.REBOOT_PATIENCE
             except OSError as error:
-                sys.stderr.write(f"job {kept_jobs.job_of(path)} is not started again on this host: {error}\n")
+                sys.stderr.write(f"job {jobs_after_reboot.job_of(path)} is not started again on this host: {error}\n")
     finally:
-        kept_jobs.discard()
+        jobs_after_reboot.discard()
     return kept
 
 

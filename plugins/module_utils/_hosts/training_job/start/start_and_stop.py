@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import directories, kept_jobs, naming
+from ...._job import directories, jobs_after_reboot, naming
 from ...._job.definition.host_processes import plan
 from ..queue import hold, submission
 from ..units import checkpoint_directory, launch, systemd, users
@@ -63,5 +63,5 @@ def stop(module: AnsibleModule) -> dict[str, Any]:
         directories.delete([queued.directory])
     if not module.check_mode:
         systemd.remove_private_directories(name)
-        kept_jobs.delete_ended_unless_starting()
+        jobs_after_reboot.delete_ended_unless_starting()
     return {"changed": running or bool(queued), "running": [job for job in systemd.running_jobs(module.run_command) if job != name]}

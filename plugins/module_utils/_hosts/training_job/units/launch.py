@@ -11,7 +11,7 @@ import pwd
 import sys
 from typing import Any, Callable, Sequence
 
-from ...._job import directories, kept_jobs, naming
+from ...._job import directories, jobs_after_reboot, naming
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessSpec
 from . import local_code, systemd, users
@@ -50,7 +50,7 @@ def start_processes(
             "processes can read and write everything on an EFS file system. Install nftables on this host."
         )
     place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user), params["sandbox"])
-    kept_jobs.delete_ended()
+    jobs_after_reboot.delete_ended()
     if specs and specs[0]["parameters"].get("reboot"):
         save(params["name"], place, specs)
     systemd.start(run, params["name"], place, specs)
@@ -65,7 +65,7 @@ def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec
         "is_sandboxed": place.is_sandboxed,
         "specs": specs,
     }
-    kept_jobs.write(kept_jobs.STARTED, job, json.dumps(document).encode())
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, job, json.dumps(document).encode())
 
 
 def open_sync_directory(params: dict[str, Any], paths: directories.Paths, user: pwd.struct_passwd | None) -> int | None:

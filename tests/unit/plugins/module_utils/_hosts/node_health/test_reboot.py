@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
     directories,
     exclusions,
-    kept_jobs,
+    jobs_after_reboot,
     periodic_findings,
     recovery,
 )
@@ -31,7 +31,7 @@ answers = []
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(exclusions, "OWNER", os.geteuid())
-    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(jobs_after_reboot, "STARTED", str(tmp_path / "started"))
     monkeypatch.setattr(directories, "runtime_directory", lambda job, process: f"{tmp_path}/jobs/{job}-{process}")
     monkeypatch.setattr(directories, "EXPORTS", str(tmp_path / "exports"))
     monkeypatch.setattr(directories, "LOCK", str(tmp_path / "lock"))
@@ -157,9 +157,9 @@ def test_a_host_whose_job_relies_on_it_reboots_even_if_the_kernel_log_has_lost_t
 def test_a_host_with_a_job_does_not_reboot(commands, folder, monkeypatch):
     monkeypatch.setattr(reboot, "PATIENCE", 0.0)
     (folder / "jobs/other-rank0").mkdir(parents=True)
-    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "digits", b"secret")
     assert commands("reboot", REBOOT) == []
-    assert kept_jobs.files(kept_jobs.directory()) == []
+    assert jobs_after_reboot.files(jobs_after_reboot.directory()) == []
 
 
 @pytest.fixture
@@ -168,26 +168,28 @@ def running(folder):
 
     def start(job):
         (folder / f"jobs/{job}-rank0").mkdir(parents=True)
-        kept_jobs.write(kept_jobs.STARTED, job, b"secret")
+        jobs_after_reboot.write(jobs_after_reboot.STARTED, job, b"secret")
 
     return start
 
 
 def test_the_job_that_runs_is_kept_before_the_reboot(commands, running, folder):
     running("digits-2")
-    kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, "digits", b"secret")
     assert commands("answer", REBOOT) == ["restart"]
     assert answers[-1]["reboots"] == "digits-2"
-    (kept,) = kept_jobs.files(kept_jobs.directory())
-    assert kept_jobs.job_of(kept) == "digits-2"
+    (kept,) = jobs_after_reboot.files(jobs_after_reboot.directory())
+    assert jobs_after_reboot.job_of(kept) == "digits-2"
     assert pathlib.Path(kept).stat().st_mode & 0o777 == 0o600
     assert pathlib.Path(kept).parent.stat().st_mode & 0o777 == 0o700
-    kept_jobs.delete_ended()
-    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == ["digits-2"]
+    jobs_after_reboot.delete_ended()
+    assert [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)] == ["digits-2"]
 
     (folder / "jobs/digits-2-rank0").rmdir()
     commands("answer", REBOOT)
-    assert kept_jobs.files(kept_jobs.directory()) == [kept], "a user who requests the checks cannot prevent the start after the reboot"
+    assert jobs_after_reboot.files(jobs_after_reboot.directory()) == [kept], (
+        "a user who requests the checks cannot prevent the start after the reboot"
+    )
 
 
 def test_no_job_waits_for_a_host_that_may_not_reboot_in_time(commands, running, folder):
@@ -215,10 +217,10 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
         raise OSError("the disk is full")
 
     with monkeypatch.context() as changes:
-        changes.setattr(kept_jobs.os, "replace", full)
-        assert (kept_jobs.keep(), left(folder)) == ("", [])
+        changes.setattr(jobs_after_reboot.os, "replace", full)
+        assert (jobs_after_reboot.keep(), left(folder)) == ("", [])
 
-    assert kept_jobs.keep() == "digits"
+    assert jobs_after_reboot.keep() == "digits"
     (folder / "jobs/digits-rank0").rmdir()
     with monkeypatch.context() as changes:
         changes.setattr(reboot, "record", lambda _now: 1 / 0)
@@ -226,10 +228,10 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
             commands("reboot", REBOOT)
     assert left(folder) == []
 
-    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "digits", b"secret")
     commands("reboot", REBOOT, works=False)
     assert left(folder) == []
-    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "digits", b"secret")
     commands("reboot", REBOOT)
     assert left(folder) == ["digits.json"]
 
@@ -238,11 +240,11 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
 def test_secrets_do_not_stay_in_memory_after_the_end_of_a_job(commands, running, folder, monkeypatch, action):
     monkeypatch.setattr(periodic_findings, "PATH", str(folder / "findings.json"))
     running("digits")
-    kept_jobs.write(kept_jobs.STARTED, "ended", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, "ended", b"secret")
 
     def kept():
         commands(action, REPLACE)
-        return [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)]
+        return [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)]
 
     with systemd.exclusive():
         assert kept() == ["digits", "ended"], "the processes of a job that is being started do not exist yet"

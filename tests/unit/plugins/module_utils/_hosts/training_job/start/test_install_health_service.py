@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import host_health
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import install_health_service
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, jobs_after_reboot
 
 PARAMS = {
     "instance_id": None,
@@ -169,10 +169,10 @@ def test_what_other_options_have_installed_is_removed(install, tmp_path):
         "deeplearning_health_periodic.timer",
     ]
     assert installed() - small == {*obsolete, "rejoin.zip"}
-    kept_jobs.write(kept_jobs.directory(), "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "digits", b"secret")
     commands = install(health_interval=0)
     assert "disable --now --quiet " + " ".join(obsolete) in commands
-    assert kept_jobs.files(kept_jobs.directory()) == [], "no service would delete the secrets after the boot"
+    assert jobs_after_reboot.files(jobs_after_reboot.directory()) == [], "no service would delete the secrets after the boot"
     assert installed() - {"rejoin"} == small
     assert install(health_interval=0) == []
 
@@ -187,7 +187,7 @@ def test_a_file_of_obsolete_options_is_removed_even_if_all_other_files_are_as_de
 def test_the_program_runs_at_the_interval_while_jobs_run_or_their_secrets_remain(install, tmp_path, monkeypatch):
     jobs, started = tmp_path / "jobs", tmp_path / "started"
     monkeypatch.setattr(install_health_service.directories, "runtime_directory", lambda job, process: f"{jobs}/{job}-{process}")
-    monkeypatch.setattr(kept_jobs, "STARTED", str(started))
+    monkeypatch.setattr(jobs_after_reboot, "STARTED", str(started))
     install()
     text = (tmp_path / "units/deeplearning_health_periodic.service").read_text()
     (command,) = [line.partition("=")[2] for line in text.splitlines() if line.startswith("ExecStart=")]

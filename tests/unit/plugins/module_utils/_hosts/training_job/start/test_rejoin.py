@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import rejoin
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import launch, systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, kept_jobs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, jobs_after_reboot
 
 USER = pwd.getpwuid(os.geteuid())
 VISIBLE = systemd.Visible(["/opt/pytorch"], ["/efs"])
@@ -21,8 +21,8 @@ VISIBLE = systemd.Visible(["/opt/pytorch"], ["/efs"])
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
-    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
-    monkeypatch.setattr(kept_jobs, "runtime_directories", lambda job: [] if job == "ended" else [job])
+    monkeypatch.setattr(jobs_after_reboot, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(jobs_after_reboot, "runtime_directories", lambda job: [] if job == "ended" else [job])
     monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
     monkeypatch.setattr(systemd, "make_devices", lambda _run, _gpus: None)
     monkeypatch.setattr(systemd, "refuse_nfs", lambda _run, _user: "nftables is missing")
@@ -40,8 +40,8 @@ def started(monkeypatch):
 
 def keep(job, place, specs):
     launch.save(job, place, specs)
-    os.makedirs(kept_jobs.directory(), exist_ok=True)
-    os.replace(os.path.join(kept_jobs.STARTED, f"{job}.json"), os.path.join(kept_jobs.directory(), f"{job}.json"))
+    os.makedirs(jobs_after_reboot.directory(), exist_ok=True)
+    os.replace(os.path.join(jobs_after_reboot.STARTED, f"{job}.json"), os.path.join(jobs_after_reboot.directory(), f"{job}.json"))
 
 
 def test_a_job_is_not_started_on_gpus_that_another_job_has_taken(folder, started, monkeypatch, capsys):
@@ -52,7 +52,7 @@ def test_a_job_is_not_started_on_gpus_that_another_job_has_taken(folder, started
     rejoin.main([])
     assert started == []
     assert "job digits is not started again on this host: job other uses GPU 0 of worker1" in capsys.readouterr().err
-    assert kept_jobs.files(kept_jobs.STARTED) == []
+    assert jobs_after_reboot.files(jobs_after_reboot.STARTED) == []
     other["gpus"] = [2]
     keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
     rejoin.main([])
@@ -66,12 +66,12 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
         keep(job, place, specs)
     assert rejoin.main([]) == 0
     assert started == [("digits", place, [{**specs[0], "rejoins": True}], "rejoin")]
-    (saved,) = kept_jobs.files(kept_jobs.STARTED)
-    assert [os.stat(path).st_mode & 0o777 for path in (kept_jobs.STARTED, saved)] == [0o700, 0o600]
+    (saved,) = jobs_after_reboot.files(jobs_after_reboot.STARTED)
+    assert [os.stat(path).st_mode & 0o777 for path in (jobs_after_reboot.STARTED, saved)] == [0o700, 0o600]
     with open(saved, encoding="utf-8") as file:
         assert json.load(file)["specs"] == specs, "for the next reboot"
     assert "nftables is missing" in capsys.readouterr().err
-    assert kept_jobs.files(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
+    assert jobs_after_reboot.files(jobs_after_reboot.directory()) == [], "the secrets do not stay on the disk"
     assert rejoin.main([]) == 0
     assert len(started) == 1
 
@@ -81,17 +81,17 @@ def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, star
     place = systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False)
     for job in ("digits", "late", "lost"):
         keep(job, place, [{**specs[0], "directory": "/nowhere"}] if job == "lost" else specs)
-    kept_jobs.write(kept_jobs.directory(), "damaged", b"{")
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "damaged", b"{")
     (folder / "health/rejoin/digits.json.new").write_text("secret")
-    kept_jobs.write(kept_jobs.directory(), "alien", json.dumps({"specs": specs}).encode())
+    jobs_after_reboot.write(jobs_after_reboot.directory(), "alien", json.dumps({"specs": specs}).encode())
     for job, age in (("late", 601), ("lost", 599)):
-        os.utime(os.path.join(kept_jobs.directory(), f"{job}.json"), (time.time() - age, time.time() - age))
+        os.utime(os.path.join(jobs_after_reboot.directory(), f"{job}.json"), (time.time() - age, time.time() - age))
     rejoin.main([])
     assert [job for job, *_rest in started] == ["digits"]
     said = capsys.readouterr().err
     assert "job damaged is not started again on this host" in said
     assert "job lost is not started again on this host: /nowhere does not exist" in said, "the other hosts no longer wait"
-    assert os.listdir(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
+    assert os.listdir(jobs_after_reboot.directory()) == [], "the secrets do not stay on the disk"
     rejoin.main([])
     assert len(started) == 1
 
@@ -104,24 +104,24 @@ def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot
     spec = {"name": "rank0", "environment": {}, "parameters": {"reboot": reboot}}
     params = {"name": "digits", "hosts": [], "sandbox": False, "metrics_directory": ""}
     monkeypatch.setattr(launch, "visible_paths", lambda *_arguments: VISIBLE)
-    monkeypatch.setattr(kept_jobs, "runtime_directories", lambda _job: [])
-    kept_jobs.write(kept_jobs.STARTED, "digits", b"of an earlier job with the same name")
+    monkeypatch.setattr(jobs_after_reboot, "runtime_directories", lambda _job: [])
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, "digits", b"of an earlier job with the same name")
     launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
-    assert [kept_jobs.job_of(path) for path in kept_jobs.files(kept_jobs.STARTED)] == (["digits"] if reboot else [])
+    assert [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)] == (["digits"] if reboot else [])
     assert len(started) == 1
 
 
 def test_an_unreadable_file_prevents_no_other_job(folder, started, capsys, monkeypatch):
     specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
     keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
-    os.symlink("/nowhere", os.path.join(kept_jobs.directory(), "broken.json"))
+    os.symlink("/nowhere", os.path.join(jobs_after_reboot.directory(), "broken.json"))
     assert rejoin.main([]) == 0
     assert [job for job, *_rest in started] == ["digits"]
     assert "job broken is not started again on this host: " in capsys.readouterr().err
-    assert os.listdir(kept_jobs.directory()) == [], "the secrets do not stay on the disk"
+    assert os.listdir(jobs_after_reboot.directory()) == [], "the secrets do not stay on the disk"
 
     keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs)
-    monkeypatch.setattr(kept_jobs, "job_of", lambda _path: 1 / 0)
+    monkeypatch.setattr(jobs_after_reboot, "job_of", lambda _path: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         rejoin.main([])
-    assert os.listdir(kept_jobs.directory()) == []
+    assert os.listdir(jobs_after_reboot.directory()) == []

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import start_and_stop, unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, kept_jobs, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, jobs_after_reboot, records
 
 from ...._job.definition.parameters import parameters
 
@@ -78,13 +78,13 @@ def test_two_runs_at_once_start_the_processes_once(paths, tmp_path, monkeypatch)
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_when_a_job_is_stopped_its_secrets_do_not_stay_in_memory(host, tmp_path, monkeypatch, check_mode):
     module, _started = host
-    monkeypatch.setattr(kept_jobs, "STARTED", str(tmp_path / "started"))
+    monkeypatch.setattr(jobs_after_reboot, "STARTED", str(tmp_path / "started"))
     monkeypatch.setattr(directories, "runtime_directory", lambda job, process: f"{tmp_path}/running/{job}-{process}")
     monkeypatch.setattr(directories, "HELD", str(tmp_path / "held"))
     monkeypatch.setattr(systemd, "active_units", lambda _run, _name: ["deeplearning-digits-rank1.service"])
     monkeypatch.setattr(systemd, "stop", lambda _run, _name: None)
     monkeypatch.setattr(systemd, "remove_private_directories", lambda _name: None)
     monkeypatch.setattr(systemd, "running_jobs", lambda _run: [])
-    kept_jobs.write(kept_jobs.STARTED, "digits", b"secret")
+    jobs_after_reboot.write(jobs_after_reboot.STARTED, "digits", b"secret")
     assert start_and_stop.stop(module(check_mode=check_mode))["changed"]
-    assert bool(kept_jobs.files(kept_jobs.STARTED)) == check_mode
+    assert bool(jobs_after_reboot.files(jobs_after_reboot.STARTED)) == check_mode
