@@ -175,24 +175,26 @@ def emr(tmp_path_factory):
         yield result
 
 
-def is_touched(emr) -> bool:
+def is_touched(emr, patience: float = 60) -> bool:
     """Return whether a node touches the file. This process does not log in meanwhile, because that is a use of the host."""
     time.sleep(6 * INTERVAL)  # until what has just begun or ended has been seen
     before = emr.runtime.modified(emr.hosts[0].name, EMR_BUSY)
-    time.sleep(4 * INTERVAL)
-    return emr.runtime.modified(emr.hosts[0].name, EMR_BUSY) != before
+    try:
+        return wait_until(lambda: emr.runtime.modified(emr.hosts[0].name, EMR_BUSY) != before, patience)
+    except TimeoutError:
+        return False
 
 
 @AS_ROOT
 @pytest.mark.parametrize("number", [0, 1], ids=["master", "worker"])
 def test_a_node_in_use_touches_the_file_of_the_master(emr, number):
     host = emr.hosts[number]
-    assert not is_touched(emr), why(host)
+    assert not is_touched(emr, 4 * INTERVAL), why(host)
     host.ssh(JOB[0])
     assert is_touched(emr), why(host)
     host.ssh(JOB[1])
     assert becomes_idle(emr, host), why(host)
-    assert not is_touched(emr), why(host)
+    assert not is_touched(emr, 4 * INTERVAL), why(host)
 
 
 @AS_ROOT
@@ -201,7 +203,7 @@ def test_daemons_of_hadoop_are_no_use(emr):
     put(host, "/tmp/namenode", f"#!/bin/sh\nexec {LOOP}\n", "755")
     put(host, "/etc/systemd/system/hadoop-hdfs-namenode.service", "[Service]\nUser=ubuntu\nExecStart=/tmp/namenode\n")
     host.ssh("sudo systemctl daemon-reload && sudo systemctl start hadoop-hdfs-namenode")
-    assert not is_touched(emr), why(host)
+    assert not is_touched(emr, 4 * INTERVAL), why(host)
     host.ssh("sudo systemctl stop hadoop-hdfs-namenode && sudo systemd-run --quiet --unit=study /tmp/namenode")
     assert is_touched(emr), why(host)
     host.ssh("sudo systemctl stop study")
