@@ -239,10 +239,11 @@ def judge(job: tuple[Day, int]) -> tuple[int, bool, int, str]:
     os.environ.update(CLUSTER="bert", GROUPS="bert", IDLE_SECONDS=str(AFTER * 60), THEN="terminate", AWS_REGION="us-east-1")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, mock.patch("builtins.print", lambda text, **_options: why.update([text])):
         for minute, ended, held in decisions(day, seed, folder):
-            if ended and not before:  # AWS would have terminated the nodes
+            if ended:
                 first = first or minute
-                false |= held or all(busy[minute - RACE - 1 : minute])
-                races += busy[minute - 1]
+                # After an earlier end there would be no nodes, but they must not look idle for so long either
+                false |= held or all(busy[max(0, minute - (AFTER if before else RACE + 1)) : minute])
+                races += busy[minute - 1] and not before
             before = ended
     return first, false, races, "; ".join(f"{count} x {text}" for text, count in why.most_common(6))
 

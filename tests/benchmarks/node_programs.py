@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from utilisation import MINUTES, Phase, spread
@@ -18,7 +18,7 @@ PLACES = {
     "session": f"{USER}/session-3.scope",
     "detached": f"{USER}/session-1.scope",
     "vscode": f"{USER}/session-5.scope",
-    "container": "system.slice/docker-0123456789ab.scope",
+    "container": "system.slice/docker-{name}.scope",
     "service-of-user": f"{USER}/user@1000.service/app.slice/study.service",
     "transient": "system.slice/run-r7.service",
     "job": "deeplearning.slice/deeplearning-digits.slice/deeplearning-digits-0.service",
@@ -181,7 +181,10 @@ def programs(rng: random.Random, kind: str, phases: list[Phase | None], is_left:
             moved = part * (phase.inward[0] + phase.outward[0]) * 60e6
             return Use(60 * phase.cores[0] * noise[minute % 60], moved, waiting, id(phase) if fresh else 0)
 
-        yield _program(rng, places, names, use)
+        work = _program(rng, places, names, use)
+        yield work
+        if work.group == PLACES["slurm"]:
+            yield replace(work, name="slurmstepd", user=0, use=lambda minute: Use(0.01) if phases[minute] else None)
 
 
 def draw(rng: random.Random, text: str) -> float:
@@ -191,10 +194,10 @@ def draw(rng: random.Random, text: str) -> float:
 
 def _program(rng: random.Random, places: str, names: str, use: Callable[[int], Use | None]) -> Program:
     own, _colon, place = rng.choice(places.split("|")).rpartition(":")
-    group = PLACES.get(place, f"system.slice/{place}".replace("/ssm.", f"/{rng.choice(SSM)}."))
+    group, name = PLACES.get(place, f"system.slice/{place}".replace("/ssm.", f"/{rng.choice(SSM)}.")), rng.choice(names.split("|"))[:15]
     # Many instructions create the users of monitoring as if they were people
     user = 1000 if place in PLACES and place not in ROOT else rng.choice([0, 1001]) if own and not place.startswith(PACKAGED) else 0
-    return Program(rng.choice(names.split("|"))[:15], group, user, bool(own), use)
+    return Program(name, group.format(name=name), user, bool(own), use)
 
 
 def _steady(rng: random.Random, line: str) -> Iterator[Program]:
