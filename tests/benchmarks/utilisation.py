@@ -28,6 +28,7 @@ class Day:
     busy: list[bool]  # whether work ran on any node
     visible: bool  # False: these metrics cannot tell it, be it work that looks idle or idleness that looks like work
     source: str
+    phases: list[list[Phase | None]]  # for each node: what the work does in each minute
 
 
 class Type(NamedTuple):
@@ -41,13 +42,14 @@ class Type(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """One part of work: its minutes, busy cores, MB/s in and out, and power of the GPUs from an open context (0) to the limit (1)."""
+    """One part of work: its minutes, busy cores, MB/s in and out, power of the GPUs from an open context (0) to the limit (1), typing."""
 
     minutes: Range
     cores: Range = (0, 0)
     inward: Range = (0, 0)
     outward: Range = (0, 0)
     power: Range | None = None  # None: no context
+    typing: Range | None = None  # minutes between two inputs on a terminal
 
     @classmethod
     def parse(cls, text: str) -> Phase:
@@ -56,7 +58,7 @@ class Phase(NamedTuple):
 
     def settled(self, rng: random.Random) -> Phase:
         minutes, cores, inward, outward = ((rng.uniform(*span),) * 2 for span in self[:4])
-        return Phase(minutes, cores, inward, outward, self.power and (rng.uniform(*self.power),) * 2)
+        return Phase(minutes, cores, inward, outward, self.power and (rng.uniform(*self.power),) * 2, self.typing)
 
 
 class Kind(NamedTuple):
@@ -127,6 +129,8 @@ WORK = {
 UNSEEN_WORK = {
     "breakpoint": Kind(ANY, "60:600 0:.005 0 0 open", PARKED),
     "answers of a judge": Kind(ANY, "30:300 .01:.05 .001:.01 .001:.01 open", "EvolvingLMMs-Lab/lmms-eval issue 908"),
+    "debugging": Kind(ANY, "30:180 0:.005 0 0 open 1:20", "inferred: time to think", (1, 6)),
+    "editing in a terminal": Kind(ANY, "20:120 .001:.02 logs logs open .1:12", "inferred: time to think", (1, 6)),
     "sleeps and polls": Kind(ANY, "60:600 .001:.02", "jupyterhub/jupyterhub issue 1498"),
     "storage hangs": Kind(ANY, "10:120 0:.01 0 0 open", "inferred: waiting for storage is not CPU", (0.5, 4)),
     "slow local disk": Kind(BIG, "30:300 .02:.1", "inferred: EBS is not network"),
@@ -245,6 +249,7 @@ def days(seed: int) -> Iterator[Day]:
             zero = rng.choice([0.0, 0.0, of.idle[0]]) if rng.random() < of.published else None
             first = plan(rng, kind)
             rest = [elsewhere(phase, kind.others, of.gpus) for phase in first]
-            nodes = [node(rng, kind, of, rest if index else first, zero) for index in range(rng.randint(*kind.nodes))]
+            phases = [rest if index else first for index in range(rng.randint(*kind.nodes))]
+            nodes = [node(rng, kind, of, each, zero) for each in phases]
             busy = [works and any(first[start : start + PERIOD]) for start in range(0, MINUTES, PERIOD)]
-            yield Day(f"{name} {number}", instance_type, of.vcpus, zero is not None, nodes, busy, visible, kind.source)
+            yield Day(f"{name} {number}", instance_type, of.vcpus, zero is not None, nodes, busy, visible, kind.source, phases)

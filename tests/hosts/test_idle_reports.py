@@ -126,11 +126,13 @@ def test_a_gpu_is_in_use_while_it_computes(cluster):
     host.ssh("sudo rm /usr/local/sbin/nvidia-smi")
 
 
-def test_processes_that_sleep_are_no_use(cluster):
+def test_processes_that_sleep_or_only_show_what_others_do_are_no_use(cluster):
     (host,) = cluster.hosts
-    host.ssh(background("sleep 3600"))
-    assert becomes_idle(cluster, host), why(host)
-    host.ssh("kill $(cat /tmp/started)")
+    put(host, "/tmp/htop", "#!/bin/sh\nwhile :; do :; done\n", "755")
+    for command in ("sleep 3600", "/tmp/htop"):
+        host.ssh(background(command))
+        assert becomes_idle(cluster, host), why(host)
+        host.ssh("kill $(cat /tmp/started)")
 
 
 def test_an_idle_host_repeats_its_report_and_ends_it_at_once(cluster):

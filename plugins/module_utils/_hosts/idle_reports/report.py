@@ -45,7 +45,18 @@ SYSTEM = ("system.slice", "init.scope")
 # Files of services that a person has written, and of transient services, such as the set-up steps of the collection. They do work, unless
 # their names begin like those of daemons that are installed there.
 OWN_UNITS = ("/etc/systemd/system", "/run/systemd/transient")
-DAEMONS = ("amazon-", "deeplearning-health", "deeplearning_health", "deeplearning_idle", "munge", "sge_", "slurm", "snap.")
+DAEMONS = (
+    "amazon-",
+    "deeplearning-health",
+    "deeplearning_health",
+    "deeplearning_idle",
+    "munge",
+    "newrelic-",
+    "oneagent",
+    "sge_",
+    "slurm",
+    "snap.",
+)
 # Services of the system that run programs of users, and how the names of their own processes begin. Names have up to 15 characters.
 STARTERS = {
     "amazon-ssm-agent.service": ("amazon-ssm", "ssm-"),
@@ -59,6 +70,11 @@ STARTERS = {
 }
 # The IDs of users who log in. Source: UID_MIN and UID_MAX in login.defs(5).
 USERS = range(1000, 60001)
+# Programs that only show or measure what others do. Left open, they compute all night, and read more of /proc than a slow download.
+VIEWERS = ("atop", "btop", "glances", "gpustat", "htop", "nvidia-smi", "nvitop", "nvtop", "tensorboard", "top", "watch")
+MONITORS = ("cadvisor", "dcgm-exporter", "node_exporter", "nv-hostengine", "nvidia_gpu_expo")
+# The states of processes that wait for storage: disk sleep and, with some file systems, idle, in which else only threads of the kernel are.
+WAITS = ("D", "I")
 # Programs that run as long as a job of Slurm or SGE holds this host, and the control group of the slurmstepd that runs without a job.
 # Source: https://slurm.schedmd.com/cgroup_v2.html
 QUEUED = ("slurmstepd", "sge_shepherd")
@@ -148,9 +164,9 @@ def why_working(found: Sequence[Process], former: Mapping[str, Sequence[float]],
     used: dict[str, list[float]] = {}
     for process in found:
         computed, moved = (now - before for now, before in zip((process.seconds, process.bytes), former.get(process.identity, (0.0, 0))))
-        group = process.group() if computed > 0 or moved > 0 or process.state == "D" else ""
+        group = process.group() if computed > 0 or moved > 0 or process.state in WAITS else ""
         if group and is_work(group, process, is_emr):
-            if process.state == "D":
+            if process.state in WAITS:
                 return f"{process.name} waits for a disk or for shared storage ({group})"
             sums = used.setdefault(group, [0.0, 0.0])
             sums[0] += computed / seconds
@@ -166,6 +182,8 @@ def is_work(group: str, process: Process, is_emr: bool) -> bool:
 
     On EMR nodes, only transient services do work: the other ones are daemons of EMR and Hadoop, whose work EMR itself sees.
     """
+    if process.name in (*VIEWERS, *MONITORS):
+        return False
     first, _slash, rest = group.partition("/")
     unit = rest.split("/")[0]
     if first not in SYSTEM or unit.endswith(".scope") or (process.user in USERS and not is_emr):

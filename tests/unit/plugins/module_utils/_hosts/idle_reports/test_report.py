@@ -33,9 +33,13 @@ def process(name="python3", state="S", seconds=10.0, user=0, number=7, moved=0):
         ("system.slice/amazon-ssm-agent.service", "bash", 1001, True),  # a session of Session Manager
         ("system.slice/amazon-ssm-agent.service", "python3", 0, True),  # Run Command
         ("system.slice/cloud-final.service", "python3", 0, True),  # user data
+        ("user.slice/user-1000.slice/session-3.scope", "htop", 1000, False),
+        ("system.slice/docker-0123456789ab.scope", "dcgm-exporter", 0, False),
+        ("system.slice/study.service", "node_exporter", 1001, False),
         ("system.slice/cron.service", "cron", 0, False),
         ("system.slice/amazon-ssm-agent.service", "ssm-agent-worke", 0, False),
         ("system.slice/amazon-cloudwatch-agent.service", "amazon-cloudwat", 0, False),
+        ("system.slice/newrelic-infra.service", "newrelic-infra", 0, False),
         ("system.slice/sge_execd.service", "sge_execd", 0, False),
         ("system.slice/ssh.service", "sshd", 0, False),
         ("system.slice/sshd.service", "sshd-session", 0, False),
@@ -49,7 +53,7 @@ def process(name="python3", state="S", seconds=10.0, user=0, number=7, moved=0):
 )
 def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, user, is_work):
     monkeypatch.setattr(report, "OWN_UNITS", (str(tmp_path),))
-    for unit in ("study", "amazon-cloudwatch-agent", "deeplearning_idle", "deeplearning_health", "sge_execd"):
+    for unit in ("study", "amazon-cloudwatch-agent", "deeplearning_idle", "deeplearning_health", "newrelic-infra", "sge_execd"):
         (tmp_path / f"{unit}.service").touch()
     assert report.is_work(group, process(name, user=user), False) is is_work
 
@@ -66,6 +70,12 @@ def test_processes_of_one_group_may_use_one_percent_together(monkeypatch, comput
 def test_a_slow_download_is_a_use(monkeypatch, moved, in_use):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
     assert bool(report.why_working([process(moved=moved)], {"7 100": (10.0, 0)}, 60.0, False)) is in_use
+
+
+@pytest.mark.parametrize(("state", "in_use"), [("D", True), ("I", True), ("S", False)])
+def test_waiting_for_storage_is_a_use(monkeypatch, state, in_use):
+    monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
+    assert bool(report.why_working([process(state=state)], {"7 100": (10.0, 0)}, 60.0, False)) is in_use
 
 
 @pytest.mark.parametrize(
