@@ -15,7 +15,7 @@ class Process(Protocol):
 
     def kill(self) -> None: ...
 
-    def wait(self) -> Any: ...
+    def communicate(self) -> Any: ...
 
 
 def kill_at(cloud: LocalCloud, start: Callable[[], Process], stage: str, **call: Any) -> bool:
@@ -25,7 +25,7 @@ def kill_at(cloud: LocalCloud, start: Callable[[], Process], stage: str, **call:
     wait_until(lambda: cloud.control.paused() or process.poll() is not None)
     held = cloud.control.paused()
     process.kill()
-    process.wait()
+    process.communicate()
     cloud.control.set_faults([])
     cloud.control.resume(execute=False)
     return bool(held)
