@@ -81,17 +81,18 @@ def play(cloud, playbook, values):
 def train(play, command, operator, values):
     """Start a controller: a run of train.yml whose job saves, and that can be killed."""
     job = {**values, "training_job_script": "saves.py", "deeplearning_lease": "1h"}
+    environment = operator("train+destroy", "demo")
     started = []
 
     def start(seconds, **variables):
         given = json.dumps({**job, "training_job_arguments": [str(seconds)], **variables})
-        started.append(Controller(command("train.yml", "-e", given), operator("train+destroy", "demo")))
+        started.append(Controller(command("train.yml", "-e", given), environment))
         return started[-1]
 
     yield start
     for each in started:
         each.kill()
-        each.wait()
+        each.communicate()
 
 
 class Controller:
@@ -110,7 +111,7 @@ class Controller:
         if not self._run.done():
             ansible_commands.kill(self._pid)
 
-    def wait(self):
+    def communicate(self):
         return self._run.result().stdout
 
 
@@ -177,7 +178,7 @@ def test_nodes_end_with_their_lease_if_everything_is_killed(cloud, play, train, 
         time.sleep(max(0.0, began + at[victim] - time.monotonic()))
         if victim == "controller":
             controller.kill()
-            controller.wait()
+            controller.communicate()
             continue
         nodes = {each["InstanceId"]: each for each in running(cloud)}
         groups = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]}["NodeType"] for name, each in nodes.items()}
