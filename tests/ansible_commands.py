@@ -7,6 +7,7 @@ modules that hosts get. Their output is the same.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -17,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,18 @@ _idle: list[subprocess.Popen[str]] = []
 
 
 def run(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path, *, merged: bool = False, errors: str = "strict"
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    merged: bool = False,
+    errors: str = "strict",
+    started: Callable[[int], None] = lambda _pid: None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command like `subprocess.run`, and return its status and its output. If `merged` is true, stdout contains stderr too.
 
-    `errors` says what to do with output that is not UTF-8, as in `bytes.decode`.
+    `errors` says what to do with output that is not UTF-8, as in `bytes.decode`. `started` is called with the process ID of a
+    forked command, for `kill`.
     """
     if any(environment.get(name) != ENVIRONMENT.get(name) for name in READ_BY_IMPORTS):
         stderr = subprocess.STDOUT if merged else subprocess.PIPE
@@ -44,13 +52,38 @@ def run(
         return subprocess.run(command, env=environment, cwd=folder, text=True, check=False, **pipes)
     with tempfile.TemporaryDirectory() as name:
         output, error = Path(name, "output"), Path(name, "output" if merged else "errors")
-        status = _execute(command=list(command), environment=dict(environment), folder=str(folder), output=str(output), errors=str(error))
+        status = _execute(
+            started, command=list(command), environment=dict(environment), folder=str(folder), output=str(output), errors=str(error)
+        )
         return subprocess.CompletedProcess(
             command, status, output.read_text(errors=errors), "" if merged else error.read_text(errors=errors)
         )
 
 
-def _execute(**request: Any) -> int:
+def kill(pid: int) -> None:
+    """Kill a command and all its processes. Workers have sessions of their own."""
+    stopped = [each for each in _processes(pid) if _send(each, signal.SIGSTOP)]  # a stopped process starts no others
+    for each in stopped:
+        _send(each, signal.SIGKILL)
+
+
+def _processes(pid: int) -> Iterator[int]:
+    """Yield the process and its descendants. The children of a process are read after it was yielded."""
+    yield pid
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in file.read_text().split():
+                yield from _processes(int(child))
+
+
+def _send(pid: int, number: signal.Signals) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
+def _execute(started: Callable[[int], None], **request: Any) -> int:
     """Let a process execute a command, and return the status. Without a status, as after a time limit, the command is killed."""
     process = _idle.pop() if _idle else _start()
     assert process.stdin
@@ -58,6 +91,7 @@ def _execute(**request: Any) -> int:
     try:
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
+        started(int(process.stdout.readline()))
         status = int(process.stdout.readline())
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
@@ -75,7 +109,7 @@ def _start() -> subprocess.Popen[str]:
 
 
 def main() -> None:
-    """Execute one command for each line of standard input, and write its status to standard output."""
+    """Execute one command for each line of standard input, and write its process ID and its status to standard output."""
     _import()
     gc.freeze()  # forked processes share the memory of what was imported
     modules = tempfile.mkdtemp(prefix="ansible-modules-")
@@ -83,6 +117,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             _become(modules, **json.loads(line))
+        print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     shutil.rmtree(modules)
 

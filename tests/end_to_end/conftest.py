@@ -65,23 +65,23 @@ def operator(cloud: LocalCloud) -> Callable[..., dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def playbook(operator: Callable[..., dict[str, str]], network: str) -> Callable[..., Finished]:
-    """Run one of the collection's playbooks with the inventory of `make train`, by default as an operator who has only the playbook's
-    policies.
-    """
+def command(network: str) -> Callable[..., list[str]]:
+    """Return the command that runs one of the collection's playbooks with the inventory of `make train`."""
+
+    def command(name: str, *arguments: str) -> list[str]:
+        path, cidr = REPOSITORY / "playbooks" / name, f"deeplearning_network_cidr={network}"
+        return ["ansible-playbook", "-i", str(INVENTORY), str(path), "-e", cidr, *arguments]
+
+    return command
+
+
+@pytest.fixture(scope="session")
+def playbook(operator: Callable[..., dict[str, str]], command: Callable[..., list[str]]) -> Callable[..., Finished]:
+    """Run one of the collection's playbooks, by default as an operator who has only the playbook's policies."""
 
     def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None, policies: str = "") -> Finished:
-        command = [
-            "ansible-playbook",
-            "-i",
-            str(INVENTORY),
-            str(REPOSITORY / "playbooks" / name),
-            "-e",
-            f"deeplearning_network_cidr={network}",
-            *arguments,
-        ]
         environment = {**operator(policies or Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
-        finished = ansible_commands.run(command, environment, REPOSITORY, merged=True)
+        finished = ansible_commands.run(command(name, *arguments), environment, REPOSITORY, merged=True)
         assert status is None or finished.returncode == status, finished.stdout
         return Finished(finished.returncode, finished.stdout)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
-from local_cloud.testing import wait_until
+import killing
 
 from .conftest import MODULES
 
@@ -25,12 +24,4 @@ def start(options, module="cluster"):
 
 def kill_at(cloud, options, stage, module="cluster", **call):
     """Kill a run of a module at a write call, before or after AWS has executed the call. Return whether the run reached the call."""
-    cloud.control.set_faults([{"read_only": False, "pause": stage, **call}])
-    process = start(options, module)
-    wait_until(lambda: cloud.control.paused() or process.poll() is not None)
-    held = cloud.control.paused()
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    cloud.control.set_faults([])
-    cloud.control.resume(execute=False)
-    return bool(held)
+    return killing.kill_at(cloud, lambda: start(options, module), stage, **call)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import ansible_commands
 import pytest
+from local_cloud.testing import wait_until
 
 COMMAND = ["ansible-playbook", "-i", "localhost,", "play.yml", "-e", "given=7"]
 
@@ -33,3 +36,16 @@ def test_status_and_output_are_those_of_a_process_of_its_own(folder):
 def test_a_setting_that_ansible_reads_when_it_is_imported_has_an_effect(folder):
     ansible_commands.run(COMMAND, {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log")}, folder)
     assert "on purpose" in (folder / "log").read_text()
+
+
+def test_all_processes_of_a_command_can_be_killed(folder):
+    sleeping = f'{sys.executable} -c \'import os, time; open("pid", "w").write(str(os.getpid())); time.sleep(300)\''
+    (folder / "play.yml").write_text((folder / "play.yml").read_text().replace('"echo {{ given }}"', json.dumps(sleeping)))
+
+    def kill(pid):
+        wait_until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
+        ansible_commands.kill(pid)
+
+    assert ansible_commands.run(COMMAND, os.environ, folder, started=kill).returncode == -signal.SIGKILL
+    command_line = Path("/proc", (folder / "pid").read_text(), "cmdline")
+    wait_until(lambda: not command_line.exists() or not command_line.read_bytes())  # a process that nobody has waited for has none

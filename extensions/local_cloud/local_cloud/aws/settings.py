@@ -47,6 +47,8 @@ class Delays:
     health_check: float = 1.0
     # Time until a group detects that one of its instances is no longer running. On AWS, this takes minutes.
     group_health_check: float = 0.2
+    # Time from the deletion of a group until its instances start to shut down. On AWS, this can take minutes.
+    group_deletion: float = 0.0
     # Time from the termination of instances in a Capacity Block to the end of the block.
     block_end: float = 1800.0
     # Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine.

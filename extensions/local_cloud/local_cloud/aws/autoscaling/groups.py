@@ -59,6 +59,7 @@ class Group(FakeAutoScalingGroup):
         self.retry_at = 0.0
         self.status: str | None = None
         self.deleting = False
+        self.terminates_all = False
         self.deletion_protection = "none"
         self.request = ""
         """What the next launches or terminations are a result of, as their causes say."""
@@ -119,10 +120,15 @@ class Group(FakeAutoScalingGroup):
         self.request = ""
 
     def delete(self, *_: Any) -> None:
-        """Start deleting the group. Then `reconcile` terminates all instances and removes the group."""
+        """Start deleting the group. After a while, `reconcile` terminates all instances and removes the group."""
+        if not self.deleting:
+            CLOUD.clock.after(CLOUD.delays.group_deletion, self.terminate_all)
         self.deleting, self.status = True, "Delete in progress"
         self.min_size = self.max_size = self.desired_capacity = 0
         CLOUD.wake.set()
+
+    def terminate_all(self) -> None:
+        self.terminates_all = True
 
     def terminate(self, member: Member, cause: str, request: str = "") -> activities.Activity:
         """Terminate an instance, and return the activity."""
@@ -191,7 +197,7 @@ class Group(FakeAutoScalingGroup):
             member.activity = None
 
     def _finish_deletion(self) -> None:
-        for member in self.instance_states:
+        for member in self.instance_states if self.terminates_all else ():
             if member.lifecycle_state != "Terminating":
                 self.terminate(member, "an instance was taken out of service in response to the deletion of its group.")
         if not self.instance_states:

@@ -344,6 +344,18 @@ def test_a_group_being_deleted_stays_visible(account: Account, hosts: Hosts, mon
     wait_until(lambda: account.described(group) is None)
 
 
+def test_the_instances_of_a_deleted_group_can_run_for_a_while(account: Account, hosts: Hosts) -> None:
+    account.control.set_delays(group_deletion=300)
+    group = account.group(1)
+    victim = in_service(account, group, 1)[0]
+    for _ in range(2):  # a second deletion does not prolong the wait
+        account.groups.delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
+        assert account.state(victim) == "running"
+        account.control.advance(155)
+    wait_until(lambda: account.described(group) is None)
+    assert account.state(victim) == "terminated"
+
+
 def test_an_empty_group_is_deleted_at_once(account: Account) -> None:
     group = account.group(0)
     account.groups.delete_auto_scaling_group(AutoScalingGroupName=group)
