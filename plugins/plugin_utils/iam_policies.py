@@ -13,7 +13,7 @@ from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
-from ..module_utils._aws.idle.iam_actions import HOLD, REPORTS
+from ..module_utils._aws.idle.iam_actions import HOLD
 from ..module_utils._aws.instance_role.iam_actions import READ_ROLE
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
@@ -94,7 +94,7 @@ def playbooks() -> dict[str, set[str]]:
     emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
-        "validate": inventory | validate | all_of((REPORTS,)),
+        "validate": inventory | validate,
         "provision": provision,
         "configure": configure,
         "train": provision | configure,
@@ -130,7 +130,7 @@ def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any
 
 
 def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
-    narrow = [scope for scope in scopes(account) if not scope.because or actions & set(scope.because)]
+    narrow = [scope for scope in scopes(account) if (not scope.because or actions & {*scope.because}) and not actions & {*scope.unless}]
     rest = actions - {action for scope in narrow for action in scope.actions}
     if rest:
         yield Scope("Read", ()).statement(rest)
