@@ -171,6 +171,34 @@ idle:
     holds:
       description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
       type: dict
+    verdict:
+      description:
+        - What AWS found when it last looked at the nodes. Null if it has not looked since this option or a setting of it has changed.
+        - Everyone with permission to tag the function that looks for idle nodes can change this.
+      type: dict
+      contains:
+        state:
+          description:
+            - V(idle) if all nodes are idle, V(in_use) if a node is in use, V(unreported) if a node has not reported yet or no longer,
+              V(silent) if that has lasted for an hour, or V(no_nodes).
+          type: str
+          sample: in_use
+        node:
+          description: The node because of which this is the state. Empty if it is because of all nodes.
+          type: str
+          sample: bert-worker3
+        since:
+          description: Since when this has been the state.
+          type: str
+          sample: "2026-12-01T12:05:00Z"
+        written:
+          description: When AWS wrote this. It does so when it finds something else, and at least once an hour.
+          type: str
+          sample: "2026-12-01T14:10:00Z"
+        age:
+          description: Number of seconds since then. If they are more than an hour, AWS no longer looks.
+          type: float
+          sample: 600
 nodes_ended:
   description: True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle.
   returned: failure

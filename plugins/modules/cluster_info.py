@@ -45,13 +45,6 @@ idle:
     - What AWS does with idle nodes, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look for idle nodes.
   returned: success
   type: dict
-  contains:
-    busy:
-      description: Why the nodes are not idle now. Empty if they are idle. Null without nodes, or if the run may not read their consoles.
-      type: str
-    idle_seconds:
-      description: Number of seconds for which all nodes have been idle.
-      type: float
 resources:
   description: The cluster's resources.
   returned: always
@@ -178,7 +171,6 @@ from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, 
 from ..module_utils._aws.component import Request
 from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle.component import describe as describe_idle
-from ..module_utils._aws.idle.component import look
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership_tags import MembershipError
@@ -214,9 +206,6 @@ def main() -> None:
             }
             for item in sorted(found, key=lambda item: item.address)
         ]
-        idle = describe_idle(request, found)
-        if idle:
-            idle.update(look(cloud))
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
@@ -226,7 +215,7 @@ def main() -> None:
         nodes=live,
         price=price and price.describe(),
         lease=describe_lease(request, found),
-        idle=idle,
+        idle=describe_idle(request, found),
     )
 
 

@@ -11,7 +11,7 @@ from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
-from ..module_utils._aws.idle.iam_actions import HOLD, REPORTS
+from ..module_utils._aws.idle.iam_actions import HOLD
 from ..module_utils._aws.instance_role.iam_actions import READ_ROLE
 from ..module_utils._aws.node_group.iam_actions import FORMER_NODES, HOST_KEYS
 from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
@@ -98,7 +98,7 @@ def playbooks() -> dict[str, set[str]]:
     emr_nodes = all_of((NODE_SERVICES["emr"].iam_actions, NODE_SERVICES["emr"].former_actions))
     absent = {action for calls in (*COMPONENT_ACTIONS, AUTHORITY, AUTHORITY_KEY) for action in calls.absent}
     result = {
-        "validate": inventory | validate | all_of((REPORTS,)),
+        "validate": inventory | validate,
         "provision": provision,
         "configure": configure,
         "train": provision | configure,

@@ -36,7 +36,7 @@ def _in_region(statement: dict[str, Any], region: str) -> Iterator[dict[str, Any
 
 
 def _everywhere(actions: set[str], account: Account) -> Iterator[dict[str, Any]]:
-    narrow = [scope for scope in scopes(account) if not scope.because or actions & set(scope.because)]
+    narrow = [scope for scope in scopes(account) if (not scope.because or actions & {*scope.because}) and not actions & {*scope.unless}]
     rest = actions - {action for scope in narrow for action in scope.actions}
     if rest:
         yield Scope("Read", ()).statement(rest)

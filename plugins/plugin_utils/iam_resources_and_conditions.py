@@ -14,6 +14,8 @@ from ..module_utils._aws.emr import record
 from ..module_utils._aws.emr.definition import DEFAULT_PROFILE, DEFAULT_SERVICE_ROLE
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.iam_actions import IamActions
+from ..module_utils._aws.idle.function import HOLD as HOLD_TAG
+from ..module_utils._aws.idle.iam_actions import HOLD
 from ..module_utils._aws.instance_role.own_role import PATH
 from ..module_utils._aws.node_names import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.pricing.iam_actions import PRICES
@@ -34,6 +36,7 @@ GROUPS = ("autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGr
 FILE_SYSTEMS = ("elasticfilesystem:CreateFileSystem", "fsx:CreateFileSystem")
 RUN_JOB_FLOW = ("elasticmapreduce:RunJobFlow",)
 SCHEDULES = ("scheduler:CreateSchedule", "scheduler:UpdateSchedule")
+DELETE_FUNCTION = ("lambda:DeleteFunction",)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Scope:
     condition: dict[str, Any] = field(default_factory=dict)
     # The scope applies only if one of these actions is allowed as well.
     because: tuple[str, ...] = ()
+    # The scope does not apply if one of these actions is allowed as well, because another scope then allows more.
+    unless: tuple[str, ...] = ()
 
     def statement(self, actions: Iterable[str]) -> dict[str, Any]:
         resources = self.resources[0] if len(self.resources) == 1 else list(self.resources)
@@ -315,10 +320,15 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             tuple(f"scheduler:{action}" for action in ("CreateScheduleGroup", "DeleteScheduleGroup", "GetScheduleGroup", "TagResource")),
             account.arns(f"scheduler:schedule-group/{names}"),
         ),
+        Scope("EndFunction", _function_actions(), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
+        Scope("ReadEndFunction", HOLD.reads, account.arns(f"lambda:function:{names}"), unless=DELETE_FUNCTION),
+        # A request without keys would fulfil the second condition
         Scope(
-            "EndFunction",
-            _function_actions(),
+            "HoldNodes",
+            HOLD.present,
             account.arns(f"lambda:function:{names}"),
+            {"Null": {"aws:TagKeys": "false"}, "ForAllValues:StringLike": {"aws:TagKeys": [f"{HOLD_TAG}*"]}},
+            unless=DELETE_FUNCTION,
         ),
         Scope(
             "PassEndRoles",

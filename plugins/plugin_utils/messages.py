@@ -12,6 +12,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+from ..module_utils._aws.idle.function import IDLE, IN_USE, SILENT, UNREPORTED
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -26,6 +27,8 @@ NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
 # Seconds that AWS has to terminate the nodes after the end of their lease.
 LATE = 600
+# Seconds after which what AWS has found about idle nodes is too old. It writes that at least once an hour.
+OLD = 4500
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -76,7 +79,7 @@ def running_nodes(
 
 def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
     """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
-    end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    end = _utc(lease["end"])
     # The run has read the seconds before its job, during which another run can prolong the lease
     left = min(lease["seconds"], datetime.fromisoformat(lease["end"]).timestamp() - time.time())
     after = prices.without_nodes(price) if price else None
@@ -113,37 +116,57 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
-def _idle_end(idle: Mapping[str, Any], count: int) -> str:
-    """Return what AWS does with idle nodes. `count` is the number of running nodes."""
-    since = f"{idle['since'][:16].replace('T', ' ')} UTC" if idle["since"] else ""
+def _idle_end(idle: Mapping[str, Any], count: int, *, is_current: bool = False) -> str:
+    """Return what AWS does with idle nodes. `count` is the number of running nodes.
+
+    `is_current` says that the run has only read this. Other runs use the nodes themselves, so they tell only of problems.
+    """
+    since = _utc(idle["since"]) if idle["since"] else ""
     if since and not count and idle["then"] == "terminate":
         again = playbook_command("provision")
         ended = f"AWS terminated the nodes, which had been idle since {since}."
         return f"{ended} To start nodes again, run {again} -e deeplearning_start_again=true. "
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
-    # Other runs than info have read the holds before their job, and their own hold has ended since
-    held = max(idle["holds"].values(), default="") if "busy" in idle else ""
-    kept = f", but not before {held[:16].replace('T', ' ')} UTC ({', '.join(sorted(idle['holds']))})" if held else ""
-    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{_idle_now(idle)} "
+    # Other runs have read the holds before their job, and their own hold has ended since
+    held = max(idle["holds"].values(), default="") if is_current else ""
+    kept = f", but not before {_utc(held)} ({', '.join(sorted(idle['holds']))})" if held else ""
+    found = _idle_found(idle, is_current) if count else ""
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} "
 
 
-def _idle_now(idle: Mapping[str, Any]) -> str:
-    """Return whether the nodes are idle now, if this run has looked."""
-    if idle.get("busy"):
-        why = "cat /run/deeplearning-idle.json on a node says why, and the playbook configure lets nodes report"
-        return f" Now they are not idle: {idle['busy']} ({why})."
-    if idle.get("busy") is None:
-        return ""
-    late = idle["idle_seconds"] > idle["seconds"] + LATE and not idle["holds"] and idle["then"] == "terminate"
-    calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if late else ""
-    return f" They have been idle for {duration(idle['idle_seconds'])}.{calls}"
+def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
+    """Return what AWS has found when it last looked at the nodes."""
+    verdict = idle.get("verdict")
+    if verdict is None:
+        return " It has not looked at them yet." if is_current else ""
+    state, node, since = verdict["state"], verdict["node"], _utc(verdict["since"])
+    if verdict["age"] > OLD:
+        return (
+            f" But AWS no longer looks at them (the last sign is of {_utc(verdict['written'])}). To repair that, run "
+            f"{playbook_command('provision')}. If it lasts, look for denied calls of the role in CloudTrail."
+        )
+    if state == SILENT or (state == UNREPORTED and is_current):
+        return f" {node} has not reported since {since}, so no node ends. To let it report, run {playbook_command('configure')}."
+    if state == IN_USE and is_current:
+        return f" {node} has been in use since {since}: cat /run/deeplearning-idle.json on it says why."
+    if state == IDLE and is_current:
+        lasts = time.time() - datetime.fromisoformat(verdict["since"]).timestamp()
+        late = lasts > idle["seconds"] + LATE and not idle["holds"] and idle["then"] == "terminate"
+        calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if late else ""
+        return f" All of them have been idle since {since}.{calls}"
+    return ""
+
+
+def _utc(text: str) -> str:
+    """Return a time such as 2026-12-01T18:00:00Z for people."""
+    return f"{text[:16].replace('T', ' ')} UTC"
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
     """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
     if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED_BEFORE:
         return ""
-    end = f"{lease['end'][:16].replace('T', ' ')} UTC"
+    end = _utc(lease["end"])
     how = "change it, and run the playbook provision" if lease["fixed"] else "run the playbook configure when less than half is left"
     limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
     return (
@@ -205,7 +228,7 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     billed += [_lease_end(lease, price, len(nodes)).rstrip()] if lease else []
-    billed += [_idle_end(idle, len(nodes)).rstrip()] if idle else []
+    billed += [_idle_end(idle, len(nodes), is_current=True).rstrip()] if idle else []
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

@@ -52,13 +52,19 @@ def pass_time(cloud, name, minutes: int, idle: int | None = HOUR) -> None:
 
 
 def verdicts(cloud, name) -> list[str]:
-    return [each["value"]["why"] for each in cloud.control.invocations(f"{name}-nodes-idle")]
+    return [each["value"]["verdict"] for each in cloud.control.invocations(f"{name}-nodes-idle")]
+
+
+def verdict(run, name) -> tuple[str, str]:
+    """Return the state of the nodes that AWS has found, and the node because of which it is so."""
+    found = run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]
+    return found["state"], found["node"]
 
 
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
     made = run("cluster", **ending)
     assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
-    assert made["idle"] == {"seconds": 900, "then": "terminate", "since": None, "holds": {}}
+    assert made["idle"] == {"seconds": 900, "then": "terminate", "since": None, "holds": {}, "verdict": None}
     pass_time(cloud, name, 10)
     assert running(cloud, name) == 3  # launched less than 15 minutes ago
     pass_time(cloud, name, 10)
@@ -109,8 +115,8 @@ def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending,
         with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated .* idle since .* UTC\. .*start_again=true") as failure:
             run("cluster", **ending, **options)
         assert failure.value.result["nodes_ended"]
-    known = run("cluster_info", cluster=name, prices=False)["idle"]
-    assert (bool(known["since"]), known["busy"]) == (True, None)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["since"]
+    assert verdict(run, name) == ("no_nodes", "")
     again = run("cluster", **ending, start_again=True)
     assert ("update", "idle_end") in kinds(again)
     assert (running(cloud, name), again["idle"]["since"]) == (3, None)
@@ -352,14 +358,73 @@ def test_definitions_that_cannot_work_are_refused(run, ending, finding):
     assert message in str(failure.value)
 
 
-def test_info_says_why_the_nodes_are_kept(cloud, run, ending, name):
+def test_info_says_what_aws_has_found(cloud, run, ending, name):
     run("cluster", **ending)
-    assert "and 2 more did not report to be idle" in run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
-    cloud.control.advance(10 * MINUTE)
-    for each in instances(cloud, name):
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"] is None
+    pass_time(cloud, name, 10, idle=None)
+    first, *others = instances(cloud, name)
+    (since,) = {run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["since"]}
+    state, node = verdict(run, name)
+    assert (state, node.startswith(f"{name}-")) == ("in_use", True)
+    cloud.control.forget_calls()
+    pass_time(cloud, name, 50, idle=None)
+    found = run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]
+    assert (found["state"], found["node"], found["since"]) == ("in_use", node, since)
+    assert "TagResource" not in [call["action"] for call in cloud.control.calls()], "an equal verdict is not written"
+    pass_time(cloud, name, 20, idle=None)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] < 30 * MINUTE, "but once an hour"
+    for each in others:
         report(cloud, each, HOUR)
-    found = run("cluster_info", cluster=name, prices=False)["idle"]
-    assert (found["busy"], found["idle_seconds"]) == ("", pytest.approx(10 * MINUTE, abs=60))
+    cloud.control.advance(10 * MINUTE)
+    for each in (first, *others):
+        report(cloud, each, MINUTE)
+    cloud.control.advance(5 * MINUTE)
+    assert verdict(run, name) == ("idle", "")
+
+
+def test_info_sees_that_aws_no_longer_looks(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 10, idle=None)
+    cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="idle")
+    cloud.control.advance(80 * MINUTE)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] > 1.25 * HOUR
+    assert run("cluster", **ending)["idle"]["verdict"] is None, "after the repair, the old verdict says nothing"
+    cloud.control.advance(10 * MINUTE)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] <= 10 * MINUTE
+
+
+def test_a_silent_node_is_told_once(cloud, run, ending, name):
+    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    queue = subscribed(cloud, name, topic)
+
+    def told() -> list[str]:
+        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+        for each in found:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        return [each["Body"] for each in found if "has not reported since" in each["Body"]]
+
+    run("cluster", **ending, notify_topic=topic)
+    cloud.control.advance(50 * MINUTE)
+    assert (told(), verdict(run, name)[0]) == ([], "unreported")
+    cloud.control.advance(30 * MINUTE)
+    (text,) = told()
+    assert "and 2 more do not report either" in text
+    assert verdict(run, name)[0] == "silent"
+    cloud.control.advance(30 * MINUTE)
+    assert told() == []
+    pass_time(cloud, name, 10, idle=None)
+    assert (told(), verdict(run, name)[0]) == ([], "in_use")
+    cloud.control.advance(HOUR)
+    assert len(told()) == 1
+
+
+@pytest.mark.parametrize("forged", ["in_use now and for ever", "idle 2026-12-01T16:00:00Z", ""])
+def test_a_verdict_of_others_is_not_shown(cloud, run, ending, name, forged):
+    run("cluster", **ending)
+    client = cloud.client("lambda")
+    arn = client.get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
+    client.tag_resource(Resource=arn, Tags={"deeplearning:idle-verdict": forged})
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"] is None
 
 
 def test_nodes_cannot_keep_or_end_others(cloud, run, ending, name):
@@ -373,12 +438,18 @@ def test_nodes_cannot_keep_or_end_others(cloud, run, ending, name):
     assert [each["EvalDecision"] for each in found] == ["implicitDeny"] * 4
 
 
-def test_names_that_others_have_given_are_not_shown(cloud, run, ending, name):
+def test_numbers_that_others_have_given_are_not_shown(cloud, run, ending, name):
     run("cluster", **ending)
-    found = sorted(instances(cloud, name))
-    cloud.client("ec2").create_tags(Resources=found, Tags=[{"Key": "Name", "Value": "x {{ lookup('pipe', 'id') }}"}])
-    busy = run("cluster_info", cluster=name, prices=False)["idle"]["busy"]
-    assert busy.split()[0] in found
+    nodes = {each["name"]: each["instance_id"] for each in run("cluster_info", cluster=name, prices=False)["nodes"]}
+    pass_time(cloud, name, 10)
+    report(cloud, nodes[f"{name}-worker2"], None)
+    cloud.control.advance(5 * MINUTE)
+    assert verdict(run, name) == ("in_use", f"{name}-worker2")
+    forged = [{"Key": "deeplearning:number", "Value": "2 {{ lookup('pipe', 'id') }}"}]
+    cloud.client("ec2").create_tags(Resources=[nodes[f"{name}-worker2"]], Tags=forged)
+    cloud.control.advance(5 * MINUTE)
+    tags = cloud.client("lambda").get_function(FunctionName=f"{name}-nodes-idle")["Tags"]
+    assert tags["deeplearning:idle-verdict"].split()[-1] == nodes[f"{name}-worker2"]
 
 
 @pytest.mark.parametrize(
@@ -390,16 +461,64 @@ def test_a_run_waits_until_lambda_can_use_a_new_role(cloud, run, ending, message
     assert ("create", "idle_end") in kinds(run("cluster", **ending))
 
 
-def test_a_new_role_is_made_known_to_the_function(cloud, run, ending, name):
-    """AWS Lambda does not learn by itself that a role has been deleted and created anew."""
-    run("cluster", **ending)
+def delete_role(cloud, name):
     role = f"{name}-nodes-idle-us-east-1"
     cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="idle")
     cloud.client("iam").delete_role(RoleName=role)
-    cloud.control.forget_calls()
+
+
+def test_a_role_that_somebody_has_deleted_is_created_anew_and_made_known_to_the_function(cloud, run, ending, name):
+    """AWS Lambda does not learn by itself that a role has been deleted and created anew."""
     run("cluster", **ending)
+    delete_role(cloud, name)
+    cloud.control.forget_calls()
+    assert kinds(run("cluster", **ending, check=True)) == kinds(run("cluster", **ending)) == [("update", "idle_end")]
     assert "UpdateFunctionConfiguration" in [call["action"] for call in cloud.control.calls()]
     assert run("cluster", **ending)["changes"] == []
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+
+
+@pytest.mark.parametrize(("left", "ended"), [("all", False), ("all", True), ("function", False), ("schedule", False)])
+def test_without_its_role_everything_else_is_deleted(cloud, run, ending, name, left, ended):
+    run("cluster", **ending)
+    if ended:
+        pass_time(cloud, name, 20)
+        assert all_end(cloud, name)
+    delete_role(cloud, name)
+    if left == "function":
+        DAMAGE["schedule"](cloud, name)
+    if left == "schedule":
+        DAMAGE["function"](cloud, name)
+    assert ("delete", "idle_end") in kinds(run("cluster", cluster=name, state="absent"))
+    assert_gone(cloud, name)
+
+
+def test_without_the_option_and_its_role_everything_else_is_deleted(cloud, run, ending, definition, name):
+    run("cluster", **ending)
+    delete_role(cloud, name)
+    assert ("delete", "idle_end") in kinds(run("cluster", **definition))
+    cloud.control.advance(5 * MINUTE)  # the deletion of a schedule group takes a while
+    assert_gone(cloud, name)
+
+
+def test_without_its_role_no_run_launches_nodes_again_either(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    delete_role(cloud, name)
+    with pytest.raises(ModuleFailed, match="idle_after: AWS terminated"):
+        run("cluster", **ending)
+
+
+def test_a_function_of_others_is_not_deleted(cloud, run, ending, name):
+    run("cluster", **ending)
+    client = cloud.client("lambda")
+    arn = client.get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
+    client.untag_resource(Resource=arn, TagKeys=["deeplearning:cluster"])
+    delete_role(cloud, name)
+    with pytest.raises(ModuleFailed, match=r"function .* exists but is not tagged"):
+        run("cluster", cluster=name, state="absent")
 
 
 def test_without_permission_for_the_tags_a_run_does_not_forget_holds(cloud, run, ending, name):

@@ -192,6 +192,54 @@ def test_the_deletion_of_the_cluster_deletes_the_lease_last(cloud, run, leased, 
     assert ("create", "node_lease") in kinds(again)
 
 
+def delete_role(cloud, name):
+    role = f"{name}-nodes-lease-us-east-1"
+    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="lease")
+    cloud.client("iam").delete_role(RoleName=role)
+
+
+def test_a_role_that_somebody_has_deleted_is_created_anew(cloud, run, leased, name):
+    made = run("cluster", **leased)
+    delete_role(cloud, name)
+    again = run("cluster", **leased)
+    assert (kinds(again), again["lease"]["end"]) == ([("update", "node_lease")], made["lease"]["end"])
+    assert run("cluster", **leased)["changes"] == []
+    cloud.control.advance(OVER)
+    assert all_end(cloud, name)
+    delete_role(cloud, name)
+    with pytest.raises(ModuleFailed, match=r"lease: .* ended at"):
+        run("cluster", **leased)
+
+
+def test_without_its_role_a_lease_is_not_prolonged(cloud, run, leased, name):
+    run("cluster", **leased)
+    delete_role(cloud, name)
+    cloud.control.advance(5 * HOUR)
+    assert run("lease", cluster=name, lease="8h")["lease"] is None
+    assert kinds(run("cluster", **leased)) == [("update", "node_lease")]
+    assert seconds_left(run("cluster", **leased)) == pytest.approx(8 * HOUR, abs=60)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_without_its_role_the_rest_of_the_lease_is_deleted(cloud, run, leased, name, topic, ended):
+    run("cluster", **leased, notify_topic=topic)
+    if ended:
+        cloud.control.advance(OVER)
+        assert all_end(cloud, name)
+    delete_role(cloud, name)
+    assert ("delete", "node_lease") in kinds(run("cluster", cluster=name, state="absent"))
+    assert name not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+
+
+def test_a_run_without_the_option_looks_for_a_lease_without_role_only_where_one_should_be(cloud, run, definition, name):
+    run("cluster", **definition)
+    for group in sorted(groups(cloud, name)):
+        cloud.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
+    cloud.control.forget_calls()
+    run("cluster", **definition)
+    assert {call["service"] for call in cloud.control.calls()}.isdisjoint({"lambda", "scheduler"})
+
+
 DAMAGE = {
     "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-lease", Name="workers"),
     "schedule group": lambda cloud, name: cloud.client("scheduler").delete_schedule_group(Name=f"{name}-nodes-lease"),
@@ -246,6 +294,15 @@ def test_a_lease_that_cannot_be_read_is_not_forgotten(cloud, run, leased, defini
     cloud.control.set_faults([{**denied, "service": "scheduler"}])
     with pytest.raises(ModuleFailed, match="is not authorized"):
         run("cluster", **definition)
+
+
+def test_without_permission_for_it_a_cluster_without_a_lease_can_be_deleted(cloud, run, definition, name):
+    denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized"}
+    run("cluster", **definition)
+    for group in sorted(groups(cloud, name)):
+        cloud.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=group, ForceDelete=True)
+    cloud.control.set_faults([{**denied, "service": "scheduler"}, {**denied, "service": "lambda"}])
+    assert run("cluster", cluster=name, state="absent")["leftovers"] == []
 
 
 @pytest.mark.parametrize("had", [False, True])

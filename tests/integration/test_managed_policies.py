@@ -34,6 +34,7 @@ EXCEPTIONS = {
     ("fsx:createdatarepositoryassociation", "aws:requesttag/*"): "FSx for Lustre User Guide, 'Using tags with Amazon FSx'.",
     ("kms:createkey", "kms:key*"): "KMS Developer Guide, 'kms:KeySpec' and 'kms:KeyUsage', name CreateKey.",
     ("kms:*", "kms:resourcealiases"): "KMS Developer Guide, 'kms:ResourceAliases', names operations on existing keys.",
+    ("lambda:untagresource", "aws:tagkeys"): "Service Authorization Reference. AWS's own policies rely on the key for lambda:TagResource.",
     ("s3:*", "s3:resourceaccount"): "S3 User Guide, 'Policy keys for Amazon S3': the key is in the context of all requests.",
     ("ssm:startsession", "ssm:sessiondocumentaccesscheck"): (
         "Systems Manager User Guide, 'Enforce a session document permission check for the AWS CLI'."

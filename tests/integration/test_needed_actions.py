@@ -311,9 +311,6 @@ def shortage(witness):
 
 def configure(witness):
     node = run_module("cluster_info", cluster=CLUSTER)["nodes"][0]
-    witness.become("validate")
-    witness.cloud.control.advance(2 * 3600)  # until nodes can be idle
-    assert "did not report" in run_module("cluster_info", cluster=f"{CLUSTER}-leased")["idle"]["busy"]
     witness.become("configure")
     trust(node["instance_id"], CLUSTER)
     run_module("ssh_authority", cluster=f"{CLUSTER}-emr", create_kms_key=True)
@@ -487,7 +484,10 @@ def test_without_any_one_action_of_its_policy_a_playbook_fails(witness, playbook
 
 
 def test_train_needs_what_provision_and_configure_need():
-    assert shipped("train") == shipped("provision") | shipped("configure")
+    """Those who create the function for idle nodes may set all its tags, so they need no statement for its holds."""
+    both = shipped("provision") | shipped("configure")
+    assert shipped("train") <= both
+    assert {action for action, _statement in shipped("train")} == {action for action, _statement in both}
 
 
 def test_the_rest_of_the_policies_is_named():

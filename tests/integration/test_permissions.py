@@ -31,7 +31,6 @@ OPTIONAL = {"s3:ListBucket"}
 # Calls whose names the code computes. test_needed_actions.py shows that the code makes these calls
 COMPUTED = {
     "ec2:DescribeCapacityReservations",  # by the inventory, about Capacity Blocks
-    "ec2:GetConsoleOutput",  # by cluster_info, about idle nodes
     "lambda:ListTags",  # AWS checks it for the tags in the answer to GetFunction
     *(f"ec2:{verb}SecurityGroup{direction}" for verb in ("Authorize", "Revoke") for direction in ("Ingress", "Egress")),
 }

@@ -640,6 +640,23 @@ def test_the_policy_emr_changes_no_tag_of_instances_except_the_number(call, acco
     assert denied(call, "emr", "ec2", "create_tags", {"Resources": [account.theirs.instance], "Tags": both[:1]})
 
 
+def test_the_policy_configure_sets_only_holds_of_the_function_that_ends_idle_nodes(call):
+    """Other tags decide whether nodes are launched again, and show whose the function is."""
+    arn, hold = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{MINE}-nodes-idle", "deeplearning:hold:study"
+    for keys, expected in (
+        ([hold], False),
+        (["deeplearning:idle-since"], True),
+        (["deeplearning:idle-verdict"], True),
+        (["deeplearning:cluster"], True),
+        ([hold, "team"], True),
+    ):
+        set_them = {"Resource": arn, "Tags": dict.fromkeys(keys, "2026-12-01T18:00:00Z")}
+        assert denied(call, "configure", "lambda", "tag_resource", set_them) is expected, keys
+        assert denied(call, "configure", "lambda", "untag_resource", {"Resource": arn, "TagKeys": keys}) is expected, keys
+    others = arn.replace(MINE, THEIRS)
+    assert denied(call, "configure", "lambda", "tag_resource", {"Resource": others, "Tags": {hold: "2026-12-01T18:00:00Z"}})
+
+
 def test_the_policy_emr_reaches_clusters_without_a_tag(cloud, call, account):
     """This limitation is documented in docs/permissions.md: EMR has no condition key for the call that adds tags."""
     cluster, step = account.theirs.untagged_emr, {"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from typing import Callable, Iterable
 
 from .client import AwsClient, ClientError, ClusterError
 from .component import Request
@@ -19,22 +20,36 @@ class NodesEnded(ClusterError):
     """The run would launch nodes again that AWS has ended."""
 
 
-def read(request: Request, nodes: Sequence[Found], component: str, reads: Callable[[AwsClient], Iterable[Found]]) -> list[Found]:
+Reads = Callable[[AwsClient], Iterable[Found]]
+
+
+def read(request: Request, nodes: Sequence[Found], component: str, reads: Reads, reads_without_role: Reads) -> list[Found]:
     """Return the resource of a component whose option has the same name.
 
     If the option is not set, make no request if the groups have no tag that says that there is a resource. If there are no groups, AWS
-    may have ended them.
+    may have ended them. If its role has been deleted, look for the rest of it where there should or may be one.
     """
     groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
     tagged = any(END_TAGS[component] in item.properties["tags"] for item in groups)
-    defined = request.present and request.options.get(component)
+    defined = bool(request.present and request.options.get(component))
     if not _may_exist(request, component, bool(groups) and not tagged):
         return []
+    found = _allowed(request, reads, "GetRole", defined or tagged)
+    if not found and (defined or tagged or (request.options.get("state") == "absent" and not groups)):
+        found = _allowed(request, reads_without_role, "", defined or tagged)
+    return found
+
+
+def _allowed(request: Request, reads: Reads, optional: str, is_needed: bool) -> list[Found]:
+    """Return what `reads` returns, or nothing if the run has no permission for it and need not have it.
+
+    Without permissions for it, a run can change clusters that have none. A role that can be read shows that there is one, so only the
+    operation `optional` may be denied, or any if it is empty.
+    """
     try:
         return list(reads(request.cloud))
     except ClientError as error:
-        # Without permissions for it, a run can change clusters that have none. A role that can be read shows that there is one
-        if defined or tagged or error.operation_name != "GetRole" or error_code(error) not in DENIED:
+        if is_needed or error.operation_name != (optional or error.operation_name) or error_code(error) not in DENIED:
             raise
         return []
 

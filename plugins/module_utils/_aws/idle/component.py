@@ -9,10 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
 from .. import node_ends
-from ..client import AwsClient, ClientError
 from ..component import Component, Request
-from ..error_codes import DENIED, error_code
-from ..node_names import NODE_TYPES, group_name
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..tags import IDLE_COMPONENT, NODES_COMPONENT
@@ -22,7 +19,7 @@ from .iam_actions import IAM_ACTIONS
 
 
 def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
-    return node_ends.read(request, nodes, IDLE_COMPONENT, resources.read)
+    return node_ends.read(request, nodes, IDLE_COMPONENT, resources.read, resources.read_without_role)
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
@@ -77,32 +74,24 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
 
 
 def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
-    """Return what AWS does with idle nodes, and since when it has found them idle. Return None if it does not look for idle nodes."""
+    """Return what AWS does with idle nodes, and what it has found. Return None if it does not look for idle nodes."""
     existing = idle_in(found)
     if existing is None or not existing.properties or request.options.get("state") == "absent":
         return None
-    environment = _environment(existing)
+    environment, verdict = _environment(existing), existing.attributes.get("verdict")
     return {
         "seconds": int(environment.get("IDLE_SECONDS") or 0),
         "then": environment.get("THEN"),
         "since": existing.properties["since"] or None,
         "holds": existing.attributes.get("holds", {}),
+        "verdict": verdict
+        and {
+            **verdict._asdict(),
+            "since": function.iso(verdict.since),
+            "written": function.iso(verdict.written),
+            "age": (request.cloud.now - verdict.written).total_seconds(),
+        },
     }
-
-
-def look(cloud: AwsClient) -> dict[str, Any]:
-    """Return why the nodes are not idle, as the function sees it, and for how many seconds they have been idle.
-
-    The reason is None without nodes, or if this run may not read their consoles.
-    """
-    nodes = list(function.running(cloud.ec2, [group_name(cloud.cluster, group) for group in NODE_TYPES]))
-    try:
-        busy, since = function.look(cloud.ec2, nodes, cloud.now) if nodes else (None, cloud.now)
-    except ClientError as error:
-        if error_code(error) not in DENIED:
-            raise
-        busy, since = None, cloud.now
-    return {"busy": busy, "idle_seconds": (cloud.now - since).total_seconds()}
 
 
 NODES_IDLE = Component(IDLE_COMPONENT, (resources.KIND,), IAM_ACTIONS, _read, _wanted, refuse=_refuse, reads_after=(NODES_COMPONENT,))

@@ -25,7 +25,7 @@ from ..node_names import NODE_TYPES, group_name
 from ..plan.resources import Address, Wanted
 from ..regions import partition_of
 from ..tags import CLUSTER_TAG
-from . import function
+from . import function, messages
 
 IDLE = Address("idle_end", "main")
 # Nodes report every 10 minutes, and the function looks every 5 minutes.
@@ -90,7 +90,7 @@ def wanted(
             "function": {
                 "code": code_digest(),
                 "runtime": "python3.13",
-                "handler": "function.handler",
+                "handler": "idle.function.handler",
                 "timeout": 300,
                 "memory": 512,
                 "role": role_name(cluster, region),
@@ -158,9 +158,11 @@ def code() -> bytes:
     """Return the function's code as a ZIP file. The same code always gives the same bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        entry = zipfile.ZipInfo("function.py")  # from 1980, so that the digest depends only on the code
-        entry.external_attr = 0o644 << 16
-        archive.writestr(entry, inspect.getsource(function))
+        # A package, in which relative imports work as they do here
+        for name, source in (("__init__", ""), *((each.__name__.split(".")[-1], inspect.getsource(each)) for each in (function, messages))):
+            entry = zipfile.ZipInfo(f"idle/{name}.py")  # from 1980, so that the digest depends only on the code
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, source)
     return file.getvalue()
 
 

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The AWS Lambda function that ends idle nodes. This file alone is the function's code, so it imports nothing of the collection.
+"""The AWS Lambda function that ends idle nodes. Its code is this file and `messages.py`, so it imports nothing else of the collection.
 
 Idle nodes say so on their serial consoles, which AWS reads without permissions for the nodes. A node that says nothing counts as in use.
 """
@@ -13,20 +13,70 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, and that people have been warned.
+from . import messages
+
+# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, that people have been warned, and
+# what the function has found.
 HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "deeplearning:idle-warned"
+VERDICT = "deeplearning:idle-verdict"
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
-NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+# The name of a worker ends with its number, which others can set.
+NUMBER = re.compile(r"[0-9]{1,5}")
 KERNEL = re.compile(r"\[ *\d+\.\d+\] ")
-# Reports that are older tell nothing about the present. Idle nodes report every 10 minutes.
+# Reports that are older tell nothing about the present. Idle nodes report every 10 minutes, and nodes in use at least every 25 minutes.
 FRESH = timedelta(minutes=20)
+SILENCE = timedelta(hours=1)
 # The topic is told so long before the end.
 WARNING = timedelta(minutes=10)
+# The verdict is written anew after this time even if it is the same, so that its age shows whether AWS still calls the function.
+REWRITTEN = timedelta(hours=1)
 AT_ONCE = 16  # consoles
+# The states of a node and of the nodes together. The first of them that any node has is that of all.
+SILENT, IN_USE, UNREPORTED, IDLE, NO_NODES = "silent", "in_use", "unreported", "idle", "no_nodes"
+STATES = (SILENT, IN_USE, UNREPORTED, IDLE, NO_NODES)
+
+
+class Verdict(NamedTuple):
+    """The state of the nodes, the node because of which it is so, if any, since when, and when the function has written this."""
+
+    state: str
+    node: str
+    since: datetime
+    written: datetime
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.state, iso(self.since), iso(self.written), self.node)))
+
+
+PATTERN = re.compile(rf"({'|'.join(STATES)}) ({TIME}) ({TIME})(?: ([\w-]{{1,64}}))?", re.ASCII)
+
+
+def verdict_in(tags: Mapping[str, str]) -> Verdict | None:
+    """Return the last verdict in the tags of the function, or None. Others can set tags, too."""
+    found = PATTERN.fullmatch(tags.get(VERDICT, ""))
+    return Verdict(found[1], found[4] or "", time_of(found[2]), time_of(found[3])) if found else None
+
+
+def verdict_of(found: Sequence[tuple[str, datetime, str]], last: Verdict | None, now: datetime) -> Verdict:
+    """Return what follows from the states of the nodes and from the last verdict. `found` is what `look` returns."""
+    state = min((each[0] for each in found), key=STATES.index, default=NO_NODES)
+    those = [(since, name) for each, since, name in found if each == state]
+    if state in (IDLE, NO_NODES):
+        node, since = "", max((each for each, _name in those), default=now)
+    else:
+        # The node of the last verdict as long as its state lasts
+        since, node = min([each for each in those if last and each[1] == last.node] or those)
+    if last and last[:2] == (state, node) and (state in (IN_USE, NO_NODES) or abs(since - last.since) < timedelta(minutes=1)):
+        since = last.since  # the clocks of nodes are corrected now and then
+    return Verdict(state, node, since, now)
+
+
+def iso(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def time_of(text: str) -> datetime:
@@ -50,18 +100,34 @@ class Function:
         answer = self.client.list_tags(Resource=self.arn)
         self.now, self.tags = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]), answer["Tags"]
 
-    def held(self) -> str:
-        """Return until when a hold keeps the nodes, or an empty string. Remove holds that have ended."""
+    def is_held(self) -> bool:
+        """Return whether a hold keeps the nodes. Remove holds that have ended."""
         holds = {key: time_of(value) for key, value in self.tags.items() if key.startswith(HOLD)}
-        self.untag(*(key for key, end in holds.items() if end <= self.now))
-        end = max(holds.values(), default=self.now)
-        return f"the nodes are kept until {_shown(end)}" if end > self.now else ""
+        ended = [key for key, end in holds.items() if end <= self.now]
+        self.untag(*ended)
+        return len(ended) < len(holds)
+
+    def conclude(self, found: Sequence[tuple[str, datetime, str]], is_held: bool) -> Verdict:
+        """Return the verdict. Write it if it is new or the last one is old, and tell once of a node that reports nothing.
+
+        `found` is what `look` returns.
+        """
+        last = verdict_in(self.tags)
+        if is_held or last is None:  # a run lets the nodes report, or will soon do so
+            found = [(UNREPORTED if state == SILENT else state, since, name) for state, since, name in found]
+        verdict = verdict_of(found, last, self.now)
+        if last is None or verdict[:3] != last[:3] or self.now - last.written >= REWRITTEN:
+            self.client.tag_resource(Resource=self.arn, Tags={VERDICT: str(verdict)})
+        if verdict.state == SILENT and (last is None or verdict[:2] != last[:2]):
+            others = sum(state == SILENT for state, _since, _name in found) - 1
+            self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since))
+        return verdict
 
     def tag(self, key: str, moment: datetime) -> bool:
         """Set a tag of this function. Return whether it is new."""
         if key in self.tags:
             return False
-        self.client.tag_resource(Resource=self.arn, Tags={key: f"{moment:%Y-%m-%dT%H:%M:%SZ}"})
+        self.client.tag_resource(Resource=self.arn, Tags={key: iso(moment)})
         return True
 
     def untag(self, *keys: str) -> None:
@@ -80,71 +146,70 @@ class Function:
         if failure:
             raise failure
 
-    def tell(self, text: str) -> None:
+    def tell(self, subject: str, text: str) -> None:
         """Send a message if there is a topic. A failure does not change what happens to the nodes."""
         if "TOPIC" in os.environ:
             try:
-                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=f"Cluster {self.cluster} is idle", Message=text)
+                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject, Message=text)
             except Exception as error:
                 print(f"message: {error}")
 
 
 def handler(_event: object, context: Any) -> dict[str, Any]:
-    """Delete the Auto Scaling groups if all nodes are idle and no hold keeps them. Return what was decided and why."""
+    """Delete the Auto Scaling groups if all nodes are idle and no hold keeps them. Return the verdict."""
     import boto3  # AWS Lambda provides it
 
     this, ec2 = Function(boto3, context.invoked_function_arn), boto3.client("ec2")
-    held, nodes = this.held(), list(running(ec2, this.groups))
+    is_held, nodes = this.is_held(), list(running(ec2, this.groups))
+    verdict = this.conclude(look(ec2, nodes, this.now), is_held)
+    left = this.after - (this.now - verdict.since)
     if not nodes:
         if IDLE_SINCE in this.tags and this.ends:
             this.delete_groups()  # the rest, after a failure
-        return {"idle": False, "why": "no nodes"}
-    why, since = look(ec2, nodes, this.now)
-    left = this.after - (this.now - since)
-    if held or why or left > WARNING:
+    elif is_held or verdict.state != IDLE or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
     elif left > timedelta():
         if this.ends and this.tag(WARNED, this.now):
-            this.tell(warning(this.cluster, len(nodes), since, this.now + left))
+            this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + left))
     else:
-        held = end(this, len(nodes), since)
-    kept = held or why or (f"the nodes have been idle only since {_shown(since)}" if left > timedelta() else "")
-    return {"idle": not kept, "why": kept or f"all nodes have been idle since {_shown(since)}"}
+        end(this, len(nodes), verdict.since)
+    return {"verdict": str(verdict)}
 
 
-def end(this: Function, count: int, since: datetime) -> str:
-    """End the nodes, unless a hold has just begun. Return until when it keeps the nodes, or an empty string."""
+def end(this: Function, count: int, since: datetime) -> None:
+    """End the nodes, unless a hold has just begun."""
     this.read_tags()
-    held = this.held()
-    if held:
-        return held
+    if this.is_held():
+        return
     if this.tag(IDLE_SINCE, since):
-        this.tell(ended(this.cluster, count, since) if this.ends else trial(this.cluster, count, since))
+        this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, count, since))
     if this.ends:
         this.delete_groups()
-    return ""
 
 
-def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> tuple[str, datetime]:
-    """Return why the nodes are not idle, or an empty string, and since when all of them have been idle.
-
-    Each node has the keys id, name, state and launched. A node is idle at the earliest since its launch.
-    """
+def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> list[tuple[str, datetime, str]]:
+    """Return the state of each node, since when, and its name. Each node has the keys id, name, state and launched."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        outputs = pool.map(lambda node: console_output(ec2, node["id"]), nodes)
-    found = [(node["name"], node["state"] == "running", idle_since(output, now), node["launched"]) for node, output in zip(nodes, outputs)]
-    silent = [name for name, is_running, since, _launched in found if since is None or not is_running]
-    if silent:
-        more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
-        return f"{silent[0]}{more} did not report to be idle", now
-    return "", max(max(since, launched) for _name, _is_running, since, launched in found if since)
+        outputs = pool.map(lambda node: console_output(ec2, node["id"]) if node["state"] == "running" else "", nodes)
+    return [(*state_of(output, node["launched"], now), node["name"]) for node, output in zip(nodes, outputs)]
 
 
-def idle_since(output: str, now: datetime) -> datetime | None:
-    """Return since when a node has been idle by its console, or None if it is in use, or if its last report is missing or old."""
+def state_of(output: str, launched: datetime, now: datetime) -> tuple[str, datetime]:
+    """Return the state of a node by its console, and since when. It is idle at the earliest since its launch.
+
+    A node that is not idle has this state since its last report or, without one, since its launch. Only the last report counts.
+    """
     reports = REPORT.findall(without_kernel(output))
     since, reported = reports[-1] if reports else ("", "")
-    return time_of(since) if since and abs(now - time_of(reported)) <= FRESH else None
+    moment = time_of(reported)
+    if moment - now > FRESH:
+        moment = time_of("")  # by a clock that is wrong
+    age, last = now - moment, max(moment, launched)
+    if since and age <= FRESH:
+        return IDLE, max(time_of(since), launched)
+    if not since and age < SILENCE:
+        return IN_USE, last
+    return (SILENT if now - last >= SILENCE else UNREPORTED), last
 
 
 def without_kernel(output: str) -> str:
@@ -174,44 +239,12 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
     ]
     for page in client.get_paginator("describe_instances").paginate(Filters=filters):
         for instance in (each for reservation in page["Reservations"] for each in reservation["Instances"]):
-            instance_id = instance["InstanceId"]
+            tags = {each["Key"]: each["Value"] for each in instance["Tags"]}
+            group, number = tags["aws:autoscaling:groupName"], tags.get("deeplearning:number", "")
+            worker = f"{group[:-1]}{number}" if NUMBER.fullmatch(number) else instance["InstanceId"]
             yield {
-                "id": instance_id,
-                # Others can tag instances, too, and runs show the name
-                "name": next(
-                    (each["Value"] for each in instance["Tags"] if each["Key"] == "Name" and NAME.fullmatch(each["Value"])), instance_id
-                ),
+                "id": instance["InstanceId"],
+                "name": worker if group.endswith("-workers") else group,
                 "state": instance["State"]["Name"],
                 "launched": instance["LaunchTime"],
             }
-
-
-LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on the shared storage are kept."
-
-
-def warning(cluster: str, count: int, since: datetime, end: datetime) -> str:
-    return (
-        f"{_idle(cluster, count, since)}. If nobody uses the cluster, AWS terminates the nodes at about "
-        f"{_shown(end)}. {LOSES} To keep the nodes for 4 hours, run ansible localhost -m deeplearning.cluster.idle_hold -a "
-        f'"cluster={cluster} region={os.environ["AWS_REGION"]} name=me seconds=14400"'
-    )
-
-
-def ended(cluster: str, count: int, since: datetime) -> str:
-    return (
-        f"{_idle(cluster, count, since)}, and AWS terminates the nodes. {LOSES} To see what still costs "
-        "money, run ansible-playbook deeplearning.cluster.info. To start nodes again, run ansible-playbook deeplearning.cluster.provision "
-        "-e deeplearning_start_again=true"
-    )
-
-
-def trial(cluster: str, count: int, since: datetime) -> str:
-    return f"{_idle(cluster, count, since)}. With deeplearning_idle_then: terminate, AWS would terminate the nodes."
-
-
-def _idle(cluster: str, count: int, since: datetime) -> str:
-    return f"Cluster {cluster} ({count} {'node' if count == 1 else 'nodes'}) has been idle since {_shown(since)}"
-
-
-def _shown(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -22,6 +22,3 @@ IAM_ACTIONS = IamActions(
 
 # Those of the module `idle_hold`.
 HOLD = IamActions(reads=("lambda:GetFunction", "lambda:ListTags"), present=("lambda:TagResource", "lambda:UntagResource"))
-
-# Those of the module `cluster_info`, which looks whether the nodes report that they are idle.
-REPORTS = IamActions(reads=("ec2:DescribeInstances", "ec2:GetConsoleOutput"))

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError, WaitTimeout
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
 from ..error_codes import error_code, is_missing
-from ..instance_role.own_role import ADVICE, OwnRole
+from ..instance_role.own_role import ADVICE, OwnRole, refuse_foreign
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
-from .function import IDLE_SINCE, WARNED
+from .function import IDLE_SINCE, VERDICT, WARNED, verdict_in
 
 # Seconds until AWS Lambda can use a new role, and until a new or changed function is ready.
 ROLE_TIMEOUT, READY_TIMEOUT = 120, 120
@@ -29,15 +29,31 @@ ROLE = OwnRole(IDLE, "idle", "Ends idle nodes of the training cluster")
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the role with its function and schedule if it exists. The role is created first and deleted last."""
     for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
-        found = read_function(cloud)
-        tags = found.get("Tags", {}) if found else {}
-        properties = {
-            **role.properties,
-            "function": found and definition.found_function(found["Configuration"]),
-            "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
-            "since": tags.get(IDLE_SINCE, ""),
-        }
-        yield replace(role, properties=properties, attributes={**role.attributes, "holds": holds.held(tags, cloud.now)})
+        yield _complete(cloud, role)
+
+
+def read_without_role(cloud: AwsClient) -> Iterator[Found]:
+    """Yield the function and the schedule if at least one of them exists although the role has been deleted."""
+    name = role_name(cloud.cluster, cloud.region)
+    found = _complete(cloud, ROLE.deleted(name, definition.trust_policy(cloud.cluster, cloud.region)))
+    if found.properties["function"] or (found.properties["schedule"] or {}).get("role") == name:
+        yield found
+
+
+def _complete(cloud: AwsClient, role: Found) -> Found:
+    """Return the role with the properties of the function and the schedule."""
+    found = read_function(cloud)
+    tags = found.get("Tags", {}) if found else {}
+    if found:
+        refuse_foreign(cloud, f"function {name_of(cloud.cluster)}", tag_list(tags))
+    properties = {
+        **role.properties,
+        "function": found and definition.found_function(found["Configuration"]),
+        "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
+        "since": tags.get(IDLE_SINCE, ""),
+    }
+    attributes = {**role.attributes, "holds": holds.held(tags, cloud.now), "verdict": verdict_in(tags)}
+    return replace(role, properties=properties, attributes=attributes)
 
 
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:
@@ -62,17 +78,20 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
     return role
 
 
-def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
-    ROLE.update(cloud, found, properties, changed)
-    if changed & {"function", "schedule", "since"}:
-        _put(cloud, found, properties)
+def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+    role = ROLE.ensure(cloud, found, properties, changed)
+    attributes = {**found.attributes, **role.attributes}
+    if role is not found or changed & {"function", "policy", "schedule", "since"}:
+        _put(cloud, role, properties, is_new=role is not found)
+        attributes["verdict"] = None  # the last one does not tell about the function as it is now
+    return replace(found, properties={**found.properties, **properties}, attributes=attributes)
 
 
 def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool = False) -> None:
     """Create or complete the function and its schedule. `is_new` says whether the role is new."""
     arn = _put_function(cloud, role, properties, is_new)
     if not properties["since"]:
-        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED, VERDICT])
     ensure_group(cloud, name_of(cloud.cluster), properties["tags"])
     put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
 

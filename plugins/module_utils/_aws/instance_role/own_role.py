@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Mapping
@@ -49,6 +49,11 @@ class OwnRole:
         }
         yield Found(self.address, name, properties, {"arn": role["Arn"]})
 
+    def deleted(self, name: str, trust: Mapping[str, Any]) -> Found:
+        """Return a role that somebody has deleted while what uses it still exists. A change creates the role anew, with this trust."""
+        properties = {"name": name, "trust": trust, "permissions_boundary": None, "policy": None, "tags": {}}
+        return Found(self.address, name, properties)
+
     def _policy(self, cloud: AwsClient, name: str) -> dict[str, Any] | None:
         try:
             return PolicyDocument(cloud.iam.get_role_policy(RoleName=name, PolicyName=self.policy_name)["PolicyDocument"])
@@ -72,6 +77,13 @@ class OwnRole:
         cloud.once_allowed(partial(self.update, cloud, found, properties, frozenset({"policy"})))
         return found
 
+    def ensure(self, cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
+        """Change the role, or create it anew if somebody has deleted it. Return it."""
+        if "arn" not in found.attributes:
+            return self.create(cloud, found.address, properties)
+        self.update(cloud, found, properties, changed)
+        return found
+
     def update(self, cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
         if "permissions_boundary" in changed:
             cloud.iam.put_role_permissions_boundary(RoleName=found.id, PermissionsBoundary=properties["permissions_boundary"])
@@ -83,6 +95,8 @@ class OwnRole:
             cloud.iam.tag_role(RoleName=found.id, Tags=tag_list(properties["tags"]))
 
     def delete(self, cloud: AwsClient, found: Found) -> None:
+        if "arn" not in found.attributes:
+            return
         # Users or services, such as Systems Manager Quick Setup, may have attached policies to the role
         for attached in cloud.retrieve("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=found.id):
             cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
@@ -91,7 +105,7 @@ class OwnRole:
         cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
 
 
-def refuse_foreign(cloud: AwsClient, what: str, tags: list[Mapping[str, str]]) -> None:
+def refuse_foreign(cloud: AwsClient, what: str, tags: Sequence[Mapping[str, str]]) -> None:
     """Raise ClusterError if a resource with the cluster's name lacks the cluster's tag."""
     if tag_dict(tags).get(CLUSTER_TAG) != cloud.cluster:
         raise ClusterError(f"The {what} exists but is not tagged {CLUSTER_TAG}={cloud.cluster}. Delete it, or choose another cluster name.")

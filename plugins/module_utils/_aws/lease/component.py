@@ -21,7 +21,7 @@ from .definition import LEASE, Terms, end_of, iso
 
 
 def _read(request: Request, nodes: Sequence[Found]) -> list[Found]:
-    return node_ends.read(request, nodes, LEASE_COMPONENT, resources.read)
+    return node_ends.read(request, nodes, LEASE_COMPONENT, resources.read, resources.read_without_role)
 
 
 def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
@@ -73,10 +73,10 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
 def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> Found:
     """Prolong a lease with a duration if less than half of it or less than `least` is left. Return the lease.
 
-    A lease that has ended or that differs from the definition is not prolonged.
+    A lease that has ended, that differs from the definition or whose role has been deleted is not prolonged.
     """
     terms, end, now = definition.parse(lease), end_of(existing), cloud.now
-    if not terms.duration or not _is_same(existing, terms) or end is None:
+    if not terms.duration or not _is_same(existing, terms) or end is None or "arn" not in existing.attributes:
         return existing
     if end <= now or end - now >= max(terms.duration / 2, least):
         return existing

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -27,18 +27,31 @@ ROLE = OwnRole(LEASE, "lease", "Ends the lease of the training cluster")
 def read(cloud: AwsClient) -> Iterator[Found]:
     """Yield the lease if it exists. Its role is created first and deleted last."""
     for role in ROLE.read(cloud, role_name(cloud.cluster, cloud.region)):
-        names = [*NODE_TYPES, *(messages.BEFORE if messages.topic_in(role.properties["policy"]) else ())]
-        with ThreadPoolExecutor(len(names)) as pool:
-            known = {name: found for name, found in zip(names, pool.map(partial(_schedule, cloud), names)) if found}
-        terms = {found.get("Description", "") for found in known.values()}
-        about = definition.TERMS.search(terms.pop()) if len(terms) == 1 else None
-        properties = {
-            **role.properties,
-            "lease": about and about[1],
-            "ends": {group: iso(known[group]["StartDate"]) if "StartDate" in known.get(group, {}) else None for group in NODE_TYPES},
-            "calls": {name: definition.found_call(found) for name, found in known.items()},
-        }
-        yield replace(role, properties=properties)
+        yield _complete(cloud, role, [*NODE_TYPES, *(messages.BEFORE if messages.topic_in(role.properties["policy"]) else ())])
+
+
+def read_without_role(cloud: AwsClient) -> Iterator[Found]:
+    """Yield the lease if at least one of its schedules exists although its role has been deleted."""
+    name = role_name(cloud.cluster, cloud.region)
+    trust = definition.trust_policy(cloud.region, schedule_group(cloud.cluster))
+    found = _complete(cloud, ROLE.deleted(name, trust), [*NODE_TYPES, *messages.BEFORE])
+    if any(call["role"] == name for call in found.properties["calls"].values()):
+        yield found
+
+
+def _complete(cloud: AwsClient, role: Found, names: Sequence[str]) -> Found:
+    """Return the role with the properties of the schedules with these names."""
+    with ThreadPoolExecutor(len(names)) as pool:
+        known = {name: found for name, found in zip(names, pool.map(partial(_schedule, cloud), names)) if found}
+    terms = {found.get("Description", "") for found in known.values()}
+    about = definition.TERMS.search(terms.pop()) if len(terms) == 1 else None
+    properties = {
+        **role.properties,
+        "lease": about and about[1],
+        "ends": {group: iso(known[group]["StartDate"]) if "StartDate" in known.get(group, {}) else None for group in NODE_TYPES},
+        "calls": {name: definition.found_call(found) for name, found in known.items()},
+    }
+    return replace(role, properties=properties)
 
 
 def _schedule(cloud: AwsClient, name: str) -> dict[str, Any] | None:
@@ -65,9 +78,9 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 def _update(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> None:
     # Without the permission for messages, no run looks for their schedules, so they are deleted first
     delete_schedules(cloud, schedule_group(cloud.cluster), found.properties["calls"].keys() - properties["calls"].keys())
-    ROLE.update(cloud, found, properties, changed)
-    if changed & {"lease", "ends", "calls"}:
-        _put_schedules(cloud, found, properties)
+    role = ROLE.ensure(cloud, found, properties, changed)
+    if role is not found or changed & {"lease", "ends", "calls"}:
+        _put_schedules(cloud, role, properties)
         _wait_for_last_calls(cloud, found)
 
 

@@ -30,8 +30,8 @@ from ..worker_metadata.metadata import MASTER_NAME
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.
 STATE = "/run/deeplearning-idle.json"
-# Seconds between two reports of an idle host. The console keeps 64 KB, so a host that is in use says so only until nobody believes an
-# earlier report any more, in case a line is lost or damaged.
+# Seconds between two reports of an idle host. A host that is in use says so each minute until nobody believes an earlier report any more,
+# in case a line is lost or damaged, and then at such intervals, because the console keeps 64 KB.
 REPORT_SECONDS, BELIEVED_SECONDS = 600.0, 1500.0
 # The share of a processor, and the bytes per second that they read and write, of all processes of a control group on an idle host. An open
 # notebook uses 0.3 %, and a slow download at least 200 kB/s.
@@ -109,8 +109,9 @@ def main(arguments: Sequence[str]) -> int:
     emr = "".join(arguments)
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
     reason = why_used(found, former, now, bool(emr)) or why_gpus_used()
-    used, reported = now if reason else former.get("used", now), former.get("reported", 0.0)
-    if reason and (not former or now - reported < BELIEVED_SECONDS):
+    used, reported, said = now if reason else former.get("used", now), former.get("reported", 0.0), former.get("said", 0.0)
+    if reason and (not former or now - reported < BELIEVED_SECONDS or now - said >= BELIEVED_SECONDS):
+        said = now
         _report("in use")
     elif not reason and (former.get("reason") or now - reported >= REPORT_SECONDS):
         reported = now
@@ -118,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     if reason != former.get("reason"):
         print(reason or "idle", flush=True)  # into the journal
     amounts = {each.identity: (each.seconds, each.bytes) for each in found}
-    state = {"time": now, "used": used, "reported": reported, "reason": reason, "processes": amounts}
+    state = {"time": now, "used": used, "reported": reported, "said": said, "reason": reason, "processes": amounts}
     schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
     return _tell_emr(emr) if emr and reason else 0
 

@@ -64,37 +64,21 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
-IDLE = {"seconds": 1800, "then": "terminate", "since": None, "holds": {}}
-NOW = {"busy": "", "idle_seconds": 600.0}
+IDLE = {"seconds": 1800, "then": "terminate", "since": None, "holds": {}, "verdict": None}
 HELD = {"holds": {"study": "2026-12-01T18:00:00Z"}}
 WHEN = "AWS terminates the nodes when all of them have been idle for 30 min 0 s"
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({}, f"{WHEN}. "),
-        (HELD, f"{WHEN}. "),  # read before the job of this run, whose own hold has ended since
-        ({**HELD, **NOW}, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). They have been idle for 10 min 0 s. "),
-        ({"busy": None, "idle_seconds": 0.0}, f"{WHEN}. "),
-        ({"busy": "x did not report to be idle", "idle_seconds": 0.0}, f"{WHEN}. Now they are not idle: x did not report to be idle (cat "),
-        ({"busy": "", "idle_seconds": 2700.0}, "AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup"),
-        ({"then": "notify", "busy": "", "idle_seconds": 9000.0}, "AWS sends a notification when all of them"),
-    ],
-)
-def test_what_aws_does_with_idle_nodes_is_told(more, told):
-    assert told in messages.running_nodes("demo", 2, ["c5"], "", "", PRICE, idle={**IDLE, **more})
+def found(state, node="", **more):
+    """Return what AWS has found."""
+    verdict = {"state": state, "node": node, "since": "2026-12-01T15:50:00Z", "written": "2026-12-01T15:55:00Z", "age": 300.0}
+    return {"verdict": {**verdict, **more}}
 
 
-def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
-    told = messages.cluster_overview(
-        [], [], "ssh", PRICE, idle={**IDLE, "since": "2026-12-01T18:00:00Z", "busy": None, "idle_seconds": 0.0}
-    )
-    assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC." in told
-    assert f"{RUN}provision -e deeplearning_start_again=true" in told
-
-
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
+def info(idle, count=2):
+    """Return what the playbook info tells about idle nodes."""
+    node = dict.fromkeys(("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip"), "x") | {"launched_at": None}
+    return messages.cluster_overview([node] * count, [], "ssh", None, idle={**IDLE, **idle}).split("\n")[-2]
 
 
 @pytest.fixture
@@ -103,6 +87,61 @@ def now(monkeypatch):
     moment = datetime(2026, 12, 1, 16, tzinfo=UTC).timestamp()
     monkeypatch.setattr(messages.time, "time", lambda: moment)
     return moment
+
+
+SILENT = " bert-worker3 has not reported since 2026-12-01 15:50 UTC, so no node ends. To let it report, run "
+OLD = " But AWS no longer looks at them (the last sign is of 2026-12-01 15:55 UTC). To repair that, run "
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, f"{WHEN}. It has not looked at them yet."),
+        (HELD, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). It has not looked at them yet."),
+        (found("idle"), f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC."),
+        (found("no_nodes"), f"{WHEN}."),
+        (
+            found("in_use", "bert-worker3"),
+            f"{WHEN}. bert-worker3 has been in use since 2026-12-01 15:50 UTC: cat /run/deeplearning-idle.json on it says why.",
+        ),
+        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
+        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
+        (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. If it lasts, look for denied calls of the role in CloudTrail."),
+        (
+            found("idle", since="2026-12-01T15:15:00Z"),
+            f"{WHEN}. All of them have been idle since 2026-12-01 15:15 UTC. AWS should have terminated them: look for denied calls of "
+            "DeleteAutoScalingGroup in CloudTrail.",
+        ),
+        ({**found("idle", since="2026-12-01T15:15:00Z"), "then": "notify"}, "All of them have been idle since 2026-12-01 15:15 UTC."),
+    ],
+)
+def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
+    assert info(more).endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, f"{WHEN}. To"),
+        (HELD, f"{WHEN}. To"),  # read before the job of this run, whose own hold has ended since
+        (found("in_use", "bert-worker3"), f"{WHEN}. To"),
+        (found("idle"), f"{WHEN}. To"),
+        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. To"),
+        (found("idle", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. "),
+    ],
+)
+def test_runs_that_use_the_nodes_tell_only_of_problems(more, told):
+    assert told in messages.running_nodes("demo", 2, ["c5"], "", "", PRICE, idle={**IDLE, **more})
+
+
+def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
+    told = messages.cluster_overview([], [], "ssh", PRICE, idle={**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"})
+    assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC." in told
+    assert f"{RUN}provision -e deeplearning_start_again=true" in told
+
+
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
 
 
 @pytest.mark.usefixtures("now")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import zipfile
 from datetime import timedelta
 
@@ -21,15 +23,24 @@ def test_other_texts_are_refused(text):
         definition.parse(text)
 
 
-def test_the_code_of_the_function_needs_nothing_of_the_collection_and_is_always_equal():
+def test_the_code_of_the_function_needs_nothing_of_the_collection_and_is_always_equal(tmp_path):
     with zipfile.ZipFile(io.BytesIO(definition.code())) as archive:
-        (entry,) = archive.infolist()
-        source = archive.read(entry).decode()
-    assert (entry.filename, entry.external_attr >> 16 & 0o444) == ("function.py", 0o444)
-    space: dict[str, object] = {}
-    exec(compile(source, "function.py", "exec"), space)
-    assert callable(space["handler"])
+        assert {entry.external_attr >> 16 & 0o444 for entry in archive.infolist()} == {0o444}
+        archive.extractall(tmp_path)
+    wanted = definition.wanted(
+        timedelta(hours=1), "terminate", "bert", "us-east-1", lambda _address: {}, topic=None, permissions_boundary=None, since=""
+    )
+    module, _dot, name = wanted.properties["function"]["handler"].rpartition(".")
+    code = f"import sys; sys.path.insert(0, '.'); from {module} import {name}"
+    subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True)
     assert definition.code() == definition.code()
+
+
+@pytest.mark.parametrize("module", [definition.function, definition.messages])
+def test_each_change_of_the_code_changes_its_digest(monkeypatch, module):
+    before, source = definition.code_digest(), definition.inspect.getsource
+    monkeypatch.setattr(definition.inspect, "getsource", lambda each: source(each) + ("#" if each is module else ""))
+    assert definition.code_digest() != before
 
 
 def test_names_are_within_the_limits_of_aws():

@@ -169,7 +169,7 @@ def run(monkeypatch, tmp_path, *, reason="", state=None):
     return (tmp_path / "console").read_text().strip()
 
 
-def test_an_idle_host_reports_every_ten_minutes_and_one_in_use_until_nobody_believes_that_it_is_idle(monkeypatch, tmp_path):
+def test_an_idle_host_reports_every_ten_minutes_and_one_in_use_each_minute_until_nobody_believes_that_it_is_idle(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use, reported at ")
     assert run(monkeypatch, tmp_path).startswith("deeplearning: idle since ")
     assert run(monkeypatch, tmp_path) == ""
@@ -179,3 +179,15 @@ def test_an_idle_host_reports_every_ten_minutes_and_one_in_use_until_nobody_beli
         assert run(monkeypatch, tmp_path, reason="digits runs").startswith("deeplearning: in use")
     state = json.loads((tmp_path / "state.json").read_text())
     assert run(monkeypatch, tmp_path, reason="digits runs", state={**state, "reported": state["reported"] - 1501}) == ""
+
+
+def test_a_host_that_stays_in_use_reports_twice_an_hour_because_silence_is_reported(monkeypatch, tmp_path):
+    """The function that reads the reports tells people of nodes that say nothing for an hour."""
+    run(monkeypatch, tmp_path, reason="digits runs")
+    state, told = json.loads((tmp_path / "state.json").read_text()), 0
+    state = {**state, "reported": state["reported"] - 3600}
+    for _minute in range(120):
+        state = {name: value - 60 if name in ("reported", "said", "time") else value for name, value in state.items()}
+        told += bool(run(monkeypatch, tmp_path, reason="digits runs", state=state))
+        state = json.loads((tmp_path / "state.json").read_text())
+    assert told == 120 // 25
