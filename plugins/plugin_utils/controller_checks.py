@@ -18,7 +18,6 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.inventory.manager import split_host_pattern
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
@@ -43,7 +42,7 @@ from .nodes import node_table
 from .notifications import Notifications
 from .python_requirements import read_requirements
 from .unused_variables import of_definition, of_job
-from .variable_names import COLLECTION, name_findings
+from .variable_names import argument_specs, name_findings
 from .yaml_text import text_errors
 
 JOB, DATASET, EXPORT, NAMES = "job", "dataset", "export", "names"
@@ -284,9 +283,8 @@ def type_error(spec: Mapping[str, Any], value: Any) -> str:
 @lru_cache(maxsize=None)
 def argument_spec(role: str) -> dict[str, dict[str, Any]]:
     """Return the argument spec of a role, with every variable optional."""
-    content = yaml_load((COLLECTION / "roles" / role / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     keys = ("type", "elements", "choices", "options", "no_log")
-    options = content["argument_specs"]["main"]["options"]
+    options = argument_specs()[role]["main"]["options"]
     return {name: {key: option[key] for key in keys if key in option} for name, option in options.items()}
 
 
