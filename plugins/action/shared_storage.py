@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from ..module_utils._aws.regions import partition_of
 from ..module_utils._hosts.shared_storage import converge
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.snapshot import Inspection, Request, Snapshot
 
 
 class ActionModule(NodeAction, module="shared_storage"):
@@ -18,22 +20,28 @@ class ActionModule(NodeAction, module="shared_storage"):
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         try:
-            arguments = self._arguments()
+            arguments = with_suffix(self._task.args)
         except ValueError as error:
             return {"failed": True, "msg": str(error)}
-        found = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
-        return found or self._execute_module(self._module, module_args=arguments, task_vars=variables)
+        found = snapshot.inspect(self, inspection(arguments))
+        return found[0] if found else self._execute_module(self._module, module_args=arguments, task_vars=variables)
 
-    def _arguments(self) -> dict[str, Any]:
-        """Return the task's arguments and botocore's DNS suffix for the region. Raises ValueError if the suffix is unknown."""
-        arguments: dict[str, Any] = self._task.args
-        region = arguments.get("region")
-        return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
 
-    def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the task's result if the host is configured correctly, and None otherwise."""
-        if parameters["state"] != "present":
-            return None
-        host = snapshot.take(self, parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)
-        storage = host and converge.find_right(parameters, host, host.output.split())
-        return {"changed": False, "diff": [], **converge.facts(storage)} if storage else None
+def with_suffix(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the task and botocore's DNS suffix for the region. Raises ValueError if the suffix is unknown."""
+    region = arguments.get("region")
+    return {"dns_suffix": partition_of(region).dns_suffix, **arguments} if region else arguments
+
+
+def inspection(arguments: Mapping[str, Any]) -> Inspection:
+    """Return the inspection of a host with the arguments of the module."""
+    return Inspection(arguments, converge.SPECIFICATION, check)
+
+
+def check(parameters: dict[str, Any]) -> Generator[Request, Snapshot, dict[str, Any] | None]:
+    """Return the task's result if the host is configured correctly, and None otherwise."""
+    if parameters["state"] != "present":
+        return None
+    host = yield Request(parameters["owner"], [*converge.PATHS, parameters["path"]], converge.LIST_TUNNELS)
+    storage = converge.find_right(parameters, host, host.output.split())
+    return {"changed": False, "diff": [], **converge.facts(storage)} if storage else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -16,6 +16,7 @@ from ..module_utils._hosts.ssh_trust import converge, files
 from ..module_utils._hosts.ssh_trust.certificates import DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
+from ..plugin_utils.snapshot import Inspection, Request, Snapshot
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -47,9 +48,9 @@ class ActionModule(NodeAction, module="ssh_trust"):
         """Run the module, sign the certificates that the host needs, and run the module again with these certificates."""
         arguments = dict(self._task.args)
         private_key = arguments.pop("authority_private_key", None)
-        right = snapshot.inspect(arguments, converge.SPECIFICATION, self._find)
+        right = snapshot.inspect(self, inspection(arguments))
         if right:
-            return right
+            return right[0]
         found = self._execute_module(self._module, module_args=arguments, task_vars=variables)
         if found.get("unsigned") and not found.get("failed") and not self._task.check_mode:
             arguments.update(certificates(found["unsigned"], arguments, private_key))
@@ -62,10 +63,16 @@ class ActionModule(NodeAction, module="ssh_trust"):
             found = {**installed, "changed": True, "unsigned": found["unsigned"]}
         return found
 
-    def _find(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the task's result if the host is configured correctly, and None otherwise."""
-        host = snapshot.take(self, parameters["user"], files.PATHS)
-        return {"changed": False, "diff": [], "unsigned": {}} if host and converge.is_right(parameters, host) else None
+
+def inspection(arguments: Mapping[str, Any]) -> Inspection:
+    """Return the inspection of a host with the arguments of the module."""
+    return Inspection(arguments, converge.SPECIFICATION, check)
+
+
+def check(parameters: dict[str, Any]) -> Generator[Request, Snapshot, dict[str, Any] | None]:
+    """Return the task's result if the host is configured correctly, and None otherwise."""
+    host = yield Request(parameters["user"], files.PATHS)
+    return {"changed": False, "diff": [], "unsigned": {}} if converge.is_right(parameters, host) else None
 
 
 def certificates(unsigned: Mapping[str, Any], arguments: Mapping[str, Any], private_key: str | None) -> dict[str, str]:

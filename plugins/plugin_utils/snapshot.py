@@ -4,16 +4,17 @@
 """Inspects files on a host with one shell command, so that modules run only on hosts that need changes.
 
 A module takes about five times as long as the shell command. In most playbook runs, most hosts need no changes. The module's own functions
-compare the files with their desired state.
+compare the files with their desired state. One command can make the inspections of several modules.
 """
 
 from __future__ import annotations
 
 import base64
 import os
+import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
@@ -44,6 +45,8 @@ echo
 """
 NOT_FOUND = 127
 SUPER_USER = "root"
+# The line between the outputs of several scripts, which print no such line.
+SEPARATOR = "---"
 
 
 class Snapshot(HostFiles):
@@ -63,16 +66,42 @@ class Snapshot(HostFiles):
         return self._accounts[user]
 
 
-def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "") -> Snapshot | None:
-    """Return the state of the paths on the host of the action's task, or None if the command fails.
+class Request(NamedTuple):
+    """What to inspect. `~/` stands for the home directory of `user`. If a path ends in `=`, its contents are not read."""
 
-    `~/` stands for the home directory of `user`. If a path ends in `=`, its contents are not read.
-    """
-    answer = action._low_level_execute_command(shlex.join(["sh", "-c", SCRIPT, "sh", user, command, *paths]))
+    user: str
+    paths: Sequence[str]
+    command: str = ""
+
+
+# A function that gets the parameters of a module. It yields what to inspect, gets the snapshot, and returns the result of the module, or
+# None if the module must run.
+Check = Callable[[dict[str, Any]], Generator[Request, Snapshot, "dict[str, Any] | None"]]
+
+
+class Inspection(NamedTuple):
+    """The arguments of a module, its argument spec with its rules, and its check."""
+
+    arguments: Mapping[str, Any]
+    specification: Mapping[str, Any]
+    check: Check
+
+
+def take(action: ActionBase, user: str, paths: Sequence[str], command: str = "") -> Snapshot | None:
+    """Return the state of the paths on the host of the action's task, or None if the command fails."""
+    found = take_all(action, [Request(user, paths, command)])
+    return found[0] if found else None
+
+
+def take_all(action: ActionBase, requests: Sequence[Request]) -> list[Snapshot] | None:
+    """Return what the requests ask for on the host of the action's task, or None if one of them fails."""
+    scripts = [shlex.join(["sh", "-c", SCRIPT, "sh", request.user, request.command, *request.paths]) for request in requests]
+    answer = action._low_level_execute_command(f" && echo {SEPARATOR} && ".join(scripts))
     if answer["rc"]:
         return None
+    outputs = re.split(rf"^{SEPARATOR}\r?\n", answer["stdout"], flags=re.MULTILINE)
     try:
-        return parse(answer["stdout"], user, paths)
+        return [parse(output, request.user, request.paths) for output, request in zip(outputs, requests, strict=True)]
     except (ArithmeticError, LookupError, ValueError):
         return None
 
@@ -101,17 +130,32 @@ def _text(line: str) -> str:
     return base64.b64decode(line, validate=True).decode("utf-8", "surrogateescape")
 
 
-def inspect(
-    arguments: Mapping[str, Any], specification: Mapping[str, Any], find: Callable[[dict[str, Any]], dict[str, Any] | None]
-) -> dict[str, Any] | None:
-    """Return the result of `find` for a module's parameters, or None if the parameters are invalid.
+def inspect(action: ActionBase, *inspections: Inspection) -> list[dict[str, Any]] | None:
+    """Return the results of modules that need not run on the host of the action's task, or None if one of them must run.
 
     The module itself reports invalid parameters.
     """
-    validation = ArgumentSpecValidator(**specification).validate(dict(arguments))
-    if validation.error_messages:
-        return None
     try:
-        return find(validation.validated_parameters)
-    except ValueError:
+        checks = [inspection.check(_parameters(inspection)) for inspection in inspections]
+        snapshots = take_all(action, [next(check) for check in checks])
+        results = [_result(check, host) for check, host in zip(checks, snapshots or ())]
+    except (StopIteration, ValueError):
         return None
+    return results if snapshots and all(results) else None
+
+
+def _parameters(inspection: Inspection) -> dict[str, Any]:
+    """Return the parameters of a module. Raises ValueError if they are invalid."""
+    validation = ArgumentSpecValidator(**inspection.specification).validate(dict(inspection.arguments))
+    if validation.error_messages:
+        raise ValueError(validation.error_messages)
+    parameters: dict[str, Any] = validation.validated_parameters
+    return parameters
+
+
+def _result(check: Generator[Request, Snapshot, dict[str, Any] | None], host: Snapshot) -> Any:
+    try:
+        check.send(host)
+    except StopIteration as end:
+        return end.value
+    raise ValueError("a check makes only one request")

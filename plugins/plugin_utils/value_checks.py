@@ -11,14 +11,13 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.common.yaml import yaml_load
 
 from ..module_utils._hosts.dataset.source import DataError
 from ..module_utils._job.definition.refusal import RefusalError
 from ._output.failures import TYPES
 from .command_lines import UNCHANGED, is_one_string, list_error
 from .node_variables import UNKNOWN, NodeVariables
-from .variable_names import COLLECTION
+from .variable_names import argument_specs
 from .yaml_text import text_errors
 
 # The variables of jobs whose elements are passed to a process unchanged.
@@ -72,9 +71,8 @@ def type_error(spec: Mapping[str, Any], value: Any) -> str:
 @lru_cache(maxsize=None)
 def argument_spec(role: str) -> dict[str, dict[str, Any]]:
     """Return the argument spec of a role, with every variable optional."""
-    content = yaml_load((COLLECTION / "roles" / role / "meta/argument_specs.yml").read_text(encoding="utf-8"))
     keys = ("type", "elements", "choices", "options", "no_log")
-    options = content["argument_specs"]["main"]["options"]
+    options = argument_specs()[role]["main"]["options"]
     return {name: {key: option[key] for key in keys if key in option} for name, option in options.items()}
 
 

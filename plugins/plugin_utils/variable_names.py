@@ -242,8 +242,14 @@ def known_variables() -> frozenset[str]:
 @lru_cache(maxsize=None)
 def role_variables() -> dict[str, list[str]]:
     """Return the variables of each role, by the prefix of the role's name."""
-    specs = {path.parts[-3]: yaml_load(path.read_text(encoding="utf-8")) for path in COLLECTION.glob("roles/*/meta/argument_specs.yml")}
-    return {f"{role}_": [*chain(*(each["options"] for each in spec["argument_specs"].values()))] for role, spec in specs.items()}
+    return {f"{role}_": [*chain(*(each["options"] for each in specs.values()))] for role, specs in argument_specs().items()}
+
+
+@lru_cache(maxsize=None)
+def argument_specs() -> dict[str, dict[str, Any]]:
+    """Return the argument specs of each role, by the role's name."""
+    paths = COLLECTION.glob("roles/*/meta/argument_specs.yml")
+    return {path.parts[-3]: yaml_load(path.read_text(encoding="utf-8"))["argument_specs"] for path in paths}
 
 
 def prefixes() -> list[str]:

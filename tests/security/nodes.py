@@ -19,6 +19,7 @@ ON_NODES = {
     "dataset": {"source": "s3://bucket/data", "directory": "/efs/datasets", "state": "examined"},
     "idle_reports": {"state": "absent"},
     "munge_key": {"state": "absent"},
+    "node_configuration_info": {"ssh_trust": {}, "shared_storage": {}, "worker_metadata": {}},
     "node_health": {"user": "ubuntu"},
     "node_logs_export": {"name": "bert-worker2", "destination": "s3://results"},
     "node_setup": {"steps": [{"command": "true"}]},

@@ -24,7 +24,7 @@ ALLOWED = {
     ("ssh_trust", "Request the host keys from hosts that have a certificate"),
     ("ssh_trust", "Read the host keys from the console output again"),
     ("ssh_trust", "Write the returned keys to the cluster's SSH files"),
-    ("worker_metadata", "Check the worker metadata"),
+    ("worker_metadata", "Check whether the nodes are configured"),
     ("worker_metadata", "Write the worker metadata"),
 }
 

@@ -10,8 +10,9 @@ import pytest
 from unit.ansible_templates import evaluated, loaded
 
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
-RIGHT, WRONG = {"__worker_metadata_look": {"diff": []}}, {"__worker_metadata_look": {"diff": [{"before": ""}]}}
-NOT_CHECKED = {"__worker_metadata_look": {"skipped": True}}
+RIGHT, WRONG = ({"__node_configuration": {"results": [{"configured": True}, {"configured": right}]}} for right in (True, False))
+NOT_CHECKED = {"__node_configuration": {"results": [{"skipped": True}]}}
+WITHOUT_STORAGE = {"__node_configuration": {"results": [], "skipped": True}}
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,7 @@ def test_values_of_the_wrong_type_are_refused_before_a_host_is_configured(tmp_pa
         ([RIGHT, RIGHT], "trainers:!trainers"),
         ([RIGHT, WRONG], "trainers"),
         ([RIGHT, NOT_CHECKED], "trainers"),
+        ([RIGHT, WITHOUT_STORAGE], "trainers"),
         ([RIGHT, {}], "trainers"),
         ([{}, {}], "trainers"),
     ],

@@ -45,10 +45,8 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
     """`training_job_then_always` also applies to failed jobs. Without shared storage, the nodes have the only copy of the files."""
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "is_unexported" in play.get("vars", {})]
     fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck"}}]
-    for task in play["tasks"]:
-        for job in [task, *task.get("block", [])]:
-            if job.pop("ansible.builtin.import_tasks", None):
-                job["block"] = fails
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "job.yml").write_text(json.dumps(fails))
     shown = [{"ansible.builtin.debug": {"msg": "nodes may go"}, "when": "hostvars['localhost'].job_is_over | default(false)"}]
     play |= {"hosts": "localhost", "vars_files": [], "tasks": play["tasks"] + shown}
     play["vars"] |= {
@@ -69,6 +67,26 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
         assert f"The job {'failed' if failed else 'was not exported'}, as shown above, so training_job_then: destroy" in done.stdout
     waits = nodes_go and export and "__training_job_started" in facts and not facts.get("__training_job_exported", {}).get("finished")
     assert ("The nodes keep running for 0 minutes, so that you can export the job." in done.stdout) == bool(waits)
+
+
+@pytest.mark.parametrize(
+    ("groups", "variables", "named", "kept"),
+    [
+        (["node1"], {}, False, False),
+        (["node1"], {"node1": {"training_job_name": "digits"}}, True, False),
+        (["node1"], {"localhost": {"training_job_resume": "newest"}, "node1": {"training_job_resume": "newest"}}, True, True),
+        ([], {"localhost": {"training_job_name": "digits", "deeplearning_idle_after": "2h"}}, True, True),
+    ],
+)
+def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(groups, variables, named, kept):
+    plays = {play["name"]: play for play in loaded(PLAYBOOKS / "train.yml")}
+    hostvars = {name: variables.get(name, {}) for name in ("localhost", *groups)}
+    for name, expected in (
+        ("Check the job's name", "trainers[0]" if named else "trainers:!trainers"),
+        ("Keep the nodes until the job starts", "localhost" if kept else "localhost:!localhost"),
+    ):
+        own = {key: value for key, value in plays[name]["vars"].items() if key.startswith("__")}
+        assert evaluated(plays[name]["hosts"], own, hostvars=hostvars, groups={"trainers": groups}) == expected
 
 
 def test_variables_of_the_user_keep_their_values_in_the_plays_that_run_the_job():

@@ -83,17 +83,58 @@ def test_files_agree_by_content_mode_and_owner(files):
     assert not agree([HostFile(files[-1], "")], host)
 
 
-def test_what_the_module_refuses_is_left_to_the_module():
-    def find(_parameters):
+def run(action, arguments, check):
+    return snapshot.inspect(action, snapshot.Inspection(arguments, converge.SPECIFICATION, check))
+
+
+GOOD = {"owner": USER, "lustre_source": "a@tcp:/b"}
+
+
+def finds(path):
+    """Return a check that returns the content of a file, or None if there is no such file."""
+
+    def check(_parameters):
+        host = yield snapshot.Request(USER, [path])
+        return {"found": host.find(path).content} if host.exists(path) else None
+
+    return check
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_one_command_makes_several_inspections(files, terminal):
+    calls, action = [], Action(terminal)
+    run_command = action._low_level_execute_command
+    action._low_level_execute_command = lambda command: calls.append(command) or run_command(command)
+    inspections = [snapshot.Inspection(GOOD, converge.SPECIFICATION, finds(path)) for path in files]
+    assert snapshot.inspect(action, *inspections[:2]) == [{"found": THIS.read(path)} for path in files[:2]]
+    assert snapshot.inspect(action, *inspections[:2], inspections[-1]) is None
+    assert len(calls) == 2
+
+
+def test_a_host_that_prints_more_answers_than_there_are_inspections_is_not_believed(files):
+    action = Action()
+    run_command = action._low_level_execute_command
+    action._low_level_execute_command = lambda command: {"rc": 0, "stdout": "---\n".join([run_command(command)["stdout"]] * 2)}
+    assert run(action, GOOD, finds(files[0])) is None
+
+
+def test_what_the_module_refuses_is_left_to_the_module(files):
+    def never(_parameters):
         raise AssertionError("the module must not be called")
+        yield
 
     both = {"owner": USER, "file_system_id": "fs-1", "region": "us-east-1", "lustre_source": "a@tcp:/b"}
     for arguments in ({}, {"owner": USER}, both, {**both, "state": "gone"}):
-        assert snapshot.inspect(arguments, converge.SPECIFICATION, find) is None
-    good = {"owner": USER, "lustre_source": "a@tcp:/b"}
-    assert snapshot.inspect(good, converge.SPECIFICATION, lambda parameters: parameters)["path"] == "/efs"
+        assert run(Action(), arguments, never) is None
+    assert run(Action(), GOOD, finds(files[0])) == [{"found": THIS.read(files[0])}]
 
     def refuse(_parameters):
+        yield snapshot.Request(USER, [])
         raise ValueError("no")
 
-    assert snapshot.inspect(good, converge.SPECIFICATION, refuse) is None
+    def cannot_inspect(_parameters):
+        return None
+        yield
+
+    assert run(Action(), GOOD, refuse) is None
+    assert run(Action(), GOOD, cannot_inspect) is None
