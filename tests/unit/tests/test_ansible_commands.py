@@ -33,3 +33,13 @@ def test_status_and_output_are_those_of_a_process_of_its_own(folder):
 def test_a_setting_that_ansible_reads_when_it_is_imported_has_an_effect(folder):
     ansible_commands.run(COMMAND, {**os.environ, "ANSIBLE_LOG_PATH": str(folder / "log")}, folder)
     assert "on purpose" in (folder / "log").read_text()
+
+
+def test_modules_contain_their_bytecode(folder):
+    (folder / "library").mkdir()
+    (folder / "library" / "origin.py").write_text(
+        "from ansible.module_utils import basic\nbasic.AnsibleModule({}).exit_json(file=basic.__file__)\n"
+    )
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    command = ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-e", interpreter, "-M", "library", "-m", "origin"]
+    assert "/ansible/module_utils/basic.pyc" in ansible_commands.run(command, os.environ, folder).stdout
