@@ -11,15 +11,19 @@ import contextlib
 import functools
 import gc
 import importlib
+import importlib.util
 import json
+import marshal
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)
 # Settings that Ansible reads when it is imported. Commands with other values have a process of their own.
 READ_BY_IMPORTS = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_LOG_PATH", "ANSIBLE_STRATEGY")
+# The header of bytecode that Python does not compare with the source: version, flags, and an unused digest. See PEP 552.
+UNCHECKED_BYTECODE = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 # Processes that wait for a command.
 _idle: list[subprocess.Popen[str]] = []
@@ -135,9 +141,27 @@ def _import() -> None:
     for service in ("autoscaling", "ec2", "emr", "sts"):
         session.client(service)
     loader.init_plugin_loader()
+    _add_bytecode()
     for kind in ("action", "callback", "filter", "inventory", "lookup"):
         for path in (ROOT / "plugins" / kind).glob("[a-z]*.py"):
             importlib.import_module(f"ansible_collections.deeplearning.cluster.plugins.{kind}.{path.stem}")
+
+
+def _add_bytecode() -> None:
+    """Let modules contain the bytecode of their files, because a module takes most of its time to compile them.
+
+    Pythons of other versions ignore it and compile the files.
+    """
+    from ansible.executor import module_common
+
+    class ZipFile(zipfile.ZipFile):
+        def writestr(self, zinfo_or_arcname, data, *arguments):  # type: ignore[no-untyped-def]
+            super().writestr(zinfo_or_arcname, data, *arguments)
+            name = zinfo_or_arcname.filename
+            code = compile(data, name, "exec", dont_inherit=True)
+            super().writestr(f"{name}c", UNCHECKED_BYTECODE + marshal.dumps(code))
+
+    module_common.zipfile = SimpleNamespace(**vars(zipfile) | {"ZipFile": ZipFile})
 
 
 def _become(modules: str, command: list[str], environment: dict[str, str], folder: str, output: str, errors: str) -> None:

@@ -49,3 +49,13 @@ def test_all_processes_of_a_command_can_be_killed(folder):
     assert ansible_commands.run(COMMAND, os.environ, folder, started=kill).returncode == -signal.SIGKILL
     command_line = Path("/proc", (folder / "pid").read_text(), "cmdline")
     wait_until(lambda: not command_line.exists() or not command_line.read_bytes())  # a process that nobody has waited for has none
+
+
+def test_modules_contain_their_bytecode(folder):
+    (folder / "library").mkdir()
+    (folder / "library" / "origin.py").write_text(
+        "from ansible.module_utils import basic\nbasic.AnsibleModule({}).exit_json(file=basic.__file__)\n"
+    )
+    interpreter = f"ansible_python_interpreter={sys.executable}"
+    command = ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-e", interpreter, "-M", "library", "-m", "origin"]
+    assert "/ansible/module_utils/basic.pyc" in ansible_commands.run(command, os.environ, folder).stdout
