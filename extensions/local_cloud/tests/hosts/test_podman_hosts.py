@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from local_cloud.hosts import podman_hosts
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts, bare_podman_hosts, wait_until
 
@@ -114,6 +115,13 @@ def test_a_host_starts_after_the_monitor_of_its_previous_run_has_ended(hosts: Ho
         hosts.runtime.start(host.spec())
         assert monitor.poll() == 0
     wait_until(lambda: hosts.runtime.is_booted(host.name))
+
+
+def test_podman_is_not_asked_about_hosts_that_run(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_hosts, "STATE_AGE", 0.0)
+    assert hosts.runtime.is_alive(hosts.first.name)
+    monkeypatch.setattr(hosts.runtime, "_list", lambda: pytest.fail("podman was asked"))
+    assert hosts.runtime.is_alive(hosts.first.name)
 
 
 def test_another_runtime_finds_the_hosts_again(hosts: Hosts) -> None:
