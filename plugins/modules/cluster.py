@@ -185,8 +185,8 @@ idle:
       type: dict
     verdict:
       description:
-        - What AWS found when it last looked at the nodes. Null if this run has changed the
-          function, or if the tag with it is missing or not valid.
+        - What AWS found when it last looked at the nodes. Null if this run has changed the function, or if
+          the tag with it is missing or not valid.
         - Everyone with permission to tag the function that looks for idle nodes can change this.
       type: dict
       contains:

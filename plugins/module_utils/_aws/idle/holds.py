@@ -12,7 +12,7 @@ from typing import Any, Mapping
 from ..client import AwsClient, ClusterError
 from .function import HOLD, LONGEST_HOLD, holds_in, iso
 
-# Names that are no text for people
+# Such names are shown to people, so they cannot be sentences.
 NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
 
 

@@ -97,8 +97,8 @@ def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool 
     arn = _put_function(cloud, role, properties, is_new)
     if not properties["since"]:
         cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
-        # If the function never works, this verdict becomes old
-        cloud.client("lambda").tag_resource(Resource=arn, Tags={VERDICT: str(Verdict(NO_NODES, cloud.now, cloud.now))})
+    # If the function never works, this verdict becomes old
+    cloud.client("lambda").tag_resource(Resource=arn, Tags={VERDICT: str(Verdict(NO_NODES, cloud.now, cloud.now))})
     ensure_group(cloud, name_of(cloud.cluster), properties["tags"])
     put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
 
