@@ -168,27 +168,44 @@ idle:
       description: Since when AWS has found the nodes idle. Null as long as it has not.
       type: str
       sample: "2026-12-01T18:00:00Z"
+    warned:
+      description: When AWS warned people that it terminates the nodes, about 10 minutes before. Null if it has not.
+      type: str
+      sample: "2026-12-01T18:20:00Z"
+    function:
+      description: The function that looks for idle nodes.
+      type: str
+      sample: bert-nodes-idle
+    region:
+      description: The region of the cluster.
+      type: str
+      sample: us-east-1
     holds:
       description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
       type: dict
     verdict:
       description:
-        - What AWS found when it last looked at the nodes. Null if it has not looked since this option or a setting of it has changed.
+        - What AWS found when it last looked at the nodes. Null if this run has changed the function, or if
+          the tag with it is missing or not valid.
         - Everyone with permission to tag the function that looks for idle nodes can change this.
       type: dict
       contains:
         state:
           description:
             - V(idle) if all nodes are idle, V(in_use) if a node is in use, V(unreported) if a node has not reported yet or no longer,
-              V(silent) if that has lasted for an hour, or V(no_nodes).
+              V(silent) if that has lasted for an hour, or V(no_nodes), also until it first looks.
           type: str
           sample: in_use
         node:
           description: The node because of which this is the state. Empty if it is because of all nodes.
           type: str
           sample: bert-worker3
+        instance_id:
+          description: ID of this node, or empty.
+          type: str
+          sample: i-0123456789abcdef0
         since:
-          description: Since when this has been the state.
+          description: Since when this has been the state, as far as AWS has seen.
           type: str
           sample: "2026-12-01T12:05:00Z"
         written:

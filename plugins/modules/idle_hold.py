@@ -21,6 +21,7 @@ options:
     description:
       - Name of the hold. Each job, person or program uses its own name, so that it changes only its own hold. By default, a new hold with
         a name of its own begins.
+      - Up to 64 ASCII letters, digits and C(_.@+-).
     type: str
   seconds:
     description:

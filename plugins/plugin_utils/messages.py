@@ -12,7 +12,9 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from ..module_utils._aws.idle.function import IDLE, IN_USE, SILENT, UNREPORTED
+from ..module_utils._aws.idle import holds
+from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNREPORTED
+from ..module_utils._aws.idle.messages import unreachable
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -129,32 +131,49 @@ def _idle_end(idle: Mapping[str, Any], count: int, *, is_current: bool = False) 
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
-    kept = f", but not before {_utc(held)} ({', '.join(sorted(idle['holds']))})" if held else ""
+    kept = f", but not before {_utc(held)} ({_hold_names(idle['holds'])})" if held else ""
     found = _idle_found(idle, is_current) if count else ""
     return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} "
+
+
+def _hold_names(found: Iterable[str]) -> str:
+    """Return the names of holds. Others can set names that are text, which are only counted."""
+    names = sorted(filter(holds.NAME.fullmatch, found))
+    others = len(list(found)) - len(names)
+    return ", ".join([*names, *([plural(others, "other hold", "other holds")] if others else [])])
 
 
 def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
     """Return what AWS has found when it last looked at the nodes."""
     verdict = idle.get("verdict")
-    if verdict is None:
-        return " It has not looked at them yet." if is_current else ""
-    state, node, since = verdict["state"], verdict["node"], _utc(verdict["since"])
-    if verdict["age"] > OLD:
+    if verdict is None and not is_current:
+        return ""  # this run has changed the function
+    if verdict is None or verdict["age"] > OLD:
+        sign = f" (the last sign is of {_utc(verdict['written'])})" if verdict else ""
         return (
-            f" But AWS no longer looks at them (the last sign is of {_utc(verdict['written'])}). To repair that, run "
-            f"{playbook_command('provision')}. If it lasts, look for denied calls of the role in CloudTrail."
+            f" But AWS does not look at them{sign}. To repair that, run {playbook_command('provision')}. If it lasts, this shows the "
+            f"error: aws lambda invoke --function-name {idle['function']} --region {idle['region']} --log-type Tail --query LogResult "
+            "--output text /dev/null | base64 -d."
         )
+    state, node = verdict["state"], verdict["node"]
     if state == SILENT or (state == UNREPORTED and is_current):
-        return f" {node} has not reported since {since}, so no node ends. To let it report, run {playbook_command('configure')}."
+        return (
+            f" {node} has not reported since {_utc(verdict['since'])}, so no node ends. To let it report, run "
+            f"{playbook_command('configure')}. {unreachable(node, verdict['instance_id'], idle['region'])}."
+        )
     if state == IN_USE and is_current:
-        return f" {node} has been in use since {since}: cat /run/deeplearning-idle.json on it says why."
-    if state == IDLE and is_current:
-        lasts = time.time() - datetime.fromisoformat(verdict["since"]).timestamp()
-        late = lasts > idle["seconds"] + LATE and not idle["holds"] and idle["then"] == "terminate"
-        calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if late else ""
-        return f" All of them have been idle since {since}.{calls}"
-    return ""
+        return f" {node} was in use at {_utc(verdict['written'])}: cat /run/deeplearning-idle.json on it says why."
+    if state == NO_NODES and is_current:
+        return " It has not looked at them yet."
+    return _all_idle(idle) if is_current else ""
+
+
+def _all_idle(idle: Mapping[str, Any]) -> str:
+    # AWS begins to terminate nodes about 10 minutes after it has warned people
+    begins = idle["since"] and idle["warned"] and idle["then"] == "terminate"
+    is_late = begins and time.time() - datetime.fromisoformat(idle["warned"]).timestamp() > 2 * LATE
+    calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if is_late else ""
+    return f" All of them have been idle since {_utc(idle['verdict']['since'])}.{calls}"
 
 
 def _utc(text: str) -> str:

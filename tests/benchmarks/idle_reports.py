@@ -225,7 +225,7 @@ def decisions(day: Day, seed: int, folder: str) -> Iterator[tuple[int, bool, boo
                 node.run(60.0 * minute)
         cloud.consoles = [*cloud.consoles[-4:], [node.console for node in nodes]]
         if minute == held:
-            cloud.tags[f"{function.HOLD}me"] = datetime.fromtimestamp(MIDNIGHT + (held + 240) * 60, UTC).isoformat()
+            cloud.tags[f"{function.HOLD}me"] = function.iso(datetime.fromtimestamp(MIDNIGHT + (held + 240) * 60, UTC))
         if minute % EVERY == 0:
             cloud.now = 60.0 * minute
             yield minute, function.handler({}, SimpleNamespace(invoked_function_arn="arn"))["idle"], held <= minute < held + 240

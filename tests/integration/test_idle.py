@@ -64,9 +64,11 @@ def verdict(run, name) -> tuple[str, str]:
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
     made = run("cluster", **ending)
     assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
-    assert made["idle"] == {"seconds": 900, "then": "terminate", "since": None, "holds": {}, "verdict": None}
+    known = {"seconds": 900, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
+    assert made["idle"] == {**known, "function": f"{name}-nodes-idle", "region": "us-east-1"}
     pass_time(cloud, name, 10)
     assert running(cloud, name) == 3  # launched less than 15 minutes ago
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["warned"]
     pass_time(cloud, name, 10)
     assert all_end(cloud, name), verdicts(cloud, name)
     assert any(each["Name"] == name for each in cloud.client("efs").describe_file_systems()["FileSystems"])
@@ -90,10 +92,7 @@ def test_one_node_in_use_keeps_all(cloud, run, ending, name):
         say()
         cloud.control.advance(5 * MINUTE)
         assert running(cloud, name) == 3, verdicts(cloud, name)
-    report(cloud, first, HOUR)
-    for other in others:
-        report(cloud, other, HOUR)
-    cloud.control.advance(5 * MINUTE)
+    pass_time(cloud, name, 20)
     assert all_end(cloud, name)
 
 
@@ -135,21 +134,21 @@ def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, n
 
 
 def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
-    hold = {"cluster": name, "name": "evaluation 1"}
+    hold = {"cluster": name, "name": "evaluation-1"}
     assert run("idle_hold", **hold, seconds=HOUR)["holds"] is None
     run("cluster", **ending)
     pass_time(cloud, name, 10)
-    assert run("idle_hold", **hold, seconds=HOUR, check=True)["holds"].keys() == {"evaluation 1"}
+    assert run("idle_hold", **hold, seconds=HOUR, check=True)["holds"].keys() == {"evaluation-1"}
     assert run("cluster", **ending)["idle"]["holds"] == {}
     held = run("idle_hold", **hold, seconds=10 * MINUTE)
-    assert (held["changed"], held["name"], list(held["holds"])) == (False, "evaluation 1", ["evaluation 1"])
+    assert (held["changed"], held["name"], list(held["holds"])) == (False, "evaluation-1", ["evaluation-1"])
     own = run("idle_hold", cluster=name, seconds=HOUR)
     pass_time(cloud, name, 20)
     assert running(cloud, name) == 3
     unchanged = run("cluster", **ending)
     assert (unchanged["changes"], list(unchanged["idle"]["holds"])) == ([], [own["name"]])
     assert run("idle_hold", cluster=name, name=own["name"], seconds=0)["holds"] == {}
-    pass_time(cloud, name, 10)
+    pass_time(cloud, name, 20)
     assert all_end(cloud, name)
 
 
@@ -159,6 +158,19 @@ def test_a_hold_ends_by_itself(cloud, run, ending, name):
     pass_time(cloud, name, 30)
     assert running(cloud, name) == 3
     pass_time(cloud, name, 10)
+    assert running(cloud, name) == 3, "people are warned first"
+    pass_time(cloud, name, 10)
+    assert all_end(cloud, name)
+
+
+@pytest.mark.parametrize("end", ["9999-12-31T00:00:00Z", "20990101"])
+def test_a_tag_that_is_no_hold_keeps_no_nodes(cloud, run, ending, name, end):
+    run("cluster", **ending)
+    client = cloud.client("lambda")
+    arn = client.get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
+    client.tag_resource(Resource=arn, Tags={"deeplearning:hold:study": end})
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["holds"] == {}
+    pass_time(cloud, name, 20)
     assert all_end(cloud, name)
 
 
@@ -186,7 +198,7 @@ def test_a_hold_that_begins_while_the_function_looks_keeps_the_nodes(cloud, run,
     for each in instances(cloud, name):
         report(cloud, each, HOUR)
     cloud.control.forget_calls()
-    cloud.control.advance(10 * MINUTE)
+    pass_time(cloud, name, 20)
     assert all_end(cloud, name)
     calls = [
         call["action"] for call in cloud.control.calls() if call["action"] in ("ListTags", "GetConsoleOutput", "DeleteAutoScalingGroup")
@@ -194,7 +206,7 @@ def test_a_hold_that_begins_while_the_function_looks_keeps_the_nodes(cloud, run,
     assert calls[calls.index("DeleteAutoScalingGroup") - 1] == "ListTags"
 
 
-@pytest.mark.parametrize("hold", ["a#b", "x" * 101, "é"])
+@pytest.mark.parametrize("hold", ["a#b", "x" * 65, "é", "run this"])
 def test_names_that_tags_cannot_have_are_refused(run, name, hold):
     with pytest.raises(ModuleFailed, match="is no name of a hold"):
         run("idle_hold", cluster=name, name=hold, seconds=1)
@@ -227,7 +239,7 @@ def test_a_trial_only_tells(cloud, run, ending, name):
     assert len(told()) == 1
     real = {**trial, "idle_then": "terminate"}
     assert kinds(run("cluster", **real)) == [("update", "idle_end")]
-    pass_time(cloud, name, 10)
+    pass_time(cloud, name, 20)
     assert all_end(cloud, name)
 
 
@@ -360,7 +372,7 @@ def test_definitions_that_cannot_work_are_refused(run, ending, finding):
 
 def test_info_says_what_aws_has_found(cloud, run, ending, name):
     run("cluster", **ending)
-    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"] is None
+    assert verdict(run, name) == ("no_nodes", "")  # it has not looked yet
     pass_time(cloud, name, 10, idle=None)
     first, *others = instances(cloud, name)
     (since,) = {run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["since"]}
@@ -393,7 +405,15 @@ def test_info_sees_that_aws_no_longer_looks(cloud, run, ending, name):
     assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] <= 10 * MINUTE
 
 
-def test_a_silent_node_is_told_once(cloud, run, ending, name):
+def test_info_sees_that_aws_has_never_looked(cloud, run, ending, name):
+    cloud.control.set_faults([{"service": "lambda", "action": "ListTags", "code": "AccessDeniedException", "status": 403, "message": "no"}])
+    run("cluster", **ending)
+    pass_time(cloud, name, 80)
+    assert running(cloud, name) == 3
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] > 1.25 * HOUR
+
+
+def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name):
     sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
     queue = subscribed(cloud, name, topic)
 
@@ -414,8 +434,8 @@ def test_a_silent_node_is_told_once(cloud, run, ending, name):
     assert told() == []
     pass_time(cloud, name, 10, idle=None)
     assert (told(), verdict(run, name)[0]) == ([], "in_use")
-    cloud.control.advance(HOUR)
-    assert len(told()) == 1
+    cloud.control.advance(2 * HOUR)
+    assert (told(), verdict(run, name)[0]) == ([], "silent")
 
 
 @pytest.mark.parametrize("forged", ["in_use now and for ever", "idle 2026-12-01T16:00:00Z", ""])

@@ -14,7 +14,7 @@ from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..tags import IDLE_COMPONENT, NODES_COMPONENT
 from . import definition, function, resources
-from .definition import IDLE, TERMINATE
+from .definition import IDLE, TERMINATE, name_of
 from .iam_actions import IAM_ACTIONS
 
 
@@ -82,16 +82,26 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     return {
         "seconds": int(environment.get("IDLE_SECONDS") or 0),
         "then": environment.get("THEN"),
-        "since": existing.properties["since"] or None,
+        "since": _shown(existing.properties["since"]),
+        "warned": _shown(existing.attributes.get("warned", "")),
+        "function": name_of(request.cloud.cluster),
+        "region": request.cloud.region,
         "holds": existing.attributes.get("holds", {}),
         "verdict": verdict
         and {
-            **verdict._asdict(),
+            "state": verdict.state,
+            "node": verdict.node,
+            "instance_id": verdict.instance_id,
             "since": function.iso(verdict.since),
             "written": function.iso(verdict.written),
             "age": (request.cloud.now - verdict.written).total_seconds(),
         },
     }
+
+
+def _shown(tag: str) -> str | None:
+    """Return the time in a tag, which others can set."""
+    return function.iso(function.time_of(tag)) if tag else None
 
 
 NODES_IDLE = Component(IDLE_COMPONENT, (resources.KIND,), IAM_ACTIONS, _read, _wanted, refuse=_refuse, reads_after=(NODES_COMPONENT,))

@@ -22,57 +22,96 @@ from . import messages
 HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "deeplearning:idle-warned"
 VERDICT = "deeplearning:idle-verdict"
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
-TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
 # The name of a worker ends with its number, which others can set.
 NUMBER = re.compile(r"[0-9]{1,5}")
 KERNEL = re.compile(r"\[ *\d+\.\d+\] ")
-# Reports that are older tell nothing about the present. Idle nodes report every 10 minutes, and nodes in use at least every 25 minutes.
+# Reports that are older tell nothing about the present. Nodes report at least every 10 minutes.
 FRESH = timedelta(minutes=20)
-SILENCE = timedelta(hours=1)
+SILENCE, REMINDED = timedelta(hours=1), timedelta(days=1)
 # The topic is told so long before the end.
 WARNING = timedelta(minutes=10)
+# A hold that lasts longer is none. The clock of those who set it may be ahead.
+LONGEST_HOLD, AHEAD = timedelta(days=7), timedelta(minutes=5)
+# Calls of the function can be late, and the clocks of nodes are corrected now and then.
+TOLERANCE = timedelta(minutes=1)
+NEVER = datetime.fromtimestamp(0, timezone.utc)
 # The verdict is written anew after this time even if it is the same, so that its age shows whether AWS still calls the function.
 REWRITTEN = timedelta(hours=1)
 AT_ONCE = 16  # consoles
-# The states of a node and of the nodes together. The first of them that any node has is that of all.
-SILENT, IN_USE, UNREPORTED, IDLE, NO_NODES = "silent", "in_use", "unreported", "idle", "no_nodes"
-STATES = (SILENT, IN_USE, UNREPORTED, IDLE, NO_NODES)
+# The states of a node and of the nodes together. The first of them that any node has is that of all. Nodes are silent if they have been
+# unreported for long.
+IN_USE, SILENT, UNREPORTED, IDLE, NO_NODES = "in_use", "silent", "unreported", "idle", "no_nodes"
+STATES = (IN_USE, SILENT, UNREPORTED, IDLE, NO_NODES)
+
+
+class Observation(NamedTuple):
+    """The state of a node, since when, its name and its ID."""
+
+    state: str
+    since: datetime
+    node: str
+    instance_id: str
 
 
 class Verdict(NamedTuple):
-    """The state of the nodes, the node because of which it is so, if any, since when, and when the function has written this."""
+    """The state of the nodes, since when, and when the function has written this.
+
+    If the state is because of one node, this contains its name and ID. `told` is when people last heard of a silent node.
+    """
 
     state: str
-    node: str
     since: datetime
     written: datetime
+    node: str = ""
+    instance_id: str = ""
+    told: datetime = NEVER
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.state, iso(self.since), iso(self.written), self.node)))
+        times = [self.state, iso(self.since), iso(self.written)]
+        return " ".join(filter(None, (*times, self.node, self.instance_id, "" if self.told == NEVER else iso(self.told))))
 
 
-PATTERN = re.compile(rf"({'|'.join(STATES)}) ({TIME}) ({TIME})(?: ([\w-]{{1,64}}))?", re.ASCII)
+PATTERN = re.compile(rf"({'|'.join(STATES)}) ({TIME}) ({TIME})(?: ([\w-]{{1,64}}) (i-[0-9a-f]+))?(?: ({TIME}))?", re.ASCII)
 
 
-def verdict_in(tags: Mapping[str, str]) -> Verdict | None:
+def verdict_in(tags: Mapping[str, str], now: datetime) -> Verdict | None:
     """Return the last verdict in the tags of the function, or None. Others can set tags, too."""
     found = PATTERN.fullmatch(tags.get(VERDICT, ""))
-    return Verdict(found[1], found[4] or "", time_of(found[2]), time_of(found[3])) if found else None
+    if not found:
+        return None
+    state, since, written, node, instance_id, told = found.groups(default="")
+    verdict = Verdict(state, time_of(since), time_of(written), node, instance_id, time_of(told))
+    return verdict if NEVER < verdict.since <= verdict.written <= now + AHEAD and verdict.told <= verdict.written else None
 
 
-def verdict_of(found: Sequence[tuple[str, datetime, str]], last: Verdict | None, now: datetime) -> Verdict:
-    """Return what follows from the states of the nodes and from the last verdict. `found` is what `look` returns."""
-    state = min((each[0] for each in found), key=STATES.index, default=NO_NODES)
-    those = [(since, name) for each, since, name in found if each == state]
+def verdict_of(found: Sequence[Observation], last: Verdict | None, now: datetime, is_held: bool) -> Verdict:
+    """Return what follows from the states of the nodes and from the last verdict. While a hold keeps the nodes, none is silent."""
+    (state, since, node, instance_id), told = decisive(found, last, now), NEVER
+    if last:
+        told = last.told
+        lasts = (UNREPORTED if last.state == SILENT else last.state, last.instance_id) == (state, instance_id)
+        if lasts and (state != IDLE or abs(since - last.since) < TOLERANCE):
+            since = last.since
+    if state == UNREPORTED and now - since >= SILENCE and not is_held:
+        state = SILENT
+    return Verdict(state, min(since, now), now, node, instance_id, told)
+
+
+def decisive(found: Sequence[Observation], last: Verdict | None, now: datetime) -> Observation:
+    """Return the state of all nodes, and the node because of which it is so: that of the last verdict as long as its state lasts."""
+    state = min((each.state for each in found), key=STATES.index, default=NO_NODES)
+    those = [each for each in found if each.state == state]
     if state in (IDLE, NO_NODES):
-        node, since = "", max((each for each, _name in those), default=now)
-    else:
-        # The node of the last verdict as long as its state lasts
-        since, node = min([each for each in those if last and each[1] == last.node] or those)
-    if last and last[:2] == (state, node) and (state in (IN_USE, NO_NODES) or abs(since - last.since) < timedelta(minutes=1)):
-        since = last.since  # the clocks of nodes are corrected now and then
-    return Verdict(state, node, since, now)
+        return Observation(state, max((each.since for each in those), default=now), "", "")
+    return min([each for each in those if last and each.instance_id == last.instance_id] or those)
+
+
+def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
+    """Return the ends of the holds in the tags of the function, by name."""
+    ends = {key[len(HOLD) :]: time_of(value) for key, value in tags.items() if key.startswith(HOLD)}
+    return {name: end for name, end in ends.items() if now < end <= now + LONGEST_HOLD + AHEAD}
 
 
 def iso(moment: datetime) -> str:
@@ -81,10 +120,12 @@ def iso(moment: datetime) -> str:
 
 def time_of(text: str) -> datetime:
     """Return the time that a tag or a report contains. A text that is no time means the past."""
+    if not re.fullmatch(TIME, text):
+        return NEVER
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc)
-    except (OverflowError, ValueError):
-        return datetime.fromtimestamp(0, timezone.utc)
+        return max(NEVER, datetime.fromisoformat(text.replace("Z", "+00:00")))
+    except ValueError:
+        return NEVER
 
 
 class Function:
@@ -102,25 +143,30 @@ class Function:
 
     def is_held(self) -> bool:
         """Return whether a hold keeps the nodes. Remove holds that have ended."""
-        holds = {key: time_of(value) for key, value in self.tags.items() if key.startswith(HOLD)}
-        ended = [key for key, end in holds.items() if end <= self.now]
-        self.untag(*ended)
-        return len(ended) < len(holds)
+        holds = holds_in(self.tags, self.now)
+        self.untag(*(key for key in self.tags if key.startswith(HOLD) and key[len(HOLD) :] not in holds))
+        return bool(holds)
 
-    def conclude(self, found: Sequence[tuple[str, datetime, str]], is_held: bool) -> Verdict:
-        """Return the verdict. Write it if it is new or the last one is old, and tell once of a node that reports nothing.
+    def conclude(self, found: Sequence[Observation], is_held: bool) -> Verdict:
+        """Return the verdict. Write it if it is new or the last one is old, and tell once a day of nodes that report nothing.
 
-        `found` is what `look` returns.
+        A failure to write it does not change what happens to the nodes.
         """
-        last = verdict_in(self.tags)
-        if is_held or last is None:  # a run lets the nodes report, or will soon do so
-            found = [(UNREPORTED if state == SILENT else state, since, name) for state, since, name in found]
-        verdict = verdict_of(found, last, self.now)
-        if last is None or verdict[:3] != last[:3] or self.now - last.written >= REWRITTEN:
-            self.client.tag_resource(Resource=self.arn, Tags={VERDICT: str(verdict)})
-        if verdict.state == SILENT and (last is None or verdict[:2] != last[:2]):
-            others = sum(state == SILENT for state, _since, _name in found) - 1
-            self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since))
+        last = verdict_in(self.tags, self.now)
+        verdict = verdict_of(found, last, self.now, is_held)
+        tells = verdict.state == SILENT and self.now - verdict.told >= REMINDED
+        if tells:
+            verdict = verdict._replace(told=self.now)
+        if last is None or verdict._replace(written=last.written) != last or self.now - last.written >= REWRITTEN:
+            try:
+                self.client.tag_resource(Resource=self.arn, Tags={VERDICT: str(verdict)})
+            except Exception as error:
+                print(f"verdict: {error}")
+                return verdict
+        if tells:
+            others = sum(each.state == UNREPORTED for each in found) - 1
+            region = os.environ["AWS_REGION"]
+            self.tell(*messages.silent(self.cluster, region, verdict.node, verdict.instance_id, others, verdict.since))
         return verdict
 
     def tag(self, key: str, moment: datetime) -> bool:
@@ -129,6 +175,9 @@ class Function:
             return False
         self.client.tag_resource(Resource=self.arn, Tags={key: iso(moment)})
         return True
+
+    def has_just_warned(self) -> bool:
+        return timedelta() <= self.now - time_of(self.tags.get(WARNED, "")) < WARNING - TOLERANCE
 
     def untag(self, *keys: str) -> None:
         found = [key for key in keys if key in self.tags]
@@ -168,10 +217,9 @@ def handler(_event: object, context: Any) -> dict[str, Any]:
             this.delete_groups()  # the rest, after a failure
     elif is_held or verdict.state != IDLE or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
-    elif left > timedelta():
-        if this.ends and this.tag(WARNED, this.now):
-            this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + left))
-    else:
+    elif this.ends and this.tag(WARNED, this.now):
+        this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + max(left, WARNING)))
+    elif left <= timedelta() and not (this.ends and this.has_just_warned()):
         end(this, len(nodes), verdict.since)
     return {"verdict": str(verdict)}
 
@@ -187,29 +235,25 @@ def end(this: Function, count: int, since: datetime) -> None:
         this.delete_groups()
 
 
-def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> list[tuple[str, datetime, str]]:
-    """Return the state of each node, since when, and its name. Each node has the keys id, name, state and launched."""
+def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> list[Observation]:
+    """Return what each node reports. Each node has the keys id, name, state and launched."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         outputs = pool.map(lambda node: console_output(ec2, node["id"]) if node["state"] == "running" else "", nodes)
-    return [(*state_of(output, node["launched"], now), node["name"]) for node, output in zip(nodes, outputs)]
+    return [Observation(*state_of(output, node["launched"], now), node["name"], node["id"]) for node, output in zip(nodes, outputs)]
 
 
 def state_of(output: str, launched: datetime, now: datetime) -> tuple[str, datetime]:
     """Return the state of a node by its console, and since when. It is idle at the earliest since its launch.
 
-    A node that is not idle has this state since its last report or, without one, since its launch. Only the last report counts.
+    Only the last report counts. A node is in use since this report, as far as is known. Without a current report, it is unreported since
+    now, because other output can have removed the reports of a node from its console.
     """
     reports = REPORT.findall(without_kernel(output))
     since, reported = reports[-1] if reports else ("", "")
     moment = time_of(reported)
-    if moment - now > FRESH:
-        moment = time_of("")  # by a clock that is wrong
-    age, last = now - moment, max(moment, launched)
-    if since and age <= FRESH:
-        return IDLE, max(time_of(since), launched)
-    if not since and age < SILENCE:
-        return IN_USE, last
-    return (SILENT if now - last >= SILENCE else UNREPORTED), last
+    if moment < launched or abs(now - moment) > FRESH:  # old, or by a clock that is wrong
+        return UNREPORTED, now
+    return (IDLE, max(time_of(since), launched)) if since else (IN_USE, moment)
 
 
 def without_kernel(output: str) -> str:

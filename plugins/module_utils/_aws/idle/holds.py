@@ -10,28 +10,26 @@ from datetime import datetime, timedelta
 from typing import Any, Mapping
 
 from ..client import AwsClient, ClusterError
-from ..lease.definition import iso
-from .function import HOLD, time_of
+from .function import HOLD, LONGEST_HOLD, holds_in, iso
 
-# What AWS allows in the keys of tags, which have up to 128 characters.
-MOST = timedelta(days=7)
-NAME = re.compile(r"[\w .:/=+@-]{1,100}", re.ASCII)
+# Such names are shown to people, so they cannot be sentences.
+NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
 
 
 def held(tags: Mapping[str, str], now: datetime) -> dict[str, str]:
     """Return the ends of the holds in the tags of a function, by name."""
-    return {key[len(HOLD) :]: end for key, end in tags.items() if key.startswith(HOLD) and time_of(end) > now}
+    return {name: iso(end) for name, end in holds_in(tags, now).items()}
 
 
 def hold(cloud: AwsClient, function: Mapping[str, Any] | None, name: str, lasts: timedelta) -> dict[str, str] | None:
     """Begin, change or end the hold with this name. Return the ends of all holds by name, or None without a function.
 
-    `function` is the answer of GetFunction. In check mode, the hold stays as it is. Raises ClusterError if AWS does not allow the name.
+    `function` is the answer of GetFunction. In check mode, the hold stays as it is. Raises ClusterError if the name is not allowed.
     """
-    if lasts > MOST:
-        raise ClusterError(f"seconds: a hold lasts at most {MOST.days} days. Specify up to {MOST.total_seconds():.0f}.")
+    if lasts > LONGEST_HOLD:
+        raise ClusterError(f"seconds: a hold lasts at most {LONGEST_HOLD.days} days. Specify up to {LONGEST_HOLD.total_seconds():.0f}.")
     if not NAME.fullmatch(name):
-        raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 100 ASCII letters, digits, spaces and _.:/=+-@.")
+        raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 64 ASCII letters, digits and _.@+-.")
     if function is None:
         return None
     cloud.learn_time(function)

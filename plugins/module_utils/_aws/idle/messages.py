@@ -33,13 +33,22 @@ def trial(cluster: str, count: int, since: datetime) -> tuple[str, str]:
     return _subject(cluster), f"{_idle(cluster, count, since)}. With deeplearning_idle_then: terminate, AWS would terminate the nodes."
 
 
-def silent(cluster: str, node: str, others: int, since: datetime) -> tuple[str, str]:
+def silent(cluster: str, region: str, node: str, instance_id: str, others: int, since: datetime) -> tuple[str, str]:
     """Return the message about a node that reports nothing. `others` is the number of other such nodes."""
     more = f", and {others} more {'does' if others == 1 else 'do'} not report either" if others else ""
     return f"Cluster {cluster} does not report whether it is idle", (
         f"{node} of cluster {cluster} has not reported since {shown(since)} whether it is idle{more}. A node that says nothing counts as "
         "in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report again, run ansible-playbook "
-        "deeplearning.cluster.configure. To delete the cluster, run ansible-playbook deeplearning.cluster.destroy"
+        f"deeplearning.cluster.configure. {unreachable(node, instance_id, region)}. To delete the cluster, run ansible-playbook "
+        "deeplearning.cluster.destroy"
+    )
+
+
+def unreachable(node: str, instance_id: str, region: str) -> str:
+    """Return what to do with a node that no run reaches."""
+    return (
+        f"If {node} does not answer, terminate it: aws autoscaling terminate-instance-in-auto-scaling-group "
+        f"--no-should-decrement-desired-capacity --instance-id {instance_id} --region {region}"
     )
 
 

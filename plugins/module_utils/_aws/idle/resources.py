@@ -17,7 +17,7 @@ from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
-from .function import IDLE_SINCE, VERDICT, WARNED, verdict_in
+from .function import IDLE_SINCE, NO_NODES, VERDICT, WARNED, Verdict, verdict_in
 
 # Seconds until AWS Lambda can use a new role, and until a new or changed function is ready.
 ROLE_TIMEOUT, READY_TIMEOUT = 120, 120
@@ -52,7 +52,12 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
         "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
         "since": tags.get(IDLE_SINCE, ""),
     }
-    attributes = {**role.attributes, "holds": holds.held(tags, cloud.now), "verdict": verdict_in(tags)}
+    attributes = {
+        **role.attributes,
+        "holds": holds.held(tags, cloud.now),
+        "verdict": verdict_in(tags, cloud.now),
+        "warned": tags.get(WARNED, ""),
+    }
     return replace(role, properties=properties, attributes=attributes)
 
 
@@ -91,7 +96,9 @@ def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool 
     """Create or complete the function and its schedule. `is_new` says whether the role is new."""
     arn = _put_function(cloud, role, properties, is_new)
     if not properties["since"]:
-        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED, VERDICT])
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
+    # If the function never works, this verdict becomes old
+    cloud.client("lambda").tag_resource(Resource=arn, Tags={VERDICT: str(Verdict(NO_NODES, cloud.now, cloud.now))})
     ensure_group(cloud, name_of(cloud.cluster), properties["tags"])
     put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
 

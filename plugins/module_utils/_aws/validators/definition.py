@@ -23,7 +23,8 @@ from ..validator import Validator
 
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")  # the characters that IAM, EFS and SSM accept; EC2 accepts more
 RESERVED_TAGS = ("aws:", "deeplearning:")
-MOST_TAGS = 50  # AWS's limit for an instance
+MOST_TAGS = 50  # AWS's limit for a resource
+IDLE_TAGS = 10  # for the function that ends idle nodes: what it finds, and holds
 MOST_CHARACTERS = 256  # AWS's limit for the value of a tag
 SMALLEST_ROOT_VOLUME = 1  # GiB. Another validator checks the minimum size, which depends on the image
 MOST_RULES = 60  # default quota for inbound rules of a security group, separately for IPv4 and IPv6
@@ -50,7 +51,7 @@ def check_cluster_name(name: str) -> Iterator[str]:
         )
 
 
-def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = None) -> Iterator[str]:
+def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = None, most: int = MOST_TAGS) -> Iterator[str]:
     """Check that every AWS service accepts the tags. `of_mounts` contains the tags that describe the instances' mounts."""
     of_mounts = of_mounts or {}
     for key, text in of_mounts.items():
@@ -59,7 +60,7 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = 
                 f"tags: the tag '{key}' describes a mount and has {len(text)} characters, but EC2 allows at most {MOST_CHARACTERS}. "
                 "Shorten the source or the path of the mount."
             )
-    most = MOST_TAGS - len(OWN_TAGS) - len(of_mounts)
+    most -= len(OWN_TAGS) + len(of_mounts)
     if len(wanted) > most:
         yield f"tags: {len(wanted)} tags exceed the limit. Specify at most {most}."
     keys = ["name", "nodetype"]
@@ -163,9 +164,8 @@ class TagNames(Validator):
     components = ALL_COMPONENTS
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
-        return check_tags(
-            request.options["tags"], {key: text for mount in registry.mounts(request, found) for key, text in mount.tags.items()}
-        )
+        of_mounts = {key: text for mount in registry.mounts(request, found) for key, text in mount.tags.items()}
+        return check_tags(request.options["tags"], of_mounts, MOST_TAGS - (IDLE_TAGS if request.options.get("idle_after") else 0))
 
 
 class NetworkCidr(Validator):

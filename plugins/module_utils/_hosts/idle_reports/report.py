@@ -30,8 +30,8 @@ from ..worker_metadata.metadata import MASTER_NAME
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.
 STATE = "/run/deeplearning-idle.json"
-# Seconds between two reports of an idle host. A host that is in use says so each minute until nobody believes an earlier report any more,
-# in case a line is lost or damaged, and then at such intervals, because the console keeps 64 KB.
+# Seconds between two reports. A host that is in use says so each minute as long as somebody may believe an earlier report that it is idle,
+# in case a line is lost or damaged.
 REPORT_SECONDS, BELIEVED_SECONDS = 600.0, 1500.0
 # The share of a processor, and the bytes per second that they read and write, of all processes of a control group on an idle host. An open
 # notebook uses 0.3 %, and a slow download at least 200 kB/s.
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
     reason = why_used(found, former, now, bool(emr)) or why_gpus_used()
     used, reported, said = now if reason else former.get("used", now), former.get("reported", 0.0), former.get("said", 0.0)
-    if reason and (not former or now - reported < BELIEVED_SECONDS or now - said >= BELIEVED_SECONDS):
+    if reason and (not former or now - reported < BELIEVED_SECONDS or now - said >= REPORT_SECONDS):
         said = now
         _report("in use")
     elif not reason and (former.get("reason") or now - reported >= REPORT_SECONDS):

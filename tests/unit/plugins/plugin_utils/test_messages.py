@@ -64,14 +64,16 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
 
 
-IDLE = {"seconds": 1800, "then": "terminate", "since": None, "holds": {}, "verdict": None}
+IDLE = {"seconds": 1800, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
+IDLE |= {"function": "bert-nodes-idle", "region": "us-east-1"}
 HELD = {"holds": {"study": "2026-12-01T18:00:00Z"}}
 WHEN = "AWS terminates the nodes when all of them have been idle for 30 min 0 s"
 
 
 def found(state, node="", **more):
     """Return what AWS has found."""
-    verdict = {"state": state, "node": node, "since": "2026-12-01T15:50:00Z", "written": "2026-12-01T15:55:00Z", "age": 300.0}
+    verdict = {"state": state, "node": node, "instance_id": "i-0c" if node else ""}
+    verdict |= {"since": "2026-12-01T15:50:00Z", "written": "2026-12-01T15:55:00Z", "age": 300.0}
     return {"verdict": {**verdict, **more}}
 
 
@@ -90,30 +92,53 @@ def now(monkeypatch):
 
 
 SILENT = " bert-worker3 has not reported since 2026-12-01 15:50 UTC, so no node ends. To let it report, run "
-OLD = " But AWS no longer looks at them (the last sign is of 2026-12-01 15:55 UTC). To repair that, run "
+HANGS = (
+    "If bert-worker3 does not answer, terminate it: aws autoscaling terminate-instance-in-auto-scaling-group "
+    "--no-should-decrement-desired-capacity --instance-id i-0c --region us-east-1."
+)
+NEVER = " But AWS does not look at them. To repair that, run "
+OLD = " But AWS does not look at them (the last sign is of 2026-12-01 15:55 UTC). To repair that, run "
+SHOWS = (
+    "If it lasts, this shows the error: aws lambda invoke --function-name bert-nodes-idle --region us-east-1 --log-type Tail "
+    "--query LogResult --output text /dev/null | base64 -d."
+)
+
+
+def ending(minutes):
+    """Return idle nodes that AWS should terminate. It has warned people some minutes ago."""
+    warned = datetime.fromtimestamp(datetime(2026, 12, 1, 16, tzinfo=UTC).timestamp() - minutes * 60, UTC)
+    return {**found("idle"), "since": "2026-12-01T11:00:00Z", "warned": f"{warned:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 @pytest.mark.usefixtures("now")
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({}, f"{WHEN}. It has not looked at them yet."),
-        (HELD, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). It has not looked at them yet."),
+        ({}, f"{WHEN}.{NEVER}{RUN}provision. {SHOWS}"),
+        ({**HELD, **found("no_nodes")}, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). It has not looked at them yet."),
+        (
+            {"holds": dict.fromkeys(["b", "a", "run this: rm /", "é"], "2026-12-01T18:00:00Z"), **found("no_nodes")},
+            "UTC (a, b, 2 other holds). It has not looked at them yet.",
+        ),
         (found("idle"), f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC."),
-        (found("no_nodes"), f"{WHEN}."),
+        (found("no_nodes"), f"{WHEN}. It has not looked at them yet."),
         (
             found("in_use", "bert-worker3"),
-            f"{WHEN}. bert-worker3 has been in use since 2026-12-01 15:50 UTC: cat /run/deeplearning-idle.json on it says why.",
+            f"{WHEN}. bert-worker3 was in use at 2026-12-01 15:55 UTC: cat /run/deeplearning-idle.json on it says why.",
         ),
-        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
-        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
-        (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. If it lasts, look for denied calls of the role in CloudTrail."),
+        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
+        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
+        (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),
+        (found("no_nodes", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),  # the function has never worked
         (
-            found("idle", since="2026-12-01T15:15:00Z"),
-            f"{WHEN}. All of them have been idle since 2026-12-01 15:15 UTC. AWS should have terminated them: look for denied calls of "
+            ending(21),
+            f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC. AWS should have terminated them: look for denied calls of "
             "DeleteAutoScalingGroup in CloudTrail.",
         ),
-        ({**found("idle", since="2026-12-01T15:15:00Z"), "then": "notify"}, "All of them have been idle since 2026-12-01 15:15 UTC."),
+        (ending(19), "All of them have been idle since 2026-12-01 15:50 UTC."),
+        ({**ending(21), "then": "notify"}, "All of them have been idle since 2026-12-01 15:50 UTC."),
+        # A hold has just ended
+        (found("idle", since="2026-12-01T11:00:00Z"), "All of them have been idle since 2026-12-01 11:00 UTC."),
     ],
 )
 def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
@@ -127,7 +152,7 @@ def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
         (HELD, f"{WHEN}. To"),  # read before the job of this run, whose own hold has ended since
         (found("in_use", "bert-worker3"), f"{WHEN}. To"),
         (found("idle"), f"{WHEN}. To"),
-        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. To"),
+        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
         (found("idle", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. "),
     ],
 )

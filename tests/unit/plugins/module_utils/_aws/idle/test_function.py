@@ -1,10 +1,13 @@
-"""Tests of how the function reads what nodes report on their consoles."""
+"""Tests of how the function reads what nodes report on their consoles, and of what it does then."""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle import function
@@ -22,6 +25,7 @@ IDLE = line("idle since 2026-12-01T16:00:00Z")
 
 IDLE_SINCE = (function.IDLE, SINCE)
 IN_USE = (function.IN_USE, NOW)
+UNREPORTED = (function.UNREPORTED, NOW)
 LAUNCHED = NOW - timedelta(days=1)
 
 
@@ -39,75 +43,86 @@ def ago(**past: int) -> datetime:
         (IDLE[:50] + "[28925.2] a\r\n[28925.3] b\r\n" + IDLE[50:], IDLE_SINCE),
         (line("in use") + IDLE, IDLE_SINCE),
         (IDLE + line("in use"), IN_USE),
-        (IDLE + line("in use", ago(minutes=59)), (function.IN_USE, ago(minutes=59))),
-        (IDLE + line("in use", ago(hours=1)), (function.SILENT, ago(hours=1))),
+        (IDLE + line("in use", ago(minutes=20)), (function.IN_USE, ago(minutes=20))),
+        (IDLE + line("in use", ago(minutes=21)), UNREPORTED),
         (line("idle since 2026-12-01T16:00:00Z", ago(minutes=20)), IDLE_SINCE),
-        (line("idle since 2026-12-01T16:00:00Z", ago(minutes=21)), (function.UNREPORTED, ago(minutes=21))),
-        (line("idle since 2026-12-01T16:00:00Z", ago(minutes=60)), (function.SILENT, ago(hours=1))),
+        (line("idle since 2026-12-01T16:00:00Z", ago(minutes=21)), UNREPORTED),
         # By a clock that is wrong
-        (line("idle since 2026-12-01T16:00:00Z", NOW + timedelta(minutes=21)), (function.SILENT, LAUNCHED)),
-        (line("in use", NOW + timedelta(minutes=21)), (function.SILENT, LAUNCHED)),
-        (line("in use", LAUNCHED - timedelta(minutes=1)), (function.SILENT, LAUNCHED)),
+        (line("idle since 2026-12-01T16:00:00Z", NOW + timedelta(minutes=21)), UNREPORTED),
+        (line("in use", NOW + timedelta(minutes=21)), UNREPORTED),
+        (line("in use", LAUNCHED - timedelta(minutes=1)), UNREPORTED),
         (line("idle since 2026-12-01T99:00:00Z"), (function.IDLE, LAUNCHED)),
-        (line("idle since 0001-01-01T0000+0100"), (function.SILENT, LAUNCHED)),
+        (line("idle since 0001-01-01T0000+0100"), UNREPORTED),
         # Unprivileged processes can cause messages of the kernel with a text of their own
         (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x{IDLE.strip()}'\r\n", IN_USE),
         (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x\r{IDLE.strip()}\r'\r\n", IN_USE),
-        (IDLE[:40], (function.SILENT, LAUNCHED)),
-        ("", (function.SILENT, LAUNCHED)),
+        # Other output can have removed the reports of a node from its console, so it is unreported only since now
+        (IDLE[:40], UNREPORTED),
+        ("", UNREPORTED),
     ],
 )
 def test_the_last_report_counts(output, state):
     assert function.state_of(output, LAUNCHED, NOW) == state
 
 
-def test_a_new_node_has_an_hour_for_its_first_report():
-    assert function.state_of("", ago(minutes=59), NOW) == (function.UNREPORTED, ago(minutes=59))
-    assert function.state_of("", ago(hours=1), NOW) == (function.SILENT, ago(hours=1))
-
-
 MASTER, WORKER2, WORKER3 = "bert-master", "bert-worker2", "bert-worker3"
+IDS = {MASTER: "i-0a", WORKER2: "i-0b", WORKER3: "i-0c"}
 
 
 def idle(name, **past):
-    return function.IDLE, ago(**past), name
+    return function.Observation(function.IDLE, ago(**past), name, IDS[name])
 
 
 def in_use(name, **past):
-    return function.IN_USE, ago(**past), name
+    return function.Observation(function.IN_USE, ago(**past), name, IDS[name])
 
 
-def silent(name, **past):
-    return function.SILENT, ago(**past), name
+def unreported(name, **past):
+    return function.Observation(function.UNREPORTED, ago(**past), name, IDS[name])
 
 
 @pytest.mark.parametrize(
     ("found", "last", "verdict"),
     [
-        ([], None, (function.NO_NODES, "", NOW)),
-        ([idle(MASTER, hours=2), idle(WORKER2, hours=1)], None, (function.IDLE, "", ago(hours=1))),
-        ([idle(MASTER, hours=2), in_use(WORKER2, minutes=3)], None, (function.IN_USE, WORKER2, ago(minutes=3))),
-        ([in_use(MASTER, minutes=3), silent(WORKER2, hours=1), silent(WORKER3, hours=2)], None, (function.SILENT, WORKER3, ago(hours=2))),
+        ([], None, (function.NO_NODES, NOW, "")),
+        ([idle(MASTER, hours=2), idle(WORKER2, hours=1)], None, (function.IDLE, ago(hours=1), "")),
+        ([idle(MASTER, hours=2), in_use(WORKER2, minutes=3)], None, (function.IN_USE, ago(minutes=3), WORKER2)),
+        ([in_use(MASTER, minutes=3), unreported(WORKER2)], None, (function.IN_USE, ago(minutes=3), MASTER)),
+        ([idle(MASTER, hours=-1)], None, (function.IDLE, NOW, "")),  # by a clock that is ahead
         # The same state lasts
-        ([in_use(MASTER, minutes=3), in_use(WORKER2, minutes=1)], (function.IN_USE, WORKER2, ago(hours=9)), None),
-        ([], (function.NO_NODES, "", ago(hours=9)), None),
-        ([idle(MASTER, minutes=60, seconds=59)], (function.IDLE, "", ago(minutes=60)), None),
-        ([silent(WORKER2, hours=1), silent(WORKER3, hours=2)], (function.SILENT, WORKER2, ago(hours=1)), None),
+        ([in_use(MASTER, minutes=3), in_use(WORKER2, minutes=1)], (function.IN_USE, ago(hours=9), WORKER2), None),
+        ([], (function.NO_NODES, ago(hours=9), ""), None),
+        ([idle(MASTER, minutes=60, seconds=59)], (function.IDLE, ago(minutes=60), ""), None),
+        ([unreported(WORKER2), unreported(WORKER3)], (function.UNREPORTED, ago(minutes=59), WORKER3), None),
+        ([unreported(WORKER2)], (function.UNREPORTED, ago(hours=1), WORKER2), (function.SILENT, ago(hours=1), WORKER2)),
+        ([unreported(WORKER2)], (function.SILENT, ago(hours=2), WORKER2), None),
         # Another one follows
-        ([idle(MASTER, minutes=61)], (function.IDLE, "", ago(minutes=60)), (function.IDLE, "", ago(minutes=61))),
-        ([in_use(MASTER, minutes=3), idle(WORKER2)], (function.IN_USE, WORKER2, ago(hours=9)), (function.IN_USE, MASTER, ago(minutes=3))),
+        ([unreported(MASTER)], (function.SILENT, ago(hours=2), WORKER2), (function.UNREPORTED, NOW, MASTER)),
+        ([idle(MASTER, minutes=61)], (function.IDLE, ago(minutes=60), ""), (function.IDLE, ago(minutes=61), "")),
+        ([in_use(MASTER, minutes=3), idle(WORKER2)], (function.IN_USE, ago(hours=9), WORKER2), (function.IN_USE, ago(minutes=3), MASTER)),
     ],
 )
 def test_the_verdict_follows_from_all_nodes_and_from_the_last_one(found, last, verdict):
-    former = function.Verdict(*last, ago(minutes=5)) if last else None
-    assert function.verdict_of(found, former, NOW) == (*(verdict or last), NOW)
+    former = function.Verdict(last[0], last[1], ago(minutes=5), last[2], IDS.get(last[2], "")) if last else None
+    state, since, node = verdict or last
+    assert function.verdict_of(found, former, NOW, False) == function.Verdict(state, since, NOW, node, IDS.get(node, ""))
 
 
-@pytest.mark.parametrize("verdict", [(function.IN_USE, WORKER3, SINCE, NOW), (function.NO_NODES, "", SINCE, NOW)])
+def test_a_new_number_does_not_let_a_silent_node_look_like_another_one():
+    """The number of a worker is a tag, which others can set."""
+    last = function.Verdict(function.SILENT, ago(hours=2), ago(minutes=5), WORKER2, IDS[WORKER2])
+    renamed = unreported(WORKER2)._replace(node="bert-worker7")
+    assert function.verdict_of([renamed], last, NOW, False)[:2] == last[:2]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [(function.IN_USE, SINCE, NOW, WORKER3, IDS[WORKER3]), (function.NO_NODES, SINCE, NOW), (function.IDLE, SINCE, NOW, "", "", SINCE)],
+)
 def test_a_verdict_can_be_read_from_its_tag(verdict):
     text = str(function.Verdict(*verdict))
     assert re.fullmatch(r"[\w .:/=+@-]{1,256}", text, re.ASCII)
-    assert function.verdict_in({function.VERDICT: text}) == verdict
+    assert function.verdict_in({function.VERDICT: text}, NOW) == function.Verdict(*verdict)
 
 
 @pytest.mark.parametrize(
@@ -115,81 +130,188 @@ def test_a_verdict_can_be_read_from_its_tag(verdict):
     [
         "",
         "ended 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z",
-        "in_use 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z {{ worker }}",
+        "in_use 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z {{ worker }} i-0a",
         "in_use 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z bert-worker3 and more",
-        "in_use 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z bert-worker3\n",
+        "in_use 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z bert-worker3 i-0a\n",
         "in_use since noon",
         "in_use \u0662026-12-01T16:00:00Z 2026-12-01T18:00:00Z",
+        # Times that cannot be
+        "idle 0001-01-01T00:00:00Z 2026-12-01T18:00:00Z",
+        "idle 2026-12-01T16:00:00Z 9999-12-31T00:00:00Z",
+        "idle 2026-12-01T18:00:01Z 2026-12-01T18:00:00Z",
+        "idle 2026-12-01T16:00:00Z 2026-12-01T18:05:01Z",
+        "idle 2026-12-01T16:00:00Z 2026-12-01T18:00:00Z 9999-12-31T00:00:00Z",
     ],
 )
 def test_other_texts_in_the_tag_are_no_verdict(text):
-    assert function.verdict_in({function.VERDICT: text}) is None
+    assert function.verdict_in({function.VERDICT: text}, NOW) is None
+
+
+def hold(name, end):
+    return {f"{function.HOLD}{name}": end}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("2026-12-01T18:00:00Z", "2026-12-08T18:05:01Z", "9999-12-31T00:00:00Z", "20261202", "2026-W49-3", "2026-12-02T00:00:00-12:00"),
+        *("2026-12-02", "never", ""),
+    ],
+)
+def test_a_hold_lasts_at_most_a_week_whoever_has_set_its_tag(end):
+    assert function.holds_in(hold("study", end), NOW) == {}
+
+
+def test_holds_keep_the_nodes_until_they_end():
+    tags = {**hold("a", "2026-12-01T18:00:01Z"), **hold("b", "2026-12-08T18:05:00Z"), "team": "2026-12-02T00:00:00Z"}
+    assert function.holds_in(tags, NOW) == {"a": ago(seconds=-1), "b": ago(days=-7, minutes=-5)}
 
 
 class Client:
-    """Records what a function writes and tells."""
+    """The clients of a function. Records what it writes, tells and deletes. `failure` is what happens to each writing of a verdict."""
+
+    exceptions = SimpleNamespace(ClientError=OSError)
 
     def __init__(self):
-        self.tags, self.written, self.told = {}, [], []
+        self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
+        self.console, self.nodes = "", [MASTER]
 
     def client(self, _name):
         return self
 
+    get_paginator = client
+
+    def list_tags(self, Resource):  # noqa: N803
+        date = format_datetime(self.now, usegmt=True)
+        return {"Tags": dict(self.tags), "ResponseMetadata": {"HTTPHeaders": {"date": date}}}
+
     def tag_resource(self, Resource, Tags):  # noqa: N803
+        if function.VERDICT in Tags:
+            if self.failure:
+                raise self.failure
+            self.written.append(Tags[function.VERDICT])
         self.tags |= Tags
-        self.written.append(Tags[function.VERDICT])
+
+    def untag_resource(self, Resource, TagKeys):  # noqa: N803
+        self.tags = {key: value for key, value in self.tags.items() if key not in TagKeys}
 
     def publish(self, TopicArn, Subject, Message):  # noqa: N803
         assert len(Subject) <= 100
         self.told.append(Message)
 
+    def paginate(self, Filters):  # noqa: N803
+        group = [{"Key": "aws:autoscaling:groupName", "Value": MASTER}]
+        common = {"State": {"Name": "running"}, "LaunchTime": LAUNCHED, "Tags": group}
+        yield {"Reservations": [{"Instances": [{"InstanceId": IDS[each], **common} for each in self.nodes]}]}
+
+    def get_console_output(self, InstanceId, Latest):  # noqa: N803
+        return {"Output": self.console}
+
+    def delete_auto_scaling_group(self, AutoScalingGroupName, ForceDelete):  # noqa: N803
+        self.deleted.append(AutoScalingGroupName)
+
 
 @pytest.fixture
-def judge(monkeypatch):
-    """Return a function that lets the function judge states at a time, and the client that it uses."""
-    monkeypatch.setenv("TOPIC", "arn:aws:sns:us-east-1:123456789012:alerts")
-    client = Client()
-    this = object.__new__(function.Function)
-    this.boto3 = this.client = client
-    this.arn, this.cluster, this.tags = "arn", "bert", client.tags
-
-    def run(found, minutes=0, *, is_held=False):
-        this.now, this.tags = NOW + timedelta(minutes=minutes), client.tags
-        return this.conclude(found, is_held)
-
-    return run, client
+def client(monkeypatch):
+    """Return the clients of the function, which `call` uses."""
+    variables = {"CLUSTER": "bert", "GROUPS": MASTER, "IDLE_SECONDS": "1800", "THEN": "terminate", "AWS_REGION": "us-east-1"}
+    for name, value in {**variables, "TOPIC": "arn:aws:sns:us-east-1:123456789012:alerts"}.items():
+        monkeypatch.setenv(name, value)
+    found = Client()
+    monkeypatch.setitem(sys.modules, "boto3", found)
+    return found
 
 
-def test_a_verdict_is_written_if_it_is_new_or_an_hour_old(judge):
-    run, client = judge
+def call(client, minutes, text="idle since 2026-12-01T16:00:00Z"):
+    """Let AWS call the function at a time, at which the node reports this, if anything."""
+    client.now = NOW + timedelta(minutes=minutes)
+    client.console = line(text, client.now) if text else ""
+    return function.handler({}, SimpleNamespace(invoked_function_arn="arn"))["verdict"].split()[0]
+
+
+def test_people_are_warned_ten_minutes_before_the_end_even_if_the_nodes_have_long_been_idle(client):
+    """A hold has ended, or the function has not worked for a while."""
+    client.tags = hold("study", function.iso(NOW))
+    for minutes in (-5, 0, 5):
+        call(client, minutes)
+    assert (client.deleted, len(client.told)) == ([], 1)
+    assert "AWS terminates the nodes at about 2026-12-01 18:10 UTC" in client.told[0]
+    call(client, 9.5)  # calls of the function can be late
+    assert client.deleted == [MASTER]
+
+
+@pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "soon"])
+def test_a_forged_time_of_the_warning_does_not_keep_the_nodes(client, forged):
+    client.tags = {function.WARNED: forged}
+    call(client, 0)
+    assert client.deleted == [MASTER]
+
+
+def test_a_trial_warns_nobody(client, monkeypatch):
+    monkeypatch.setenv("THEN", "notify")
+    for minutes in (0, 15):
+        call(client, minutes)
+    (text,) = client.told
+    assert "AWS would terminate the nodes" in text
+
+
+def test_nodes_end_even_if_the_verdict_cannot_be_written(client, capsys):
+    client.failure = OSError("AccessDenied")
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert client.deleted == [MASTER]
+    assert "verdict: AccessDenied" in capsys.readouterr().out
+
+
+def test_without_the_tag_people_hear_of_no_silent_node(client):
+    """They would hear of it every 5 minutes."""
+    for minutes in (0, 60):
+        call(client, minutes, "")
+        client.failure = OSError("AccessDenied")
+    assert client.told == []
+
+
+def test_a_verdict_is_written_if_it_is_new_or_an_hour_old(client):
     for minutes in (0, 5, 59):
-        run([in_use(WORKER3, minutes=minutes)], minutes)
-    assert client.written == [f"in_use {function.iso(NOW)} {function.iso(NOW)} {WORKER3}"]
-    run([in_use(WORKER3)], 60)
-    assert client.written[1:] == [f"in_use {function.iso(NOW)} {function.iso(NOW + timedelta(hours=1))} {WORKER3}"]
-    run([idle(WORKER3, hours=2)], 65)
+        call(client, minutes, "in use")
+    assert client.written == [f"in_use {function.iso(NOW)} {function.iso(NOW)} {MASTER} {IDS[MASTER]}"]
+    call(client, 60, "in use")
+    assert client.written[1:] == [f"in_use {function.iso(NOW)} {function.iso(NOW + timedelta(hours=1))} {MASTER} {IDS[MASTER]}"]
+    call(client, 65)
     assert len(client.written) == 3
 
 
-def test_people_do_not_hear_of_nodes_that_a_run_configures(judge):
-    run, client = judge
-    assert run([silent(MASTER, hours=2)]).state == function.UNREPORTED  # the first time after the option has been set
-    assert run([silent(MASTER, hours=2)], 5, is_held=True).state == function.UNREPORTED
+def test_people_hear_once_a_day_of_a_node_that_says_nothing_for_an_hour(client):
+    """Its reports may be visible now and then, if it prints much else."""
+    states = [call(client, minutes, "in use" if minutes % 100 < 10 else "") for minutes in range(0, 24 * 60, 5)]
+    assert states.count("silent") == 84
+    (text,) = client.told
+    assert f"{MASTER} of cluster bert has not reported since 2026-12-01 18:10 UTC whether it is idle" in text
+    assert f"If {MASTER} does not answer, terminate it: aws autoscaling terminate-instance-in-auto-scaling-group" in text
+    assert f"--instance-id {IDS[MASTER]} --region us-east-1" in text
+    for minutes in range(24 * 60, 26 * 60, 5):
+        call(client, minutes, "")
+    assert len(client.told) == 2
+
+
+def test_people_hear_nothing_of_nodes_whose_reports_are_visible_now_and_then(client):
+    states = {call(client, minutes, "in use" if minutes % 25 < 10 else "") for minutes in range(0, 24 * 60, 5)}
+    assert (states, client.told) == ({"in_use", "unreported"}, [])
+
+
+def test_people_do_not_hear_of_nodes_that_a_hold_keeps(client):
+    client.tags = hold("job", function.iso(NOW + timedelta(hours=2)))
+    assert {call(client, minutes, "") for minutes in range(0, 120, 5)} == {"unreported"}
     assert client.told == []
-    assert run([silent(MASTER, hours=2)], 10).state == function.SILENT
+    assert call(client, 120, "") == "silent"
     assert len(client.told) == 1
 
 
-def test_people_hear_once_of_a_silent_node_until_it_has_reported(judge):
-    run, client = judge
-    for minutes in (0, 5, 120):
-        run([silent(MASTER, hours=2), silent(WORKER3, hours=1), idle(WORKER2)], minutes)
-    (text,) = client.told
-    assert f"{MASTER} of cluster bert has not reported since 2026-12-01 16:00 UTC whether it is idle, and 1 more does not report" in text
-    run([idle(MASTER), silent(WORKER3, hours=1), idle(WORKER2)], 125)
-    run([idle(MASTER), idle(WORKER3)], 130)
-    run([idle(MASTER), silent(WORKER3, hours=1)], 135)
-    assert [each.split()[0] for each in client.told] == [MASTER, WORKER3, WORKER3]
+def test_people_hear_how_many_nodes_say_nothing(client):
+    client.nodes = [MASTER, WORKER2]
+    for minutes in (0, 60):
+        call(client, minutes, "")
+    assert "and 1 more does not report either" in client.told[0]
 
 
 def test_a_hostile_output_takes_no_time():
@@ -201,7 +323,15 @@ def test_a_hostile_output_takes_no_time():
 
 @pytest.mark.parametrize(
     ("text", "year"),
-    [("2026-12-01T18:00:00Z", 2026), ("2026-12-01T19:00:00+01:00", 2026), ("never", 1970), ("0001-01-01T00:00+14:00", 1970), ("", 1970)],
+    [
+        ("2026-12-01T18:00:00Z", 2026),
+        ("2026-12-01T19:00:00+01:00", 1970),
+        ("20261201", 1970),
+        ("never", 1970),
+        ("0001-01-01T00:00:00Z", 1970),
+        ("2026-99-01T00:00:00Z", 1970),
+        ("", 1970),
+    ],
 )
 def test_a_text_that_is_no_time_is_in_the_past(text, year):
     assert function.time_of(text).year == year

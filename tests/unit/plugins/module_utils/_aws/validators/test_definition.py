@@ -185,6 +185,7 @@ REQUEST = {
 }
 LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one more tag describes a mount
 MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
+FEWER = {f"k{number}": "v" for number in range(LIMIT - definition.IDLE_TAGS + 1)}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +193,8 @@ MANY = {f"k{number}": "v" for number in range(LIMIT + 1)}
     [
         (definition.TagNames(), {"tags": MANY}, [f"tags: {LIMIT + 1} tags exceed the limit. Specify at most {LIMIT}."]),
         (definition.TagNames(), {"tags": {}}, []),
+        (definition.TagNames(), {"tags": FEWER}, []),
+        (definition.TagNames(), {"tags": FEWER, "idle_after": "30m"}, [f"tags: {len(FEWER)} tags exceed the limit. "]),
         (
             definition.NetworkCidr(),
             {"network_cidr": "10.0.0.0/8"},
