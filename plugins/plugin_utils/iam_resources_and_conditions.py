@@ -17,6 +17,7 @@ from ..module_utils._aws.iam_actions import IamActions
 from ..module_utils._aws.idle.function import HOLD as HOLD_TAG
 from ..module_utils._aws.idle.iam_actions import HOLD
 from ..module_utils._aws.instance_role.own_role import PATH
+from ..module_utils._aws.lease.definition import schedule_group
 from ..module_utils._aws.node_names import MASTER, NUMBER_TAG, WORKERS
 from ..module_utils._aws.pricing.iam_actions import PRICES
 from ..module_utils._aws.provision.components import ALL_COMPONENTS
@@ -164,7 +165,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
-    names, authority_alias = f"{account.cluster}-nodes-*", alias(account.cluster)
+    names, lease, authority_alias = f"{account.cluster}-nodes-*", schedule_group(account.cluster), alias(account.cluster)
     groups = (f"autoscaling:autoScalingGroup:*:autoScalingGroupName/{account.cluster}-{group}" for group in (MASTER, WORKERS))
     created = [action.split(":")[1] for action in (*CREATES, run)]
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
@@ -314,11 +315,26 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             because=(*GROUPS, "iam:AddRoleToInstanceProfile"),
         ),
         # The lease and the end of idle nodes
-        Scope("Ends", (*SCHEDULES, "scheduler:DeleteSchedule", "scheduler:GetSchedule"), account.arns(f"scheduler:schedule/{names}/*")),
+        Scope(
+            "ReadEnds",
+            ("scheduler:GetSchedule", "scheduler:GetScheduleGroup"),
+            account.arns(f"scheduler:schedule/{names}/*", f"scheduler:schedule-group/{names}"),
+        ),
+        Scope("Ends", (*SCHEDULES, "scheduler:DeleteSchedule"), account.arns(f"scheduler:schedule/{names}/*"), because=DELETE_FUNCTION),
         Scope(
             "EndGroups",
-            tuple(f"scheduler:{action}" for action in ("CreateScheduleGroup", "DeleteScheduleGroup", "GetScheduleGroup", "TagResource")),
+            tuple(f"scheduler:{action}" for action in ("CreateScheduleGroup", "DeleteScheduleGroup", "TagResource")),
             account.arns(f"scheduler:schedule-group/{names}"),
+        ),
+        # Those who may not change the function could do so with a schedule that uses the function's role, or stop the schedule
+        Scope("ProlongLease", SCHEDULES, account.arns(f"scheduler:schedule/{lease}/*"), unless=DELETE_FUNCTION),
+        Scope(
+            "PassLeaseRole",
+            ("iam:PassRole",),
+            account.arns(f"iam:role{PATH}{lease}*"),
+            {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+            because=SCHEDULES,
+            unless=DELETE_FUNCTION,
         ),
         Scope("EndFunction", _function_actions(), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
         Scope("ReadEndFunction", HOLD.reads, account.arns(f"lambda:function:{names}"), unless=DELETE_FUNCTION),
@@ -335,7 +351,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             ("iam:PassRole",),
             account.arns(f"iam:role{PATH}{names}"),
             {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com", "scheduler.amazonaws.com"]}},
-            because=SCHEDULES,
+            because=DELETE_FUNCTION,
         ),
         Scope(
             "ServiceLinkedRoles",

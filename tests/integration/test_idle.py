@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -481,22 +482,70 @@ def test_a_run_waits_until_lambda_can_use_a_new_role(cloud, run, ending, message
     assert ("create", "idle_end") in kinds(run("cluster", **ending))
 
 
+def user(cloud, name, *statements):
+    """Return the access key, with its secret, of a new user who has only these permissions."""
+    iam, policy = cloud.client("iam"), {"Version": "2012-10-17", "Statement": statements}
+    iam.create_user(UserName=f"{name}-user")
+    iam.put_user_policy(UserName=f"{name}-user", PolicyName="policy", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName=f"{name}-user")["AccessKey"]
+    return key["AccessKeyId"], key["SecretAccessKey"]
+
+
 def delete_role(cloud, name):
     role = f"{name}-nodes-idle-us-east-1"
     cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="idle")
     cloud.client("iam").delete_role(RoleName=role)
 
 
-def test_a_role_that_somebody_has_deleted_is_created_anew_and_made_known_to_the_function(cloud, run, ending, name):
-    """AWS Lambda does not learn by itself that a role has been deleted and created anew."""
+@pytest.mark.parametrize("refused", ["", "UpdateFunctionConfiguration", "DeleteFunction"])
+def test_a_role_that_somebody_has_deleted_is_created_anew_with_its_function(cloud, run, ending, name, refused):
+    """A function's environment is encrypted for the role that it was created with. A run may end before it has created the function."""
     run("cluster", **ending)
-    delete_role(cloud, name)
-    cloud.control.forget_calls()
-    assert kinds(run("cluster", **ending, check=True)) == kinds(run("cluster", **ending)) == [("update", "idle_end")]
-    assert "UpdateFunctionConfiguration" in [call["action"] for call in cloud.control.calls()]
-    assert run("cluster", **ending)["changes"] == []
+    held = run("idle_hold", cluster=name, name="study", seconds=25 * MINUTE)["holds"]
     pass_time(cloud, name, 20)
+    delete_role(cloud, name)
+    if refused:
+        denial = {"code": "AccessDeniedException", "status": 403, "message": "not now"}
+        cloud.control.set_faults([{"service": "lambda", "action": refused, **denial}])
+        with pytest.raises(ModuleFailed, match="not now"):
+            run("cluster", **ending)
+        cloud.control.set_faults([])
+        assert cloud.client("iam").get_role(RoleName=f"{name}-nodes-idle-us-east-1")
+    planned, made = run("cluster", **ending, check=True), run("cluster", **ending)
+    assert kinds(planned) == kinds(made) == [("update", "idle_end")]
+    again = run("cluster", **ending)
+    assert (again["changes"], again["idle"]["holds"]) == ([], held)
+    pass_time(cloud, name, 10)
     assert all_end(cloud, name)
+
+
+def test_a_function_that_is_created_anew_knows_since_when_nodes_are_idle(cloud, run, ending, name):
+    trial = {**ending, "idle_then": "notify", "notify_topic": cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]}
+    run("cluster", **trial)
+    pass_time(cloud, name, 20)
+    since = run("cluster_info", cluster=name, prices=False)["idle"]["since"]
+    delete_role(cloud, name)
+    run("cluster", **trial)
+    assert since
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["since"] == since
+
+
+def test_the_role_sets_only_its_own_tags(cloud, run, ending, name):
+    """Whoever can use the role cannot give the function to another cluster."""
+    run("cluster", **ending)
+    policy = cloud.client("iam").get_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="idle")["PolicyDocument"]
+    key, secret = user(cloud, name, *policy["Statement"])
+    client = boto3.client("lambda", "us-east-1", endpoint_url=cloud.endpoint, aws_access_key_id=key, aws_secret_access_key=secret)
+    arn = cloud.client("lambda").get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
+    own = {"deeplearning:idle-since": "", "deeplearning:hold:study": ""}
+    client.tag_resource(Resource=arn, Tags=own)
+    client.untag_resource(Resource=arn, TagKeys=[*own])
+    for call in (
+        lambda: client.tag_resource(Resource=arn, Tags={**own, "deeplearning:cluster": "other"}),
+        lambda: client.untag_resource(Resource=arn, TagKeys=["deeplearning:cluster"]),
+    ):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            call()
 
 
 @pytest.mark.parametrize(("left", "ended"), [("all", False), ("all", True), ("function", False), ("schedule", False)])
@@ -544,10 +593,6 @@ def test_a_function_of_others_is_not_deleted(cloud, run, ending, name):
 def test_without_permission_for_the_tags_a_run_does_not_forget_holds(cloud, run, ending, name):
     run("cluster", **ending)
     run("idle_hold", cluster=name, name="study", seconds=HOUR)
-    iam, user = cloud.client("iam"), f"{name}-user"
-    iam.create_user(UserName=user)
-    allowed = {"Effect": "Allow", "NotAction": "lambda:ListTags", "Resource": "*"}
-    iam.put_user_policy(UserName=user, PolicyName="all", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [allowed]}))
-    key = iam.create_access_key(UserName=user)["AccessKey"]
+    key, secret = user(cloud, name, {"Effect": "Allow", "NotAction": "lambda:ListTags", "Resource": "*"})
     with pytest.raises(ModuleFailed, match=r"tags of function .* cannot be read .* Allow lambda:ListTags"):
-        run("idle_hold", cluster=name, name="study", seconds=0, access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])
+        run("idle_hold", cluster=name, name="study", seconds=0, access_key=key, secret_key=secret)

@@ -657,6 +657,30 @@ def test_the_policy_configure_sets_only_holds_of_the_function_that_ends_idle_nod
     assert denied(call, "configure", "lambda", "tag_resource", {"Resource": others, "Tags": {hold: "2026-12-01T18:00:00Z"}})
 
 
+# Calls that EventBridge Scheduler could make with the role of the function
+SCHEDULED = ("lambda:tagResource", "sns:publish", "autoscaling:deleteAutoScalingGroup")
+
+
+@pytest.mark.parametrize("method", ["create_schedule", "update_schedule"])
+def test_the_policy_configure_changes_no_schedule_of_idle_nodes_and_does_not_use_their_role(call, method):
+    def refused(group, role, target, **changes):
+        role_arn = f"arn:aws:iam::{ACCOUNT}:role/deeplearning/{MINE}-nodes-{role}-{REGION}"
+        schedule = {
+            "GroupName": f"{MINE}-nodes-{group}",
+            "Name": "check",
+            "ScheduleExpression": "rate(5 minutes)",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": {"Arn": target, "RoleArn": role_arn, "Input": "{}"},
+        }
+        return denied(call, "configure", "scheduler", method, {**schedule, **changes})
+
+    for target in (f"arn:aws:scheduler:::aws-sdk:{action}" for action in SCHEDULED):
+        for group, role in (("idle", "idle"), ("lease", "idle"), ("idle", "lease")):
+            assert refused(group, role, target), (target, group, role)
+        assert not refused("lease", "lease", target)
+    assert refused("idle", "idle", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{MINE}-nodes-idle", State="DISABLED")
+
+
 def test_the_policy_emr_reaches_clusters_without_a_tag(cloud, call, account):
     """This limitation is documented in docs/permissions.md: EMR has no condition key for the call that adds tags."""
     cluster, step = account.theirs.untagged_emr, {"Name": "a", "HadoopJarStep": {"Jar": "command-runner.jar"}}

@@ -32,7 +32,11 @@ IDLE = Address("idle_end", "main")
 LEAST, MOST = "15m", "1d"
 SCHEDULE = "check"
 TERMINATE = "terminate"
-OWN_ACTIONS = ("InvokeFunction", "ListTags", "TagResource", "UntagResource")
+# The environment variable with the ID that the role had when the function was created. The environment is encrypted for that role: a role
+# of the same name that is created later cannot decrypt it, even if the function's configuration is updated.
+ROLE_ID = "ROLE_ID"
+# The tags that the function sets or removes itself.
+OWN_TAGS = ["deeplearning:idle-*", f"{function.HOLD}*"]
 
 
 def parse(text: str, least: str = LEAST, most: str = MOST) -> timedelta:
@@ -141,16 +145,17 @@ def schedule(cluster: str, settings: Mapping[str, Any], function_arn: str, role_
     }
 
 
-def found_function(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an existing function."""
+def found_function(configuration: Mapping[str, Any], role_id: str | None) -> dict[str, Any]:
+    """Return the settings of an existing function. `role_id` is the ID that its role has now."""
+    variables, role = dict(configuration.get("Environment", {}).get("Variables", {})), role_in(configuration["Role"])
     return {
         "code": configuration["CodeSha256"],
         "runtime": configuration.get("Runtime"),
         "handler": configuration.get("Handler"),
         "timeout": configuration["Timeout"],
         "memory": configuration["MemorySize"],
-        "role": role_in(configuration["Role"]),
-        "environment": configuration.get("Environment", {}).get("Variables", {}),
+        "role": role if variables.pop(ROLE_ID, None) == role_id else f"a former {role}",
+        "environment": variables,
     }
 
 
@@ -189,10 +194,13 @@ def policy(cluster: str, region: str, then: str, topic: str | None) -> dict[str,
     own = partition.arn("lambda", f"function:{name_of(cluster)}", region, "*")
     groups = [f"autoScalingGroup:*:autoScalingGroupName/{group_name(cluster, group)}" for group in NODE_TYPES]
     consoles = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": cluster}}
+    # A request without keys would fulfil the second condition
+    own_tags = {"Null": {"aws:TagKeys": "false"}, "ForAllValues:StringLike": {"aws:TagKeys": OWN_TAGS}}
     statements: list[dict[str, Any]] = [
         {"Sid": "FindNodes", "Action": "ec2:DescribeInstances", "Resource": "*"},
         {"Sid": "ReadConsoles", "Action": "ec2:GetConsoleOutput", "Resource": "*", "Condition": consoles},
-        {"Sid": "OwnFunction", "Action": [f"lambda:{each}" for each in OWN_ACTIONS], "Resource": own},
+        {"Sid": "OwnFunction", "Action": ["lambda:InvokeFunction", "lambda:ListTags"], "Resource": own},
+        {"Sid": "OwnTags", "Action": ["lambda:TagResource", "lambda:UntagResource"], "Resource": own, "Condition": own_tags},
     ]
     if then == TERMINATE:
         ends = [partition.arn("autoscaling", each, region, "*") for each in groups]

@@ -48,7 +48,7 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
         refuse_foreign(cloud, f"function {name_of(cloud.cluster)}", tag_list(tags))
     properties = {
         **role.properties,
-        "function": found and definition.found_function(found["Configuration"]),
+        "function": found and definition.found_function(found["Configuration"], role.attributes.get("id")),
         "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
         "since": tags.get(IDLE_SINCE, ""),
     }
@@ -79,7 +79,7 @@ def read_function(cloud: AwsClient) -> dict[str, Any] | None:
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     role = ROLE.create(cloud, address, properties)
-    _put(cloud, role, properties, is_new=True)
+    _put(cloud, role, properties)
     return role
 
 
@@ -87,14 +87,14 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
     role = ROLE.ensure(cloud, found, properties, changed)
     attributes = {**found.attributes, **role.attributes}
     if role is not found or changed & {"function", "policy", "schedule", "since"}:
-        _put(cloud, role, properties, is_new=role is not found)
+        _put(cloud, role, properties)
         attributes["verdict"] = None  # the last one does not tell about the function as it is now
     return replace(found, properties={**found.properties, **properties}, attributes=attributes)
 
 
-def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool = False) -> None:
-    """Create or complete the function and its schedule. `is_new` says whether the role is new."""
-    arn = _put_function(cloud, role, properties, is_new)
+def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
+    """Create or complete the function and its schedule."""
+    arn = _put_function(cloud, role, properties)
     if not properties["since"]:
         cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
     # If the function never works, this verdict becomes old
@@ -103,26 +103,35 @@ def _put(cloud: AwsClient, role: Found, properties: Properties, *, is_new: bool 
     put_schedule(cloud, "schedule", definition.schedule(cloud.cluster, properties["schedule"], arn, role.attributes["arn"]))
 
 
-def _put_function(cloud: AwsClient, role: Found, properties: Properties, is_new: bool) -> str:
-    """Create or change the function, and return its ARN when it is ready.
-
-    If the role is new, AWS Lambda must learn it anew, even if a former role had the same name.
-    """
-    wanted, found = properties["function"], read_function(cloud)
-    code, settings = definition.code(), function_settings(cloud.cluster, wanted, role.attributes["arn"])
+def _put_function(cloud: AwsClient, role: Found, properties: Properties) -> str:
+    """Create or change the function, and return its ARN when it is ready. Create it anew if it belongs to a former role."""
+    wanted, found, tags = properties["function"], read_function(cloud), properties["tags"]
+    existing = found and definition.found_function(found["Configuration"], role.attributes["id"])
+    code, settings = definition.code(), function_settings(cloud.cluster, wanted, role)
     name = name_of(cloud.cluster)
-    if found is None:
-        _once_ready(cloud, cloud.client("lambda").create_function, **settings, Code={"ZipFile": code}, Tags=properties["tags"])
+    if existing and existing["role"] != wanted["role"]:
+        existing, tags = None, {**_delete_function_of_former_role(cloud, role), **tags}
+    if existing is None:
+        _once_ready(cloud, cloud.client("lambda").create_function, **settings, Code={"ZipFile": code}, Tags=tags)
     else:
-        existing = definition.found_function(found["Configuration"])
         if existing["code"] != wanted["code"]:
             _once_ready(cloud, cloud.client("lambda").update_function_code, FunctionName=name, ZipFile=code)
-        if is_new or {**existing, "code": ""} != {**wanted, "code": ""}:
+        if {**existing, "code": ""} != {**wanted, "code": ""}:
             _once_ready(cloud, cloud.client("lambda").update_function_configuration, **settings)
     return str(cloud.wait_until(f"function {name}", lambda: _ready(cloud), READY_TIMEOUT, pause=0.5))
 
 
-def function_settings(cluster: str, wanted: Properties, role_arn: str) -> dict[str, Any]:
+def _delete_function_of_former_role(cloud: AwsClient, role: Found) -> dict[str, str]:
+    """Delete the function when AWS Lambda knows the new role, so that the new function follows at once. Return its tags."""
+    name, client = name_of(cloud.cluster), cloud.client("lambda")
+    _once_ready(cloud, client.update_function_configuration, FunctionName=name, Role=role.attributes["arn"])
+    tags = (read_function(cloud) or {}).get("Tags", {})
+    _delete_function(cloud)
+    cloud.wait_until(f"the deletion of function {name}", lambda: read_function(cloud) is None, READY_TIMEOUT)
+    return {key: value for key, value in tags.items() if not key.startswith("aws:")}
+
+
+def function_settings(cluster: str, wanted: Properties, role: Found) -> dict[str, Any]:
     """Return the function's settings for the API."""
     return {
         "FunctionName": name_of(cluster),
@@ -131,8 +140,8 @@ def function_settings(cluster: str, wanted: Properties, role_arn: str) -> dict[s
         "Handler": wanted["handler"],
         "Timeout": wanted["timeout"],
         "MemorySize": wanted["memory"],
-        "Role": role_arn,
-        "Environment": {"Variables": wanted["environment"]},
+        "Role": role.attributes["arn"],
+        "Environment": {"Variables": {**wanted["environment"], definition.ROLE_ID: role.attributes["id"]}},
     }
 
 
@@ -169,8 +178,12 @@ def _once_ready(cloud: AwsClient, call: Any, **arguments: Any) -> None:
 
 def _delete(cloud: AwsClient, found: Found) -> None:
     delete_group(cloud, name_of(cloud.cluster), [SCHEDULE])
-    cloud.once_unused(cloud.client("lambda").delete_function, "ResourceConflictException", FunctionName=name_of(cloud.cluster))
+    _delete_function(cloud)
     ROLE.delete(cloud, found)
+
+
+def _delete_function(cloud: AwsClient) -> None:
+    cloud.once_unused(cloud.client("lambda").delete_function, "ResourceConflictException", FunctionName=name_of(cloud.cluster))
 
 
 KIND = Kind(

@@ -47,7 +47,7 @@ class OwnRole:
             "policy": self._policy(cloud, name),
             "tags": cloud.comparable_tags(role.get("Tags", [])),
         }
-        yield Found(self.address, name, properties, {"arn": role["Arn"]})
+        yield Found(self.address, name, properties, {"arn": role["Arn"], "id": role["RoleId"]})
 
     def deleted(self, name: str, trust: Mapping[str, Any]) -> Found:
         """Return a role that somebody has deleted while what uses it still exists. A change creates the role anew, with this trust."""
@@ -73,7 +73,7 @@ class OwnRole:
             Tags=tag_list(properties["tags"]),
             **({"PermissionsBoundary": boundary} if (boundary := properties.get("permissions_boundary")) else {}),
         )["Role"]
-        found = Found(address, properties["name"], properties, {"arn": created["Arn"]})
+        found = Found(address, properties["name"], properties, {"arn": created["Arn"], "id": created["RoleId"]})
         cloud.once_allowed(partial(self.update, cloud, found, properties, frozenset({"policy"})))
         return found
 

@@ -63,6 +63,8 @@ class Function:
         self.version: Version | None = None
         """What invocations use, or None while the function is pending."""
         check_configuration(backend, self.configuration)
+        self.role_id = find_role(backend, self.configuration["Role"]).id
+        """The ID of the role that can decrypt the environment variables: the one that had this ARN when the function got it."""
         self.add_tags(request.get("Tags") or {})
         self._begin()
 
@@ -78,6 +80,8 @@ class Function:
             raise conflict(f"The operation cannot be performed at this time. An update is in progress for resource: {self.arn}")
         configuration = self.configuration | {name: settings[name] for name in SETTINGS if name in settings}
         check_configuration(self.backend, configuration)
+        if configuration["Role"] != self.configuration["Role"]:
+            self.role_id = find_role(self.backend, configuration["Role"]).id
         self.configuration, self.code = configuration, self.code if code is None else code
         self.architectures = settings.get("Architectures") or self.architectures
         self._begin()
@@ -173,6 +177,19 @@ def check_role(backend: Any, arn: str) -> None:
     role = find_role(backend, arn)
     if role is None or age(role) < CLOUD.delays.lambda_role or not may_assume(SERVICE, role):
         raise invalid("The role defined for the function cannot be assumed by Lambda.")
+
+
+def check_environment(function: Function, configuration: Mapping[str, Any]) -> None:
+    """Raise `KMSAccessDeniedException` if the role that can decrypt the environment variables has been deleted and created anew."""
+    variables = (configuration.get("Environment") or {}).get("Variables")
+    if variables and find_role(function.backend, configuration["Role"]).id != function.role_id:
+        raise LambdaError(
+            "KMSAccessDeniedException",
+            "Lambda was unable to decrypt the environment variables because KMS access was denied. Please check the function's KMS key "
+            "settings. KMS Exception: AccessDeniedException KMS Message: The ciphertext refers to a customer master key that does not "
+            "exist, does not exist in this region, or you are not allowed to access.",
+            502,
+        )
 
 
 def check_configuration(backend: Any, configuration: Mapping[str, Any]) -> None:

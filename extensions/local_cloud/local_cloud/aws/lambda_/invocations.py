@@ -25,7 +25,7 @@ from ..context import CLOUD
 from ..iam.role_sessions import role_session
 from . import runner
 from .errors import LambdaError
-from .functions import Function, check_role, functions
+from .functions import Function, check_environment, check_role, functions
 
 LOG = logging.getLogger(__name__)
 # Seconds from the start of the process until the function must be called: a busy machine takes long to import boto3.
@@ -87,6 +87,7 @@ def invoke(function: Function, event: Any, request_id: str) -> Result:
             raise function.not_active()
         version, moment = function.version, CLOUD.clock.now()
         check_role(function.backend, version.configuration["Role"])
+        check_environment(function, version.configuration)
     with (
         role_session(function.backend, version.configuration["Role"], function.name, SESSION_SECONDS) as session,
         tempfile.TemporaryDirectory(prefix="function-") as name,

@@ -159,6 +159,26 @@ def test_a_schedule_invokes_a_function(functions: Functions, scheduler: Schedule
     assert found[3]["time"] - found[1]["time"] == pytest.approx(600, abs=30)
 
 
+@pytest.mark.parametrize("variables", [{}, {"MODE": "fast"}])
+def test_only_the_role_that_a_function_was_created_with_decrypts_its_environment(functions: Functions, variables: dict[str, str]) -> None:
+    request: dict[str, Any] = {"Role": functions.role(), "Environment": {"Variables": variables}}
+    name, role = functions.create(**request), request["Role"].rpartition("/")[2]
+    iam = functions.account.client("iam")
+    trust = iam.get_role(RoleName=role)["Role"]["AssumeRolePolicyDocument"]
+    iam.delete_role(RoleName=role)
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(trust))
+    functions.client.update_function_configuration(FunctionName=name, **request)
+    functions.updated(name)
+    if not variables:
+        assert functions.invoke(name, {"a": 1}) == {"a": 1}
+        return
+    refused(lambda: functions.invoke(name), "KMSAccessDeniedException", "unable to decrypt the environment variables")
+    for other in (functions.role(), request["Role"]):
+        functions.client.update_function_configuration(FunctionName=name, Role=other)
+        functions.updated(name)
+        assert functions.invoke(name, {"a": 1}) == {"a": 1}
+
+
 def test_a_schedule_needs_permission_to_invoke(functions: Functions, scheduler: Scheduler, account: Account) -> None:
     name = functions.create()
     role = scheduler.role()
