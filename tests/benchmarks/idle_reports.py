@@ -172,7 +172,7 @@ class Cloud:
     def __init__(self, rng: random.Random, nodes: list[Node]) -> None:
         self.rng, self.nodes, self.tags = rng, nodes, {}  # type: ignore[var-annotated]
         self.consoles: list[list[str]] = []
-        self.now = 0.0
+        self.now, self.deletions = 0.0, 0
 
     def client(self, _service: str) -> Cloud:
         return self
@@ -190,16 +190,16 @@ class Cloud:
         self.tags = {key: value for key, value in self.tags.items() if key not in arguments["TagKeys"]}
 
     def delete_auto_scaling_group(self, **_arguments: Any) -> None:
-        pass
+        self.deletions += 1
 
     def paginate(self, **_arguments: Any) -> list[Any]:
         launched = datetime.fromtimestamp(MIDNIGHT - 86400, UTC)
-        common = {"State": {"Name": "running"}, "LaunchTime": launched, "Tags": [{"Key": "Name", "Value": "node"}]}
-        return [{"Reservations": [{"Instances": [{"InstanceId": str(number), **common} for number in range(len(self.nodes))]}]}]
+        common = {"State": {"Name": "running"}, "LaunchTime": launched, "Tags": [{"Key": "aws:autoscaling:groupName", "Value": "bert"}]}
+        return [{"Reservations": [{"Instances": [{"InstanceId": f"i-{number}", **common} for number in range(len(self.nodes))]}]}]
 
     def get_console_output(self, **arguments: Any) -> dict[str, str]:
         age = self.rng.randint(0, min(2, len(self.consoles) - 1))
-        return {"Output": self.consoles[-1 - age][int(arguments["InstanceId"])]}
+        return {"Output": self.consoles[-1 - age][int(arguments["InstanceId"][2:])]}
 
 
 def decisions(day: Day, seed: int, folder: str) -> Iterator[tuple[int, bool, bool]]:
@@ -228,7 +228,9 @@ def decisions(day: Day, seed: int, folder: str) -> Iterator[tuple[int, bool, boo
             cloud.tags[f"{function.HOLD}me"] = function.iso(datetime.fromtimestamp(MIDNIGHT + (held + 240) * 60, UTC))
         if minute % EVERY == 0:
             cloud.now = 60.0 * minute
-            yield minute, function.handler({}, SimpleNamespace(invoked_function_arn="arn"))["idle"], held <= minute < held + 240
+            before = cloud.deletions
+            function.handler({}, SimpleNamespace(invoked_function_arn="arn"))
+            yield minute, cloud.deletions > before, held <= minute < held + 240
 
 
 def judge(job: tuple[Day, int]) -> tuple[int, bool, int, str]:
