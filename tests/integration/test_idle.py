@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import boto3
@@ -71,6 +72,15 @@ def wait_for_first_look(cloud, name) -> None:
 
 def function_arn(cloud, name) -> str:
     return cloud.client("lambda").get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
+
+
+def new_messages(cloud, queue, words) -> list[str]:
+    """Return the messages with these words that have arrived since the last call."""
+    sqs = cloud.client("sqs")
+    found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
+    for each in found:
+        sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+    return [each["Body"] for each in found if words in each["Body"]]
 
 
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
@@ -230,14 +240,8 @@ def test_a_hold_lasts_at_most_a_week(run, name):
 
 
 def test_a_trial_only_tells(cloud, run, ending, name):
-    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
-    queue = subscribed(cloud, name, topic)
-
-    def told() -> list[str]:
-        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
-        for each in found:
-            sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
-        return [each["Body"] for each in found if "idle since" in each["Body"]]
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    told = partial(new_messages, cloud, subscribed(cloud, name, topic), "idle since")
 
     trial = {**ending, "idle_then": "notify", "notify_topic": topic}
     run("cluster", **trial)
@@ -425,14 +429,8 @@ def test_info_sees_that_aws_has_never_looked(cloud, run, ending, name):
 
 
 def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name):
-    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
-    queue = subscribed(cloud, name, topic)
-
-    def told() -> list[str]:
-        found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
-        for each in found:
-            sqs.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
-        return [each["Body"] for each in found if "has not reported since" in each["Body"]]
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    told = partial(new_messages, cloud, subscribed(cloud, name, topic), "has not reported since")
 
     run("cluster", **ending, notify_topic=topic)
     cloud.control.advance(50 * MINUTE)
