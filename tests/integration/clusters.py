@@ -103,3 +103,9 @@ def subscribed(cloud, name, topic):
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
     return queue
+
+
+def schedule_groups(cloud) -> list[str]:
+    """Return the names of the groups of schedules, without the default group and those that AWS deletes, which takes it some time."""
+    found = cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"]
+    return [each["Name"] for each in found if each["Name"] != "default" and each["State"] == "ACTIVE"]

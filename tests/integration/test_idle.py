@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle.fun
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from .clusters import all_end, groups, instances, kinds, running, subscribed
+from .clusters import all_end, groups, instances, kinds, running, schedule_groups, subscribed
 from .conftest import ModuleFailed
 
 MINUTE, HOUR = 60, 3600
@@ -25,10 +25,8 @@ def _only_own_schedules(cloud) -> Iterator[None]:
     """Remove the schedules of the test, which would call functions as soon as other tests advance the clock."""
     yield
     cloud.control.set_faults([])
-    client = cloud.client("scheduler")
-    for group in client.list_schedule_groups()["ScheduleGroups"]:
-        if group["Name"] != "default" and group["State"] == "ACTIVE":
-            client.delete_schedule_group(Name=group["Name"])
+    for group in schedule_groups(cloud):
+        cloud.client("scheduler").delete_schedule_group(Name=group)
 
 
 @pytest.fixture
@@ -308,7 +306,7 @@ def assert_gone(cloud, name):
         cloud.client("iam").get_role(RoleName=f"{name}-nodes-idle-us-east-1")
     with pytest.raises(ClientError, match="ResourceNotFound"):
         cloud.client("lambda").get_function(FunctionName=f"{name}-nodes-idle")
-    assert f"{name}-nodes-idle" not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+    assert f"{name}-nodes-idle" not in schedule_groups(cloud)
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease im
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from .clusters import all_end, groups, kinds, running, subscribed
+from .clusters import all_end, groups, kinds, running, schedule_groups, subscribed
 from .conftest import FAST, ModuleFailed, new_name
 from .killing import kill_at
 
@@ -28,10 +28,8 @@ def _only_own_leases(cloud) -> Iterator[None]:
     yield
     cloud.control.set_faults([])
     cloud.control.set_delays(schedule_group=0)
-    client = cloud.client("scheduler")
-    for group in client.list_schedule_groups()["ScheduleGroups"]:
-        if group["Name"] != "default" and group["State"] == "ACTIVE":
-            client.delete_schedule_group(Name=group["Name"])
+    for group in schedule_groups(cloud):
+        cloud.client("scheduler").delete_schedule_group(Name=group)
 
 
 @pytest.fixture
@@ -187,7 +185,7 @@ def test_the_deletion_of_the_cluster_deletes_the_lease_last(cloud, run, leased, 
     assert order.index(("delete", "auto_scaling_group")) < order.index(("delete", "node_lease"))
     with pytest.raises(ClientError, match="NoSuchEntity"):
         cloud.client("iam").get_role(RoleName=f"{name}-nodes-lease-us-east-1")
-    assert name not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+    assert f"{name}-nodes-lease" not in schedule_groups(cloud)
     again = run("cluster", **leased)
     assert ("create", "node_lease") in kinds(again)
 
@@ -228,7 +226,7 @@ def test_without_its_role_the_rest_of_the_lease_is_deleted(cloud, run, leased, n
         assert all_end(cloud, name)
     delete_role(cloud, name)
     assert ("delete", "node_lease") in kinds(run("cluster", cluster=name, state="absent"))
-    assert name not in str(cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"])
+    assert f"{name}-nodes-lease" not in schedule_groups(cloud)
 
 
 def test_a_run_without_the_option_looks_for_a_lease_without_role_only_where_one_should_be(cloud, run, definition, name):
