@@ -24,6 +24,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils._text import clean, clean_line
+from . import built_modules
 from .budget import RUN_SIZE, VALUES, RunBudget, size_of
 from .documented_values import documented_part, indented, refusal, returned_values, without
 from .inventory_nodes import known_nodes, node_table
@@ -79,10 +80,11 @@ class NodeAction(ActionBase):
     _warnings: Sequence[str] = ()
 
     def __init_subclass__(cls, module: str, **options: Any) -> None:
-        """Read the module's documentation when the plugin is loaded, before Ansible starts a process for each host."""
+        """Read what the action needs of files when the plugin is loaded, before Ansible starts a process for each host."""
         super().__init_subclass__(**options)
         cls._module = f"deeplearning.cluster.{module}"
         returned_values(module)
+        built_modules.digest()
         cls._limits = LARGE.get(module, USUAL)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -192,7 +194,8 @@ class NodeAction(ActionBase):
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:
-                    answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
+                    with built_modules.kept_module(module):
+                        answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
                 except (AttributeError, TypeError, RecursionError) as error:
                     # ansible-core assumes the structure of a module result, but a node can return anything.
                     return refusal(host, module, f"the response does not have the format of a module result ({clean_line(str(error))})")
