@@ -19,12 +19,12 @@ from .cluster import job_cluster
 INTERVAL = 1
 FASTER = "/etc/systemd/system/deeplearning_idle.timer.d"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the files of containers")
-# Computes for 5 % of the time, like a process that waits for a GPU without spinning. Two looks at a busy machine can be a second apart and
+# Computes for 8 % of the time, like a process that waits for a GPU without spinning. Two looks at a busy machine can be a second apart and
 # must not miss it, so it computes often.
 QUIET = (
-    "python3 -c 'import time\nwhile True:\n end = time.process_time() + 0.005\n while time.process_time() < end: pass\n time.sleep(0.095)'"
+    "python3 -c 'import time\nwhile True:\n end = time.process_time() + 0.008\n while time.process_time() < end: pass\n time.sleep(0.092)'"
 )
-LOOP = QUIET.replace("0.005", "0.05")
+LOOP = QUIET.replace("0.008", "0.05")
 # The parent of a child after vfork(2) waits without interruption, like a process whose storage does not respond.
 WAITING = "python3 -c 'import ctypes, time; ctypes.CDLL(None).vfork(); time.sleep(3600)'"
 
