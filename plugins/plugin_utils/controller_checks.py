@@ -88,8 +88,9 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
     if nodes is not None:
         bases = [os.getcwd(), action._loader.get_basedir()]
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
-        found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
-        found += [Finding(kind, Level.WARNING, message) for message in (variable_warnings(nodes) if kind == JOB else ())]
+        if kind == JOB:
+            found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_job(nodes)]
+            found += [Finding(kind, Level.WARNING, message) for message in variable_warnings(nodes)]
     if kind == JOB:
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
@@ -139,6 +140,10 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
     if are_known(options, "queue", "host_count", "spares", "reboot"):
         counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
         yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts, reboot=bool(options.get("reboot"))))
+    yield from _code_errors(prefix, options, bases)
+
+
+def _code_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

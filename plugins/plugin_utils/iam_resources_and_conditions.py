@@ -157,8 +157,8 @@ AUTHORITY_ACTIONS = tuple(
 )
 
 
-def _function_actions() -> tuple[str, ...]:
-    return tuple(sorted(action for action in all_of(COMPONENT_ACTIONS) if action.startswith("lambda:")))
+def _component_actions(*prefixes: str) -> tuple[str, ...]:
+    return tuple(sorted(action for action in all_of(COMPONENT_ACTIONS) if action.startswith(prefixes)))
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
@@ -171,7 +171,6 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
     not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
     via = [f"{service}.*.amazonaws.*" for service in ("elasticfilesystem", "fsx", "ssm")]
-    roles = {action for action in all_of(COMPONENT_ACTIONS) if action.startswith("iam:")}
     return (
         Scope(
             "Create",
@@ -272,7 +271,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         # IAM cannot determine the path of a role that does not exist. An existing instance profile may have any name
         Scope(
             "ReadNodesRole",
-            tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
+            tuple({*_component_actions("iam:Get", "iam:List")} - {"iam:GetInstanceProfile"}),
             account.arns(f"iam:role/{names}", f"iam:role{PATH}{names}"),
             because=("iam:GetRolePolicy",),
         ),
@@ -336,7 +335,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             because=SCHEDULES,
             unless=DELETE_FUNCTION,
         ),
-        Scope("EndFunction", _function_actions(), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
+        Scope("EndFunction", _component_actions("lambda:"), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
         Scope("ReadEndFunction", HOLD.reads, account.arns(f"lambda:function:{names}"), unless=DELETE_FUNCTION),
         # A request without keys would fulfil the second condition
         Scope(
