@@ -65,14 +65,12 @@ def find(call: Call, environ: Environ) -> list[Permission] | None:
 def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
     path = unquote(str(environ["REQUEST_URI"]).partition("?")[0]).lstrip("/")
     bucket, _, key = path.partition("/")
-    action = ACTIONS.get(call.action, call.action)
     names = [path if key else bucket or "*"]
     if call.action == "DeleteObjects":
         names = [f"{bucket}/{found.decode()}" for found in KEY.findall(read_body(environ))]
     for name in names:
-        yield _question(action, name, _prefix(environ) if call.action in LISTINGS else {})
-    source = unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]
-    if source:
+        yield _question(ACTIONS.get(call.action, call.action), name, _prefix(environ) if call.action in LISTINGS else {})
+    if source := unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]:
         yield _question("GetObject", source)
     if environ.get("HTTP_X_AMZ_TAGGING"):
         yield _question("PutObjectTagging", names[0])

@@ -263,8 +263,7 @@ def _check_references(backend: AutoScalingBackend, response: AutoScalingResponse
     ):
         if template.get(parameter) and not _exists(find, template[parameter]):
             raise _template_error(f"The specified launch template, with {words} {template[parameter]}, does not exist.")
-    name = response._get_param("LaunchConfigurationName")
-    if name and name not in backend.launch_configurations:
+    if (name := response._get_param("LaunchConfigurationName")) and name not in backend.launch_configurations:
         raise ValidationError(f"Launch configuration name not found - Launch configuration {name} not found")
 
 
@@ -302,9 +301,8 @@ def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
     found = [activity for activity in reversed(activities(backend)) if _passes(activity, filters)]
     token = self._get_param("NextToken")
     start = next((n + 1 for n, activity in enumerate(found) if activity["ActivityId"] == token), 0)
-    page = found[start : start + min(self._get_int_param("MaxRecords") or 100, 100)]
-    more = bool(page) and page[-1] is not found[-1]
-    return ActionResult({"Activities": page, "NextToken": page[-1]["ActivityId"] if more else None})
+    end = start + min(self._get_int_param("MaxRecords") or 100, 100)
+    return ActionResult({"Activities": found[start:end], "NextToken": found[end - 1]["ActivityId"] if end < len(found) else None})
 
 
 def _activity_filters(response: AutoScalingResponse) -> dict[str, list[str]]:

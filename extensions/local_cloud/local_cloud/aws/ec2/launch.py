@@ -66,8 +66,7 @@ def check(backend: EC2Backend, data: Data) -> None:
     if not data.get("ImageId"):
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[data["ImageId"]])
-    key_name = data.get("KeyName")
-    if key_name and key_name not in backend.key_pairs:
+    if (key_name := data.get("KeyName")) and key_name not in backend.key_pairs:
         raise EC2ClientError("InvalidKeyPair.NotFound", f"The key pair '{key_name}' does not exist")
     if data["InstanceType"] not in INSTANCE_TYPES:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{data['InstanceType']}' for InstanceType.")
