@@ -49,7 +49,6 @@ class ActionModule(ActionBase):
             findings = findings_of_task(self, variables, subject, needs_job=arguments["required"])
         for message in messages_of(findings, Level.WARNING):
             Display().warning(message)
-        errors = messages_of(findings, Level.ERROR)
-        if errors:
+        if errors := messages_of(findings, Level.ERROR):
             return {**result, "failed": True, "msg": "\n".join(errors)}
         return {**result, "changed": False, "findings": [finding.as_dict() for finding in findings]}

@@ -104,8 +104,7 @@ def _is_job(job: Any) -> bool:
 def _words(name: str, job: Mapping[str, Any], hosts: Sequence[str], running: Mapping[str, Sequence[str]]) -> str:
     """Return a phrase about the job on the hosts, or an empty string if the job does not need them. A job without records is empty."""
     silent = [host for host in hosts if host not in running]
-    is_active = name in chain.from_iterable(running.values())
-    if _is_starting(job) and (job.get("state") == PENDING or is_active or silent):
+    if _is_starting(job) and (job.get("state") == PENDING or silent or name in chain.from_iterable(running.values())):
         return "is starting"
     of_hosts = {**dict.fromkeys(_recorded_hosts(job, silent), (name,)), **running}
     needed = [host for host in hosts if name in of_hosts.get(host, ())]

@@ -239,8 +239,7 @@ class InventoryModule(AWSInventoryBase):
         given = loader.load_from_file(path, cache="none")
         self._check_options(given)
         super().parse(inventory, loader, path, cache=cache)
-        problem = sdk_problem()
-        if problem:
+        if problem := sdk_problem():
             raise AnsibleParserError(problem)
         cluster, region = self.get_option("cluster"), self.get_option("region")
         for group in (MASTER, WORKERS, TRAINERS):
@@ -249,8 +248,7 @@ class InventoryModule(AWSInventoryBase):
             self.inventory.add_child(TRAINERS, group)
         decided = {f"deeplearning_{option}": self.get_option(option) for option in ("cluster", "region", "node_service")}
         self._refuse_other_values(path, decided, [*self.inventory.groups.values(), Host("localhost")])
-        account = self._account(path, region, given)
-        decided["deeplearning_account"] = account
+        decided["deeplearning_account"] = account = self._account(path, region, given)
         self._refuse_other_values(path, decided, [])
         # Playbooks that run on the controller need these variables even if there are no hosts yet
         for name, value in decided.items():

@@ -133,17 +133,13 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
             yield f"{prefix}script: no script is set. Specify the path of the training script, or set {prefix}command."
         return
     for option in ("name", "resume"):
-        if options.get(option) and are_known(options, option):
+        if options.get(option) not in (None, "", UNKNOWN):
             yield from refusal(prefix, partial(naming.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         yield from _launcher_errors(prefix, options)
     if are_known(options, "queue", "host_count", "spares", "reboot"):
-        counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
+        counts = int(options.get("host_count", 0)), int(options.get("spares", 0))
         yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts, reboot=bool(options.get("reboot"))))
-    yield from _code_errors(prefix, options, bases)
-
-
-def _code_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."
     elif not options.get("repository") and are_known(options, "script", "source", "exclude"):

@@ -46,12 +46,7 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
 
 def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
     _check_name(file.name)
-    problem = link_problem(str(file), bases)
-    if problem:
-        raise ValueError(f"checks: {str(file)!r} {problem}")
-    content = file.read_bytes()
-    problem = program_problem(content)
-    if problem:
+    if problem := link_problem(str(file), bases) or program_problem(content := file.read_bytes()):
         raise ValueError(f"checks: {str(file)!r} {problem}")
     return {"name": file.name, "content": base64.b64encode(content).decode("ascii")}
 

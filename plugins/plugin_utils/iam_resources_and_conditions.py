@@ -172,11 +172,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
     via = [f"{service}.*.amazonaws.*" for service in ("elasticfilesystem", "fsx", "ssm")]
     return (
-        Scope(
-            "Create",
-            (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation", "fsx:TagResource"),
-            condition=account.new,
-        ),
+        Scope("Create", (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation", "fsx:TagResource"), condition=account.new),
         # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
         # of a template changes, so groups must use a numbered version
         Scope(
@@ -367,11 +363,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        Scope(
-            "TagEmrClusters",
-            ("elasticmapreduce:AddTags",),
-            condition=account.own | own_tag,
-        ),
+        Scope("TagEmrClusters", ("elasticmapreduce:AddTags",), condition=account.own | own_tag),
         Scope(
             "UntagEmrClusters",
             ("elasticmapreduce:RemoveTags",),

@@ -72,11 +72,10 @@ def known_nodes(variables: Mapping[str, Any], names: Collection[str] | None = No
     table = node_table(variables, names)
     if table or _inventory_hosts(variables):
         return {name: {key: node[key] for key in VARIABLES} for name, node in table.items()}
-    hostvars, cluster = variables["hostvars"], cluster_of(variables)
     return {
         name: {key: host[variable] for key, variable in VARIABLES.items() if variable in host}
-        for name, host in _selected(hostvars, names).items()
-        if cluster_of(host) == cluster and VARIABLES["number"] in host
+        for name, host in _selected(variables["hostvars"], names).items()
+        if cluster_of(host) == cluster_of(variables) and VARIABLES["number"] in host
     }
 
 

@@ -131,8 +131,7 @@ def check_names(variables: Mapping[str, Any]) -> None:
     findings = name_findings(variables)
     for message in messages_of(findings, Level.WARNING):
         Display().warning(message)
-    errors = messages_of(findings, Level.ERROR)
-    if errors:
+    if errors := messages_of(findings, Level.ERROR):
         raise AnsibleActionFail("\n".join(errors))
 
 
