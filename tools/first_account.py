@@ -61,10 +61,8 @@ def _digest(text: str, length: int) -> str:
 def anonymous(value: Any, name: str = "") -> Any:
     """Return an answer of AWS without secrets, and with invented accounts, addresses and IDs. The same ID always gets the same new ID."""
     if isinstance(value, Mapping):
-        own = {each: each for each in value}
-        if value.get("Type") in ("SecureString", "String") and "Value" in value:
-            own["Value"] = "SecretAccessKey"
-        return {each: anonymous(item, own[each]) for each, item in value.items() if each != "ResponseMetadata"}
+        own = {"Value": "SecretAccessKey"} if value.get("Type") in ("SecureString", "String") else {}
+        return {each: anonymous(item, own.get(each, each)) for each, item in value.items() if each != "ResponseMetadata"}
     if isinstance(value, (list, tuple)):
         return [anonymous(item, name) for item in value]
     if SECRET.fullmatch(name):

@@ -41,12 +41,11 @@ def main() -> None:
     account = Account(
         arguments.cluster or EXAMPLE, arguments.partition, arguments.permissions_boundary, tuple(arguments.adopt), arguments.region
     )
-    wanted = {f"{name}.json": text(policy) for name, policy in policies(account).items()}
-    for path in arguments.output.glob("*.json"):
-        if path.name not in wanted and arguments.output == FOLDER:
-            path.unlink()
-    for name, content in wanted.items():
-        (arguments.output / name).write_text(content)
+    wanted = policies(account)
+    for path in FOLDER.glob("*.json") if arguments.output == FOLDER else ():
+        path.unlink()
+    for name, policy in wanted.items():
+        (arguments.output / f"{name}.json").write_text(text(policy))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,13 @@ def read_equivalent() -> list[Mutant]:
     return [Mutant(entry["file"], entry["before"], entry["after"], "") for entry in yaml.safe_load(EQUIVALENT.read_text())]
 
 
+def outdated(tried: Sequence[Mutant], equivalent: Sequence[Mutant]) -> list[Mutant]:
+    """Return the equivalent mutants that the tests detect or that no longer exist."""
+    files = {mutant.file for mutant in tried}
+    survived = {mutant._replace(status="") for mutant in tried if mutant.status not in NOTICED}
+    return [mutant for mutant in equivalent if mutant.file in files and mutant not in survived]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="FILE", help="name of a file without .py, such as `records` (default: all files)")
@@ -109,9 +116,7 @@ def main() -> None:
     tried, equivalent = list(mutants()), read_equivalent()
     lines = report(tried, equivalent)
     print("\n".join(lines))
-    files = {mutant.file for mutant in tried}
-    survived = {mutant._replace(status="") for mutant in tried if mutant.status not in NOTICED}
-    stale = [mutant for mutant in equivalent if mutant.file in files and mutant not in survived]
+    stale = outdated(tried, equivalent)
     for mutant in stale:
         print(f"{EQUIVALENT.name} lists a mutant that the tests detect or that no longer exists: {mutant.file}: {mutant.after}")
     low = [line for line in lines if line.endswith(".py") and int(line.split()[0]) < FLOOR]

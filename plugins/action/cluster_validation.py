@@ -15,21 +15,23 @@ from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findi
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.option_names import result_of_run
+from ..plugin_utils.variable_names import messages_of
 
 
 class ActionModule(InProcessAction):
     """Runs the module and adds the findings of the controller's checks to the module's findings."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
         refuse_injected_facts()
-        refuse_failed_inventory(task_vars or {})
+        refuse_failed_inventory(variables)
         # The module's own private key validator returns the same findings as the controller
-        own = [finding for finding in findings_of_task(self, task_vars or {}, JOB) if finding.validator != PRIVATE_KEY]
+        own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
-        errors = [finding.message for finding in own if finding.level is Level.ERROR]
+        errors = messages_of(own, Level.ERROR)
         if not errors and not result.get("failed"):
-            for finding in own:
-                Display().warning(finding.message)
+            for message in messages_of(own, Level.WARNING):
+                Display().warning(message)
         findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
         result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
         if errors:

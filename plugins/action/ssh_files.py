@@ -12,6 +12,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
         refuse_injected_facts()
-        refuse_failed_inventory(task_vars or {})
+        refuse_failed_inventory(variables)
         _validation, arguments = self.validate_argument_spec(
             argument_spec=ARGUMENTS, required_if=[("state", "present", ("hosts", "jump_host"))]
         )
         if arguments["state"] == "absent":
             return {**result, "changed": self._delete(Path(arguments["directory"]))}
-        variables = task_vars or {}
         hostvars, table = variables["hostvars"], node_table(variables)
         try:
             nodes = ssh_files.read_nodes({name: row(name, hostvars[name], table) for name in arguments["hosts"]})
@@ -67,7 +68,7 @@ class ActionModule(ActionBase):
             known, gone = learn(before, nodes, arguments)
             # Keep the keys of instances that are no longer hosts until AWS has listed the former nodes. Former nodes are then revoked.
             contents = file_contents(directory, nodes, known, gone if arguments["former"] is None else [], arguments)
-            diff = [difference for path, content in contents.items() if (difference := _write(path, content))]
+            diff = list(filter(None, starmap(_write, contents.items())))
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
         except OSError as error:
@@ -157,12 +158,18 @@ def learn(before: KnownHosts, nodes: list[ssh_files.SshNode], arguments: Mapping
         if not keys.get(instance_id) or not set(keys[instance_id]) <= set(given):
             keys[instance_id] = given
     ids = {node.instance_id for node in nodes}
-    revoked = {*arguments["revoked"], *({*before.revoked} - ids if arguments["former"] is None else arguments["former"])}
+    authorities = () if arguments["forget_authority"] else authorities or before.authorities
+    return KnownHosts(authorities, revoked_ids(before, ids, arguments), keys), sorted(set(before.keys) - ids)
+
+
+def revoked_ids(before: KnownHosts, ids: set[str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the revoked instances. `ids` contains the instances of the cluster. Raises ValueError for anything else than instance IDs."""
+    former = {*before.revoked} - ids if arguments["former"] is None else arguments["former"]
+    revoked = tuple(sorted({*arguments["revoked"], *former}))
     for instance_id in revoked:
         if not ssh_files.HOST_NAME.fullmatch(instance_id):
             raise ValueError(f"revoked: {instance_id!r} is not an instance ID. Use an ID such as i-0123456789abcdef0.")
-    authorities = () if arguments["forget_authority"] else authorities or before.authorities
-    return KnownHosts(authorities, tuple(sorted(revoked)), keys), sorted(set(before.keys) - ids)
+    return revoked
 
 
 def is_rotated(before: KnownHosts, authorities: tuple[str, ...]) -> bool:

@@ -68,17 +68,18 @@ def shown(jobs: list[JobStatus], arguments: Mapping[str, Any], gone: Mapping[str
     if not jobs:
         return [f"There are no jobs in {arguments['directory']}."]
     lines = [job_formatting.job_line(job) for job in jobs]
+    newest = jobs[0]["processes"]
     if arguments.get("name"):
         lines += job_formatting.tables(jobs[0])
-    newest = jobs[0]["processes"]
-    if not arguments.get("name") and 0 < len(newest) <= TABLE_LIMIT:
+    elif 0 < len(newest) <= TABLE_LIMIT:
         lines += [f"processes of {jobs[0]['name']}, the newest job:", *job_formatting.process_table(newest)]
     # The other hosts of a job notice the loss of a host only after the heartbeat timeout.
     if jobs[0].get("state") == RUNNING:
         lines += [clean_line(f"{jobs[0]['name']}: {text}") for text in (gone or {}).values()]
-    if not arguments.get("name") and "failure" in jobs[0]:
+    if arguments.get("name"):
+        if "failure" in jobs[0] or "failure" in jobs[0].get("queue", {}):
+            lines.append(job_formatting.failure_message(jobs[0], playbook_command))
+    elif "failure" in jobs[0]:
         more = f"{playbook_command('status')} -e training_job_name={jobs[0]['name']}"
         lines.append(f"{job_formatting.failure_cause(jobs[0])} For details, run: {more}")
-    if arguments.get("name") and ("failure" in jobs[0] or "failure" in jobs[0].get("queue", {})):
-        lines.append(job_formatting.failure_message(jobs[0], playbook_command))
     return lines

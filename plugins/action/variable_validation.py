@@ -15,7 +15,7 @@ from ..module_utils._aws.validator import Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import DATASET, EXPORT, JOB, NAMES, findings_of_task, value_findings
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
-from ..plugin_utils.variable_names import known_variables, name_findings
+from ..plugin_utils.variable_names import known_variables, messages_of, name_findings
 
 ARGUMENTS = {
     "subject": {"type": "str", "choices": [JOB, DATASET, EXPORT, NAMES], "default": JOB},
@@ -47,10 +47,8 @@ class ActionModule(ActionBase):
             findings = [*name_findings(variables, arguments["options"]), *value_findings(self, variables, arguments["roles"])]
         else:
             findings = findings_of_task(self, variables, subject, needs_job=arguments["required"])
-        for finding in findings:
-            if finding.level is Level.WARNING:
-                Display().warning(finding.message)
-        errors = [finding.message for finding in findings if finding.level is Level.ERROR]
-        if errors:
+        for message in messages_of(findings, Level.WARNING):
+            Display().warning(message)
+        if errors := messages_of(findings, Level.ERROR):
             return {**result, "failed": True, "msg": "\n".join(errors)}
         return {**result, "changed": False, "findings": [finding.as_dict() for finding in findings]}

@@ -453,17 +453,18 @@ class CallbackModule(DefaultCallback):
             failed = f"Failed after {seconds}" if totals.shows_changes and not parts else f"Failed after {seconds}: {done}"
             yield f"{failed}. Use -v to show all tasks and results.", constants.COLOR_ERROR
         elif context.CLIARGS.get("check"):
-            yield f"Plan: {'; '.join(_plan(totals)) or 'nothing to change'}", None
+            yield f"Plan: {_plan(totals)}", None
         elif totals.provisions or parts:
             yield f"Done in {seconds}: {done}.", None
 
 
-def _plan(totals: Totals) -> list[str]:
+def _plan(totals: Totals) -> str:
     """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
     plan += [f"then {per_hour(totals.price)}"] if totals.provisions and is_known(totals.price) else []
     plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []
-    return [*plan, f"job to run on {count_hosts(totals.run_hosts)}"] if totals.run_hosts else plan
+    plan += [f"job to run on {count_hosts(totals.run_hosts)}"] if totals.run_hosts else []
+    return "; ".join(plan) or "nothing to change"
 
 
 def is_end_of_job(action: str, result: Mapping[str, Any]) -> bool:

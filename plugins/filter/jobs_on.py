@@ -73,6 +73,7 @@ _value:
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ..module_utils._job.job_states import CLOCK_LIMIT
@@ -103,14 +104,13 @@ def _is_job(job: Any) -> bool:
 def _words(name: str, job: Mapping[str, Any], hosts: Sequence[str], running: Mapping[str, Sequence[str]]) -> str:
     """Return a phrase about the job on the hosts, or an empty string if the job does not need them. A job without records is empty."""
     silent = [host for host in hosts if host not in running]
-    is_active = any(name in names for names in running.values())
-    if _is_starting(job) and (job.get("state") == PENDING or is_active or silent):
+    if _is_starting(job) and (job.get("state") == PENDING or silent or name in chain.from_iterable(running.values())):
         return "is starting"
-    recorded = _recorded_hosts(job, silent)
-    needed = [host for host in hosts if name in running.get(host, ()) or host in recorded]
+    of_hosts = {**dict.fromkeys(_recorded_hosts(job, silent), (name,)), **running}
+    needed = [host for host in hosts if name in of_hosts.get(host, ())]
     if needed:
         return "runs on " + ", ".join(needed)
-    return "may run on " + ", ".join(silent) if is_active and silent and not job else ""
+    return "may run on " + ", ".join(silent) if silent and not job else ""
 
 
 def _recorded_hosts(job: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
@@ -136,7 +136,7 @@ def _is_starting(job: Mapping[str, Any]) -> bool:
         return False
     if job.get("state") != PENDING and (job.get("state") != RUNNING or (isinstance(expected, int) and len(processes) >= expected)):
         return False
-    return any(_is_recent(moment) for moment in (job.get("created"), *(each["started"] for each in processes if "started" in each)))
+    return any(_is_recent(moment) for moment in (job.get("created"), *(each.get("started", 0.0) for each in processes)))
 
 
 def _is_recent(moment: Any) -> bool:

@@ -55,6 +55,7 @@ _value:
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 # The number of hosts that return the parameters of a job.
@@ -68,22 +69,25 @@ def queued_job_transfers(hosts: Iterable[Mapping[str, Any]], found: str) -> dict
     """
     results = {str(host["inventory_hostname"]): host[found] for host in hosts if {"host", "jobs"} <= set(host.get(found, {}))}
     # Hosts may contradict each other. A minority can neither hide that a host belongs to a job, nor add a host to a job.
-    named: dict[str, Counter[str]] = {}
-    having: dict[str, list[str]] = {}
+    named: dict[str, dict[str, set[str]]] = {}
     for name, result in results.items():
         for job in result["jobs"]:
-            named.setdefault(job["name"], Counter()).update(set(job["hosts"]))
-            having.setdefault(job["name"], []).append(name)
+            named.setdefault(job["name"], {})[name] = set(job["hosts"])
     lacking: dict[str, list[str]] = {}
     holders: dict[str, list[str]] = {}
-    for job, count in named.items():
-        members = {name for name in count if 2 * count[name] >= len(having[job])}
-        without = [name for name, result in results.items() if result["host"]["name"] in members and name not in having[job]]
-        for name in without:
-            lacking.setdefault(name, []).append(job)
-        for name in having[job][:HOLDERS] if without else []:
-            holders.setdefault(name, []).append(job)
-    return {"lacking": lacking, "holders": holders, "hosts": [result["host"] for result in results.values()]}
+    for job, told in named.items():
+        count = Counter(chain.from_iterable(told.values()))
+        lacking[job] = [name for name, result in results.items() if name not in told and 2 * count[result["host"]["name"]] >= len(told)]
+        holders[job] = list(told)[:HOLDERS] if lacking[job] else []
+    return {"lacking": _by_host(lacking), "holders": _by_host(holders), "hosts": [result["host"] for result in results.values()]}
+
+
+def _by_host(hosts_of_jobs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for job, hosts in hosts_of_jobs.items():
+        for host in hosts:
+            found.setdefault(host, []).append(job)
+    return found
 
 
 class FilterModule:

@@ -133,9 +133,8 @@ from ..module_utils._aws.client import CONNECT_TIMEOUT, ClusterError, sdk_proble
 from ..module_utils._aws.error_codes import REJECTED, error_code
 from ..module_utils._aws.error_messages import NO_CREDENTIALS, connection_advice, denial_advice, rejection
 from ..module_utils._aws.node_group.inventory import Node, nodes
-from ..module_utils._aws.node_group.membership_tags import MembershipError
 from ..module_utils._aws.node_names import MASTER, WORKERS
-from ..module_utils._aws.node_service import Instance, NodeService
+from ..module_utils._aws.node_service import NodeService
 from ..module_utils._aws.node_services import NODE_SERVICES
 from ..module_utils._aws.regions import valid_region
 from ..module_utils._aws.response_members import limit_members
@@ -240,8 +239,7 @@ class InventoryModule(AWSInventoryBase):
         given = loader.load_from_file(path, cache="none")
         self._check_options(given)
         super().parse(inventory, loader, path, cache=cache)
-        problem = sdk_problem()
-        if problem:
+        if problem := sdk_problem():
             raise AnsibleParserError(problem)
         cluster, region = self.get_option("cluster"), self.get_option("region")
         for group in (MASTER, WORKERS, TRAINERS):
@@ -250,8 +248,7 @@ class InventoryModule(AWSInventoryBase):
             self.inventory.add_child(TRAINERS, group)
         decided = {f"deeplearning_{option}": self.get_option(option) for option in ("cluster", "region", "node_service")}
         self._refuse_other_values(path, decided, [*self.inventory.groups.values(), Host("localhost")])
-        account = self._account(path, region, given)
-        decided["deeplearning_account"] = account
+        decided["deeplearning_account"] = account = self._account(path, region, given)
         self._refuse_other_values(path, decided, [])
         # Playbooks that run on the controller need these variables even if there are no hosts yet
         for name, value in decided.items():
@@ -269,11 +266,7 @@ class InventoryModule(AWSInventoryBase):
 
         live = self._cached_nodes(path, cache, account)
         if live is None:
-            try:
-                found = nodes(cluster, self._instances(path, cluster, region), self._service)
-            except MembershipError as error:
-                raise AnsibleParserError(str(error)) from None
-            live = self._with_capacity_ends(path, region, found)
+            live = self._with_capacity_ends(path, region, self._nodes(path, cluster, region))
         if self.get_option("cache"):
             self.update_cached_result(path, cache, [account, [asdict(node) for node in live]])
         self._populate(live)
@@ -363,8 +356,9 @@ class InventoryModule(AWSInventoryBase):
     def _service(self) -> NodeService:
         return NODE_SERVICES[self.get_option("node_service")]
 
-    def _instances(self, path: str, cluster: str, region: str) -> list[Instance]:
-        return self._answer(region, lambda: self._service.instances(_Reader(cluster, partial(self._client, path, region))))
+    def _nodes(self, path: str, cluster: str, region: str) -> list[Node]:
+        reader = _Reader(cluster, partial(self._client, path, region))
+        return self._answer(region, lambda: nodes(cluster, self._service.instances(reader), self._service))
 
     def _answer(self, region: str, request: Callable[[], T]) -> T:
         """Return the answer to a request. Raise AnsibleParserError with a message for the user if the request fails."""

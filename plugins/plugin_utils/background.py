@@ -20,14 +20,14 @@ TOTAL_SECONDS = 86400
 
 
 def until_finished(
-    action: NodeAction, arguments: dict[str, Any], task_vars: dict[str, Any] | None, text: Callable[[Mapping[str, Any]], str]
+    action: NodeAction, arguments: dict[str, Any], task_vars: dict[str, Any], text: Callable[[Mapping[str, Any]], str]
 ) -> dict[str, Any]:
     """Return the module's result when its background work has finished, has failed or has taken too long.
 
     `text` returns the progress as a line that begins with the stage.
     All later calls pass `since` from the module's first result back to the module.
     """
-    shown, shown_at, host = "", time.monotonic(), str((task_vars or {}).get("inventory_hostname", ""))
+    shown, shown_at, host = "", time.monotonic(), str(task_vars.get("inventory_hostname", ""))
     last, changed_at, end = None, shown_at, shown_at + TOTAL_SECONDS
     name = action._task.action.rpartition(".")[2]
     while True:

@@ -88,8 +88,9 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
     if nodes is not None:
         bases = [os.getcwd(), action._loader.get_basedir()]
         found += [Finding(kind, Level.ERROR, message) for message in errors_of_run(kind, nodes, bases, needs_job=needs_job)]
-        found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in (of_job(nodes) if kind == JOB else ())]
-        found += [Finding(kind, Level.WARNING, message) for message in (variable_warnings(nodes) if kind == JOB else ())]
+        if kind == JOB:
+            found += [Finding(UNUSED_VARIABLES, Level.WARNING, message) for message in of_job(nodes)]
+            found += [Finding(kind, Level.WARNING, message) for message in variable_warnings(nodes)]
     if kind == JOB:
         found += [Finding(VALUE_TYPE, Level.ERROR, message) for message in definition_errors(controller)]
         found += [Finding(kind, Level.ERROR, message) for message in _errors_of_job_run(controller, nodes, variables)]
@@ -132,12 +133,12 @@ def job_errors(given: Mapping[str, Any], bases: Sequence[str], *, needs_job: boo
             yield f"{prefix}script: no script is set. Specify the path of the training script, or set {prefix}command."
         return
     for option in ("name", "resume"):
-        if options.get(option) and are_known(options, option):
+        if options.get(option) not in (None, "", UNKNOWN):
             yield from refusal(prefix, partial(naming.check_name, options[option], option))
     if are_known(options, "launcher", "launcher_options"):
         yield from _launcher_errors(prefix, options)
     if are_known(options, "queue", "host_count", "spares", "reboot"):
-        counts = [int(options.get(name, 0)) for name in ("host_count", "spares")]
+        counts = int(options.get("host_count", 0)), int(options.get("spares", 0))
         yield from refusal(prefix, lambda: check_queue(options.get("queue"), *counts, reboot=bool(options.get("reboot"))))
     if options.get("source") and options.get("repository"):
         yield f"{prefix}source: a source cannot be combined with {prefix}repository. Remove one of the two."

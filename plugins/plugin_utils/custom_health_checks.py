@@ -34,22 +34,21 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
         raise ValueError(f"checks: {folder!r} is not a directory on the controller. Specify a folder with executable files.")
     found: list[dict[str, str]] = []
     for file in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
-        if not os.access(file, os.X_OK):
+        if os.access(file, os.X_OK):
+            found.append(_program(file, bases))
+        else:
             Display().warning(f"checks: {file} is not executable, so it is not run. To run this file, make it executable with chmod +x.")
-            continue
-        _check_name(file.name)
-        problem = link_problem(str(file), bases)
-        if problem:
-            raise ValueError(f"checks: {str(file)!r} {problem}")
-        content = file.read_bytes()
-        problem = program_problem(content)
-        if problem:
-            raise ValueError(f"checks: {str(file)!r} {problem}")
-        found.append({"name": file.name, "content": base64.b64encode(content).decode("ascii")})
     size = sum(len(each["content"]) for each in found) * 3 // 4
     if size > PROGRAMS_LIMIT:
         raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but the limit is {PROGRAMS_LIMIT} bytes. Use smaller files.")
     return found
+
+
+def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
+    _check_name(file.name)
+    if problem := link_problem(str(file), bases) or program_problem(content := file.read_bytes()):
+        raise ValueError(f"checks: {str(file)!r} {problem}")
+    return {"name": file.name, "content": base64.b64encode(content).decode("ascii")}
 
 
 def _check_name(name: str) -> None:

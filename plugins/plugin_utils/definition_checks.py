@@ -105,7 +105,7 @@ def own_disk_errors(controller: NodeVariables) -> Iterator[str]:
     if UNKNOWN in (*switches, *ids) or any(boolean(switch, strict=False) for switch in switches) or any(ids):
         return
     count, off = node_count(controller), f"{PREFIX}{kinds.SWITCHES[0]}: false"
-    if not controller.get("training_job_hosts") and count is not None and count > 1:
+    if not controller.get("training_job_hosts") and count not in (None, 1):
         remedy = " or ".join(f"{PREFIX}{switch}: true" for switch in kinds.SWITCHES)
         yield (
             f"{off} leaves the cluster without shared storage, which a job on {count} hosts needs. Set {remedy}."
@@ -143,7 +143,7 @@ def permission_errors(nodes: NodeVariables, controller: NodeVariables) -> Iterat
     if not destination or UNKNOWN in (destination, *allowed) or allowed[2] or refusal("", lambda: check_bucket_source(destination)):
         return
     bucket, prefix = bucket_and_prefix(destination)
-    writable = [bucket_and_prefix(each) for each in allowed[0] or ()]
+    writable = map(bucket_and_prefix, allowed[0] or ())
     if bucket not in (allowed[1] or ()) and not any(bucket == each and prefix.startswith(start) for each, start in writable):
         yield (
             f"training_job_export: the nodes are not allowed to write to {destination!r}. Add it to deeplearning_export_destinations, or"

@@ -157,8 +157,8 @@ AUTHORITY_ACTIONS = tuple(
 )
 
 
-def _function_actions() -> tuple[str, ...]:
-    return tuple(sorted(action for action in all_of(COMPONENT_ACTIONS) if action.startswith("lambda:")))
+def _component_actions(*prefixes: str) -> tuple[str, ...]:
+    return tuple(sorted(action for action in all_of(COMPONENT_ACTIONS) if action.startswith(prefixes)))
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
@@ -171,13 +171,8 @@ def scopes(account: Account) -> tuple[Scope, ...]:
     own_tag = {"StringLikeIfExists": {"aws:RequestTag/deeplearning:cluster": account.cluster}}
     not_others = {"StringLikeIfExists": {"aws:ResourceTag/deeplearning:cluster": account.cluster}}
     via = [f"{service}.*.amazonaws.*" for service in ("elasticfilesystem", "fsx", "ssm")]
-    roles = {action for action in all_of(COMPONENT_ACTIONS) if action.startswith("iam:")}
     return (
-        Scope(
-            "Create",
-            (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation", "fsx:TagResource"),
-            condition=account.new,
-        ),
+        Scope("Create", (*CREATES, *FILE_SYSTEMS, "fsx:CreateDataRepositoryAssociation", "fsx:TagResource"), condition=account.new),
         # The group's name identifies the instances of the group. AWS does not check permissions when the newest or the default version
         # of a template changes, so groups must use a numbered version
         Scope(
@@ -272,7 +267,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
         # IAM cannot determine the path of a role that does not exist. An existing instance profile may have any name
         Scope(
             "ReadNodesRole",
-            tuple(action for action in roles - {"iam:GetInstanceProfile"} if action.startswith(("iam:Get", "iam:List"))),
+            tuple({*_component_actions("iam:Get", "iam:List")} - {"iam:GetInstanceProfile"}),
             account.arns(f"iam:role/{names}", f"iam:role{PATH}{names}"),
             because=("iam:GetRolePolicy",),
         ),
@@ -336,7 +331,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             because=SCHEDULES,
             unless=DELETE_FUNCTION,
         ),
-        Scope("EndFunction", _function_actions(), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
+        Scope("EndFunction", _component_actions("lambda:"), account.arns(f"lambda:function:{names}"), because=DELETE_FUNCTION),
         Scope("ReadEndFunction", HOLD.reads, account.arns(f"lambda:function:{names}"), unless=DELETE_FUNCTION),
         # A request without keys would fulfil the second condition
         Scope(
@@ -368,11 +363,7 @@ def scopes(account: Account) -> tuple[Scope, ...]:
             condition=account.new | {"Null": {"aws:ResourceTag/deeplearning:cluster": "true"}},
         ),
         Scope("ChangeEmrClusters", EMR_CHANGES, condition=account.own),
-        Scope(
-            "TagEmrClusters",
-            ("elasticmapreduce:AddTags",),
-            condition=account.own | own_tag,
-        ),
+        Scope("TagEmrClusters", ("elasticmapreduce:AddTags",), condition=account.own | own_tag),
         Scope(
             "UntagEmrClusters",
             ("elasticmapreduce:RemoveTags",),

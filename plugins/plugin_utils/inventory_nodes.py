@@ -72,12 +72,10 @@ def known_nodes(variables: Mapping[str, Any], names: Collection[str] | None = No
     table = node_table(variables, names)
     if table or _inventory_hosts(variables):
         return {name: {key: node[key] for key in VARIABLES} for name, node in table.items()}
-    hostvars, cluster = variables["hostvars"], cluster_of(variables)
-    hosts = {name: hostvars[name] for name in (hostvars if names is None else names) if name in hostvars}
     return {
         name: {key: host[variable] for key, variable in VARIABLES.items() if variable in host}
-        for name, host in hosts.items()
-        if cluster_of(host) == cluster and VARIABLES["number"] in host
+        for name, host in _selected(variables["hostvars"], names).items()
+        if cluster_of(host) == cluster_of(variables) and VARIABLES["number"] in host
     }
 
 
@@ -87,9 +85,12 @@ def node_table(variables: Mapping[str, Any], names: Collection[str] | None = Non
     The values are the variables in the inventory itself. Neither facts nor results of tasks, which nodes could forge, change them. Reading
     them takes a few microseconds for each node, and the evaluation of `hostvars` about a millisecond.
     """
-    hosts = _inventory_hosts(variables)
-    found = {name: hosts[name].vars for name in (hosts if names is None else names) if name in hosts}
-    return {name: _entry(own) for name, own in found.items() if TABLE["instance_id"] in own}
+    hosts = _selected(_inventory_hosts(variables), names)
+    return {name: _entry(host.vars) for name, host in hosts.items() if TABLE["instance_id"] in host.vars}
+
+
+def _selected(hosts: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    return {name: hosts[name] for name in (hosts if names is None else names) if name in hosts}
 
 
 def _inventory_hosts(variables: Mapping[str, Any]) -> Mapping[str, Any]:

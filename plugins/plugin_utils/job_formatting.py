@@ -108,7 +108,7 @@ def code(found: JobStatus) -> str:
 
 def job_line(found: JobStatus) -> str:
     """Return a line that describes a job, from the result of training_job_info."""
-    for attempt in (found.get("attempts") or [])[:-1]:
+    for attempt in found.get("attempts", [])[:-1]:
         if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
     head = "{} {}{}".format(found["name"], found["state"], _when(found))
@@ -121,7 +121,7 @@ def job_line(found: JobStatus) -> str:
     if size and spares:
         size += f" and {plural(spares, 'spare', 'spares')}"
     program = "{} {}".format(found["launcher"], os.path.basename(found["script"] or "".join(found["command"][:1])))
-    return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics") or {})) if part))
+    return clean_line(", ".join(part for part in (head, size, program, code(found), progress_line(found.get("metrics", {}))) if part))
 
 
 def _when(found: JobStatus) -> str:
@@ -260,32 +260,30 @@ def plural(number: int, one: str, many: str) -> str:
 
 def summary(found: JobStatus, metrics: Document) -> list[str]:
     """Return the lines that summarize a job, from the result of training_job_info and the last values that the job reported."""
-    processes = found["processes"]
-    if not processes:
+    if not found["processes"]:
         return [clean_line("job {} {} before it started".format(found["name"], found["state"]))]
-    paths = Paths(found["directory"])
-    start, end = found["began"], found["ended"]
+    head = "job {} {} after {}".format(found["name"], found["state"], duration(found["ended"] - found["began"]))
+    return [clean_line(line) for line in [head, *(f"  {label:<12} {text}" for label, text in _rows(found, metrics) if text)]]
+
+
+def _rows(found: JobStatus, metrics: Document) -> Iterator[tuple[str, str]]:
+    """Yield the labels and the texts of a summary."""
+    processes, paths = found["processes"], Paths(found["directory"])
     hosts, spares = list(dict.fromkeys(process["host"] for process in participants(processes))), standby_hosts(processes)
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)
-    rows = [
-        ("hosts", "{} ({})".format(len(hosts), ", ".join(hosts))),
-        *([("spares", "{} ({})".format(len(spares), ", ".join(spares)))] if spares else []),
-        *([("last values", progress_line(metrics))] if progress_line(metrics) else []),
-        *([("code", code(found))] if code(found) else []),
-        ("results", "{} ({})".format(paths.directory, ", ".join(map(os.path.basename, folders)))),
-    ]
-    if checkpoints(found) != paths.checkpoints:
-        rows.append(("checkpoints", checkpoints(found)))
-    if found.get("attempt", 1) > 1:
-        rows.insert(1, ("attempts", str(found["attempt"])))
-    rows += [("warning", text) for text in _warnings(processes)]
+    yield "hosts", "{} ({})".format(len(hosts), ", ".join(hosts))
+    yield "attempts", str(found["attempt"]) if found.get("attempt", 1) > 1 else ""
+    yield "spares", "{} ({})".format(len(spares), ", ".join(spares)) if spares else ""
+    yield "last values", progress_line(metrics)
+    yield "code", code(found)
+    yield "results", "{} ({})".format(paths.directory, ", ".join(map(os.path.basename, folders)))
+    yield "checkpoints", checkpoints(found) if checkpoints(found) != paths.checkpoints else ""
+    for text in _warnings(processes):
+        yield "warning", text
     # Without progress entries, the time that a failed job took cannot be divided into training time and other time.
     if found.get("goodput") and (metrics or found["state"] == SUCCEEDED):
-        rows.append(("goodput", goodput_line(found["goodput"])))
-    if found.get("export"):
-        rows.append(("export", export(found["export"])))
-    head = "job {} {} after {}".format(found["name"], found["state"], duration(end - start))
-    return [clean_line(line) for line in [head] + [f"  {label:<12} {text}" for label, text in rows]]
+        yield "goodput", goodput_line(found["goodput"])
+    yield "export", export(found["export"]) if found.get("export") else ""
 
 
 def _warnings(processes: Sequence[ProcessRecord]) -> Iterator[str]:

@@ -175,13 +175,7 @@ class JobWatch:
             self._check_life(found, now)
             if found["state"] == state_names.QUEUED:
                 began = time.monotonic()
-            missing = missing_ranks(found)
-            limit = timeout + (QUEUE_SECONDS if "queue" in found else 0)
-            if missing and found.get("attempt", 1) == 1 and now - began > limit:
-                raise AnsibleActionFail(
-                    f"job {found['name']}: {missing} of its processes wrote no record within {limit} s. "
-                    f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
-                )
+            self._check_start(found, now - began)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
 
     def poll(self, wait: int = 0, hold: int = 0) -> JobStatus:
@@ -225,6 +219,16 @@ class JobWatch:
         self._has_run = self._has_run or bool(found["processes"])
         if found["state"] == state_names.QUEUED and (self._has_run or (self._is_on_host and not found["queue"].get("held"))):
             found["state"] = state_names.PENDING
+
+    def _check_start(self, found: JobStatus, waited: float) -> None:
+        """Raise AnsibleActionFail if processes of the first attempt have written no records after so many seconds."""
+        missing = missing_ranks(found)
+        limit = self._arguments["heartbeat_timeout"] + (QUEUE_SECONDS if "queue" in found else 0)
+        if missing and found.get("attempt", 1) == 1 and waited > limit:
+            raise AnsibleActionFail(
+                f"job {found['name']}: {missing} of its processes wrote no record within {limit} s. "
+                f"Read their messages on the hosts with: journalctl -u 'deeplearning-{found['name']}-*'"
+            )
 
     def _check_life(self, found: JobStatus, now: float) -> None:
         """Raise AnsibleActionFail if the job's records have not changed, or if its queue has not responded, for too long."""

@@ -71,16 +71,16 @@ def running_nodes(
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
-        + (_lease_end(lease, price, count) if lease else "")
-        + (_idle_end(idle, count) if idle else "")
-        + ("" if lease or idle else unlimited)
+        + (_lease_end(lease, price, count) + _idle_end(idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
 
 
-def _lease_end(lease: Mapping[str, Any], price: Price | None, count: int) -> str:
+def _lease_end(lease: Mapping[str, Any] | None, price: Price | None, count: int) -> str:
     """Return when AWS terminates the nodes, and what the cluster costs afterwards. `count` is the number of running nodes."""
+    if not lease:
+        return ""
     end = _utc(lease["end"])
     # The run has read the seconds before its job, during which another run can prolong the lease
     left = min(lease["seconds"], datetime.fromisoformat(lease["end"]).timestamp() - time.time())
@@ -114,15 +114,17 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
         if price and prices.is_known(price)
         else "The nodes continue to cost money"
     )
-    ends = (_lease_end(lease, price, 1) if lease else "") + (_idle_end(idle, 1) if idle else "")
+    ends = _lease_end(lease, price, 1) + _idle_end(idle, 1)
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
-def _idle_end(idle: Mapping[str, Any], count: int, *, is_current: bool = False) -> str:
+def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False) -> str:
     """Return what AWS does with idle nodes. `count` is the number of running nodes.
 
     `is_current` says that the run has only read this. Other runs use the nodes themselves, so they tell only of problems.
     """
+    if not idle:
+        return ""
     since = _utc(idle["since"]) if idle["since"] else ""
     if since and not count and idle["then"] == "terminate":
         again = playbook_command("provision")
@@ -161,11 +163,11 @@ def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
             f" {node} has not reported since {_utc(verdict['since'])}, so no node ends. To let it report, run "
             f"{playbook_command('configure')}. {unreachable(node, verdict['instance_id'], idle['region'])}."
         )
-    if state == IN_USE and is_current:
+    if not is_current:
+        return ""
+    if state == IN_USE:
         return f" {node} was in use at {_utc(verdict['written'])}: cat /run/deeplearning-idle.json on it says why."
-    if state == NO_NODES and is_current:
-        return " It has not looked at them yet."
-    return _all_idle(idle) if is_current else ""
+    return " It has not looked at them yet." if state == NO_NODES else _all_idle(idle)
 
 
 def _all_idle(idle: Mapping[str, Any]) -> str:
@@ -243,11 +245,11 @@ def cluster_overview(
     lines += ["{kind:24} {key:20} {id}".format(**each) for each in resources if each["kind"] != "nodes"]
     billed = [f"  {each['billed']}" for each in resources if each["billed"]]
     if price:
-        billed = [line for line in (*prices.lines(price), prices.since_launch(price, nodes, time.time())) if line]
+        billed = list(filter(None, (*prices.lines(price), prices.since_launch(price, nodes, time.time()))))
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
-    billed += [_lease_end(lease, price, len(nodes)).rstrip()] if lease else []
-    billed += [_idle_end(idle, len(nodes), is_current=True).rstrip()] if idle else []
+    ends = (_lease_end(lease, price, len(nodes)), _idle_end(idle, len(nodes), is_current=True))
+    billed += map(str.rstrip, filter(None, ends))
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

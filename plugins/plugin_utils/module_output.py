@@ -42,9 +42,7 @@ def own_result(text: str) -> tuple[str, list[str]]:
     other, document = first_document(text)
     if document is None:
         return text, []
-    wrong = [key for key in TYPES if not isinstance(document.get(key), (TYPES[key], type(None)))]
-    if wrong or TYPE_KEY in document:
-        raise TypeError(f"{wrong[0]} is not {TYPES[wrong[0]].__name__}" if wrong else f"{TYPE_KEY} is not allowed")
+    _check_types(document)
     shown = [key for key in document if key in (*SHOWN, *INTERNAL) or key.startswith("_ansible_")]
     if not shown and not other:
         return text, []
@@ -52,6 +50,14 @@ def own_result(text: str) -> tuple[str, list[str]]:
     document.update(crash(document, values.get("exception")))
     document.update({f"internal {clean_line(key)}": None for key in shown if key not in SHOWN})
     return json.dumps(document), [*_about_other_output(other), *Budget().messages(warnings_of(values.get("warnings")), "warnings")]
+
+
+def _check_types(document: Mapping[str, Any]) -> None:
+    for key, kind in TYPES.items():
+        if not isinstance(document.get(key), (kind, type(None))):
+            raise TypeError(f"{key} is not {kind.__name__}")
+    if TYPE_KEY in document:
+        raise TypeError(f"{TYPE_KEY} is not allowed")
 
 
 def crash(document: Mapping[str, Any], exception: Any) -> dict[str, str]:

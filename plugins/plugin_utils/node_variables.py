@@ -96,15 +96,14 @@ def node_variables(variables: Mapping[str, Any], templar: Any) -> NodeVariables 
     try:
         inventory, manager = hostvars._inventory, hostvars._variable_manager
         members = [_member(inventory.groups, group) for group in GROUPS[1:]]
-        members += [host for group in GROUPS[:1] if group in inventory.groups for host in inventory.groups[group].get_hosts()[:2]]
+        members += inventory.groups[GROUPS[0]].get_hosts()[:2] if GROUPS[0] in inventory.groups else []
         samples = [manager.get_vars(host=host, include_hostvars=False) for host in members]
         own = hostvars.raw_get("localhost")
     except AttributeError:
         return None
     of_play = {name: value for name, value in variables.items() if name not in own or own[name] != value}
-    names = {name for sample in samples for name in sample} - of_play.keys()
-    missing = object()
-    differing = {name for name in names if any(sample.get(name, missing) != samples[0].get(name, missing) for sample in samples)}
+    names = set().union(*samples) - of_play.keys()
+    differing = {name for name in names if any(sample.get(name, UNKNOWN) != samples[0].get(name, UNKNOWN) for sample in samples)}
     raw = {**samples[0], **of_play}
     return NodeVariables(raw, evaluation(templar, raw), differing)
 

@@ -223,7 +223,7 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "nodes_ended", f"No nodes were launched. {message.partition(': ')[2]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", message
-    replaced = [change for change in changes.changes_of(result) or [] if changes.replaces_nodes(change)]
+    replaced = list(filter(changes.replaces_nodes, changes.changes_of(result) or []))
     if replaced and not result.get("failed"):
         yield "nodes_replaced", "; ".join(line[2:] for _action, line in changes.plan_lines(replaced, properties=False))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ..module_utils._hosts.ssh_trust.certificates import HOST_NAME, USER_NAME, bare_key, key_ids, revocation_list
@@ -81,9 +82,13 @@ def _node(name: str, row: Mapping[str, Any]) -> SshNode:
         )
     values = {field: str(row[field]) for field in PATTERNS if row.get(field)} | {"name": name}
     for field, value in values.items():
-        if not PATTERNS[field].fullmatch(value):
-            raise ValueError(f"{name!r}: {field} {value!r} is not allowed in SSH files. Use a value that matches {PATTERNS[field].pattern}")
+        _check(f"{name!r}: {field} ", value, PATTERNS[field])
     return SshNode(**values, port=_port(name, row.get("port")), jump=bool(row.get("jump")))
+
+
+def _check(subject: str, value: str, pattern: re.Pattern[str]) -> None:
+    if not pattern.fullmatch(value):
+        raise ValueError(f"{subject}{value!r} is not allowed in SSH files. Use a value that matches {pattern.pattern}")
 
 
 def _port(name: str, value: Any) -> int | None:
@@ -161,12 +166,10 @@ def config_file(nodes: Sequence[SshNode], jump_host: str, known_hosts: str, revo
     `place` contains the region and the account of the cluster, as far as they are known. Each node also has names with these suffixes,
     which stay unambiguous if clusters in several regions or accounts have the same name.
     """
-    suffixes = ["".join(f".{part}" for part in place[:count]) for count in range(len(place) + 1)]
+    suffixes = ["", *accumulate(f".{part}" for part in place)]
     for part in place:
-        if not HOST_NAME.fullmatch(part):
-            raise ValueError(f"{part!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
-    if not HOST_NAME.fullmatch(jump_host):
-        raise ValueError(f"jump_host: {jump_host!r} is not allowed in SSH files. Use a value that matches {HOST_NAME.pattern}")
+        _check("", part, HOST_NAME)
+    _check("jump_host: ", jump_host, HOST_NAME)
     parts = [
         "# Written by the role deeplearning.cluster.ssh_trust. "
         "Use this file with `ssh -F`, or with an Include line at the top of ~/.ssh/config.\n"

@@ -117,5 +117,5 @@ def image_user(variable: Callable[[str], Any]) -> str:
 
     system = option("image_os") or (option("image_parameter") if not option("image_id") else "")
     found = next((user for start, user in LOGIN_USERS if start in system), "")
-    is_looked_up = not (option("image_id") or option("image_parameter") or option("image_os"))
+    is_looked_up = not any(map(option, ("image_id", "image_parameter", "image_os")))
     return found or option("login_user") or ("ubuntu" if is_looked_up else "")

@@ -129,12 +129,15 @@ COMMON = (
 def check_names(variables: Mapping[str, Any]) -> None:
     """Raise AnsibleActionFail for misspelled names, and show a warning for names that have no effect."""
     findings = name_findings(variables)
-    for finding in findings:
-        if finding.level is Level.WARNING:
-            Display().warning(finding.message)
-    errors = [finding.message for finding in findings if finding.level is Level.ERROR]
-    if errors:
+    for message in messages_of(findings, Level.WARNING):
+        Display().warning(message)
+    if errors := messages_of(findings, Level.ERROR):
         raise AnsibleActionFail("\n".join(errors))
+
+
+def messages_of(findings: Iterable[Finding], level: Level) -> list[str]:
+    """Return the messages of the findings with this level."""
+    return [finding.message for finding in findings if finding.level is level]
 
 
 def name_findings(variables: Mapping[str, Any], options: Collection[str] = ()) -> list[Finding]:

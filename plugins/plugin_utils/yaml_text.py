@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import islice
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -43,13 +44,10 @@ def text_errors(name: str, spec: Mapping[str, Any], value: Any) -> Iterator[str]
     """
     is_secret = spec.get("no_log", False)
     if isinstance(value, Mapping) and spec.get("type") == "dict":
-        keys = spec.get("options")
-        if keys is None:
+        if spec.get("options") is None:
             yield from _errors_in(f"{name}: ", value, is_secret=is_secret)
-            return
-        for key, part in keys.items():
-            if value.get(key) is not None:
-                yield from text_errors(f"{name}: {key}", part, value[key])
+        else:
+            yield from _errors_of_options(name, spec["options"], value)
     elif isinstance(value, Sequence) and not isinstance(value, str) and spec.get("type") == "list":
         part = {**spec, "type": spec.get("elements")}
         if part["type"] != "dict" or part.get("options"):
@@ -57,6 +55,12 @@ def text_errors(name: str, spec: Mapping[str, Any], value: Any) -> Iterator[str]
                 yield from text_errors(f"{name}: element {number}", part, each)
     elif spec.get("type") in ("str", "path") and not spec.get("choices"):
         yield from _errors_of_text(f"{name}: ", value, is_secret=is_secret)
+
+
+def _errors_of_options(name: str, specs: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> Iterator[str]:
+    for key, spec in specs.items():
+        if values.get(key) is not None:
+            yield from text_errors(f"{name}: {key}", spec, values[key])
 
 
 def _errors_in(place: str, values: Mapping[Any, Any], *, is_secret: bool) -> Iterator[str]:
@@ -89,7 +93,7 @@ def as_written(value: Any) -> str | None:
         return None
     try:
         with open(origin.path, encoding="utf-8") as file:
-            line = next(line for number, line in enumerate(file, 1) if number == origin.line_num)
+            line = next(islice(file, origin.line_num - 1, None))
     except (OSError, UnicodeDecodeError, StopIteration):
         return None
     word = WORD.match(line[origin.col_num - 1 :])

@@ -118,7 +118,7 @@ def _update(change: PlannedChange) -> list[str]:
     before, after = change.get("before") or {}, change.get("after") or {}
     parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
     gone = _terminated(change)
-    return [*parts, f"terminates {'node' if len(gone) == 1 else 'nodes'} {_value(gone)}"] if gone else parts
+    return [*parts, f"terminates {_nodes(gone)}"] if gone else parts
 
 
 def _properties(after: Mapping[str, Any]) -> list[str]:
@@ -133,9 +133,9 @@ def _difference(name: str, before: Any, after: Any) -> list[str]:
     For rules, return which rules are added and which are removed.
     """
     if name in RULES:
-        return _rule_difference(name, _rules(before or ()), _rules(after or ()))
+        return _rule_difference(name, _rules(before), _rules(after))
     if name in REPLACED:
-        return [f"replacement of {name} {'node' if len(before) == 1 else 'nodes'} {_value(before)}"] if before else []
+        return [f"replacement of {name} {_nodes(before)}"] if before else []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
         return [part for key in keys for part in _difference(f"{name}.{key}", before.get(key), after.get(key))]
@@ -156,16 +156,20 @@ def _terminated(change: PlannedChange) -> list[Any]:
     return [number for number in before if number not in after] if isinstance(before, list) and isinstance(after, list) else []
 
 
+def _nodes(numbers: Sequence[Any]) -> str:
+    return f"{'node' if len(numbers) == 1 else 'nodes'} {_value(numbers)}"
+
+
 def _tells(value: Any) -> bool:
     """Return whether to show a property of a new resource: only numbers, enabled switches and short texts are shown."""
     text = _value(value)
     return bool(value) and not isinstance(value, Mapping) and KNOWN_AFTER_APPLY not in text and len(text) <= VALUE_LIMIT
 
 
-def _rules(rules: Iterable[Sequence[Any]]) -> list[str]:
+def _rules(rules: Iterable[Sequence[Any]] | None) -> list[str]:
     """Return the rules of a security group as text, such as `tcp 22 127.0.0.0/8`. A rule has a protocol, first port, last port and peer."""
     texts = []
-    for protocol, first, last, peer in rules:
+    for protocol, first, last, peer in rules or ():
         port = f" {first}" if first == last else f" {first}-{last}"
         texts.append(f"all {peer}" if protocol == "-1" else f"{protocol}{port} {peer}")
     return texts

@@ -27,11 +27,10 @@ def cost_of(
     value `nodes` of the `former_nodes_info` module. `price` is the price of the nodes, if it is known.
     """
     instances = {*report["instances"]}
-    lives = {each["instance_id"]: (each["launched_at"], now) for each in nodes if each.get("launched_at")}
-    lives.update({each["instance_id"]: (each["launched_at"], each["left_at"] or now) for each in former if each.get("launched_at")})
-    known = [life for instance, life in lives.items() if instance in instances]
+    launched = [each for each in (*nodes, *former) if each.get("launched_at") and each["instance_id"] in instances]
+    known = {each["instance_id"]: (each["launched_at"], each.get("left_at") or now) for each in launched}
     # The order of the arguments matters: a value that is not a number does not replace the time that AWS tells
-    hours = sum(max(min(end, report["end"]) - max(launch, report["start"]), 0.0) for launch, end in known) / 3600
+    hours = sum(max(min(end, report["end"]) - max(launch, report["start"]), 0.0) for launch, end in known.values()) / 3600
     unknown = len(instances) - len(known)
     if not instances:
         return ""

@@ -245,7 +245,7 @@ def _condition_holds(operator: str, key: str, wanted: list[Any], permission: Per
     if name == "Null":
         return any((value is None) is (text.lower() == "true") for text in texts)
     _compare, negated = OPERATORS[name]
-    if value is None or value == ():
+    if value in (None, ()):
         return if_exists or quantifier == "ForAllValues" or (negated and not quantifier)
     each = _compare_values(name, [_fill_variables(text, permission) for text in texts], _list(value))
     return all(each) if quantifier != "ForAnyValue" else any(each)

@@ -203,9 +203,8 @@ def pip_configuration(listed: str, wanted: Collection[str] = ()) -> tuple[str, l
         settings[option] = " ".join(str(ast.literal_eval(value)).split())
     environment.pop("config-file", None)
     sections["global"] |= environment
-    words = [word for settings in sections.values() for value in settings.values() for word in value.split()]
     text = "".join(f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in each.items()) for section, each in sections.items())
-    return text, sorted({str(path) for path in map(_local_path, words) if path and path.exists()})
+    return text, sorted({str(path) for path in map(_local_path, text.split()) if path and path.exists()})
 
 
 def _local_path(word: str) -> Path | None:

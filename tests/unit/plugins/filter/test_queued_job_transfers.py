@@ -46,3 +46,9 @@ def test_a_minority_of_the_hosts_cannot_add_a_host_to_a_job():
     hosts = [host(1, ("bert", (2,))), host(2), host(5, ("bert", (5, 6))), host(6, ("bert", (5, 6)))]
     found = queued_job_transfers(hosts, "found")
     assert (found["lacking"], found["holders"]) == ({}, {})
+
+
+def test_a_host_has_one_vote_even_if_it_returns_a_job_several_times():
+    hosts = [host(1, ("bert", (1, 2))), host(2, ("bert", (1, 2))), host(3), host(4, *[("bert", (3, 4))] * 3)]
+    found = queued_job_transfers(hosts, "found")
+    assert (found["lacking"], found["holders"]) == ({}, {})

@@ -65,15 +65,12 @@ def find(call: Call, environ: Environ) -> list[Permission] | None:
 def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
     path = unquote(str(environ["REQUEST_URI"]).partition("?")[0]).lstrip("/")
     bucket, _, key = path.partition("/")
-    action = ACTIONS.get(call.action, call.action)
-    names = [f"{bucket}/{key}" if key else bucket or "*"]
+    names = [path if key else bucket or "*"]
     if call.action == "DeleteObjects":
         names = [f"{bucket}/{found.decode()}" for found in KEY.findall(read_body(environ))]
-    prefix = parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True).get("prefix")
     for name in names:
-        yield _question(action, name, {"s3:prefix": prefix[0]} if prefix and call.action in LISTINGS else {})
-    source = unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]
-    if source:
+        yield _question(ACTIONS.get(call.action, call.action), name, _prefix(environ) if call.action in LISTINGS else {})
+    if source := unquote(str(environ.get("HTTP_X_AMZ_COPY_SOURCE", ""))).lstrip("/").partition("?")[0]:
         yield _question("GetObject", source)
     if environ.get("HTTP_X_AMZ_TAGGING"):
         yield _question("PutObjectTagging", names[0])
@@ -81,6 +78,11 @@ def _permissions(call: Call, environ: Environ) -> Iterator[Permission]:
         yield _question("TagResource", bucket)
     if call.action in KEY_ACTIONS:
         yield from dependent_actions.key_permissions(call.region, _key_of(bucket), "s3", KEY_ACTIONS[call.action])
+
+
+def _prefix(environ: Environ) -> dict[str, str]:
+    found = parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True).get("prefix")
+    return {"s3:prefix": found[0]} if found else {}
 
 
 def _question(action: str, name: str, context: Mapping[str, str] = MappingProxyType({})) -> Permission:

@@ -78,7 +78,7 @@ def claim(environ: Environ) -> Claim:
         fields = dict(FIELDS.findall(header))
         token, timestamp, expires = environ.get("HTTP_X_AMZ_SECURITY_TOKEN", ""), environ.get("HTTP_X_AMZ_DATE", ""), None
     elif query.get("X-Amz-Algorithm") == ALGORITHM and not header:
-        fields = {name: query[f"X-Amz-{name}"] for name in ("Credential", "SignedHeaders", "Signature") if f"X-Amz-{name}" in query}
+        fields = {name: query.get(f"X-Amz-{name}", "") for name in ("Credential", "SignedHeaders", "Signature")}
         token, timestamp, expires = query.get("X-Amz-Security-Token", ""), query.get("X-Amz-Date", ""), _seconds(query)
     elif header or "Signature" in query or "X-Amz-Algorithm" in query:
         raise BadSignature(Defect.UNSUPPORTED)

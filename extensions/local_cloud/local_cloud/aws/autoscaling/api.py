@@ -20,7 +20,7 @@ from .activities import activities
 from .groups import Group, find_group, find_member
 
 # Fields of an activity, and the filter or parameter with their allowed values.
-FILTERED = {"StatusCode": "Status", "ActivityId": "ActivityIds"}
+FILTERED = {"StatusCode": "Status", "ActivityId": "ActivityIds"} | {name: name for name in ("AutoScalingGroupName", "AutoScalingGroupARN")}
 
 moto_create_group = AutoScalingResponse.create_auto_scaling_group
 moto_update_group = AutoScalingResponse.update_auto_scaling_group
@@ -252,10 +252,10 @@ def _check_bounds(least: int, most: int, desired: int) -> None:
 
 def _check_references(backend: AutoScalingBackend, response: AutoScalingResponse) -> None:
     """Raise `ValidationError` for subnets and launch templates that do not exist."""
-    for subnet in (response._get_param("VPCZoneIdentifier") or "").split(","):
+    for subnet in response._get_param("VPCZoneIdentifier", "").split(","):
         if subnet.strip() and not _exists(backend.ec2_backend.get_subnet, subnet.strip()):
             raise ValidationError(f"The subnet ID '{subnet.strip()}' does not exist")
-    policy = response._get_param("MixedInstancesPolicy") or {}
+    policy = response._get_param("MixedInstancesPolicy", {})
     template = response._get_param("LaunchTemplate") or policy.get("LaunchTemplate", {}).get("LaunchTemplateSpecification") or {}
     for parameter, words, find in (
         ("LaunchTemplateId", "template ID", backend.ec2_backend.get_launch_template),
@@ -263,8 +263,7 @@ def _check_references(backend: AutoScalingBackend, response: AutoScalingResponse
     ):
         if template.get(parameter) and not _exists(find, template[parameter]):
             raise _template_error(f"The specified launch template, with {words} {template[parameter]}, does not exist.")
-    name = response._get_param("LaunchConfigurationName")
-    if name and name not in backend.launch_configurations:
+    if (name := response._get_param("LaunchConfigurationName")) and name not in backend.launch_configurations:
         raise ValidationError(f"Launch configuration name not found - Launch configuration {name} not found")
 
 
@@ -296,29 +295,22 @@ def describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
     """Return activities in pages, newest first."""
     name = self._get_param("AutoScalingGroupName")
     backend, filters = self.autoscaling_backend, _activity_filters(self)
-    if name and not self._get_bool_param("IncludeDeletedGroups", False):
-        find_group(backend, name)
-    living = {group.arn for group in backend.autoscaling_groups.values()}
-    found = [
-        activity
-        for activity in reversed(activities(backend))
-        if name in (None, activity["AutoScalingGroupName"])
-        and _passes(activity, filters)
-        and (activity["AutoScalingGroupARN"] in living or self._get_bool_param("IncludeDeletedGroups", False))
-    ]
+    if not self._get_bool_param("IncludeDeletedGroups", False):
+        groups = [find_group(backend, name)] if name else backend.autoscaling_groups.values()
+        filters["AutoScalingGroupARN"] = [group.arn for group in groups]
+    found = [activity for activity in reversed(activities(backend)) if _passes(activity, filters)]
     token = self._get_param("NextToken")
     start = next((n + 1 for n, activity in enumerate(found) if activity["ActivityId"] == token), 0)
-    page = found[start : start + min(self._get_int_param("MaxRecords") or 100, 100)]
-    more = bool(page) and page[-1] is not found[-1]
-    return ActionResult({"Activities": page, "NextToken": page[-1]["ActivityId"] if more else None})
+    end = start + min(self._get_int_param("MaxRecords") or 100, 100)
+    return ActionResult({"Activities": found[start:end], "NextToken": found[end - 1]["ActivityId"] if end < len(found) else None})
 
 
 def _activity_filters(response: AutoScalingResponse) -> dict[str, list[str]]:
     filters = {each["Name"]: each.get("Values", []) for each in response._get_param("Filters", [])}
-    if "Status" in filters and not response._get_param("AutoScalingGroupName"):
+    name, identifiers = response._get_param("AutoScalingGroupName"), response._get_param("ActivityIds")
+    if "Status" in filters and not name:
         raise ValidationError("The Status filter can only be used with an AutoScalingGroupName.")
-    identifiers = response._get_param("ActivityIds")
-    return filters | ({"ActivityIds": identifiers} if identifiers else {})
+    return filters | ({"ActivityIds": identifiers} if identifiers else {}) | ({"AutoScalingGroupName": [name]} if name else {})
 
 
 def _passes(activity: dict[str, Any], filters: dict[str, list[str]]) -> bool:

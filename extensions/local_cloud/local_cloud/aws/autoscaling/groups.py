@@ -107,10 +107,8 @@ class Group(FakeAutoScalingGroup):
             self._finish_deletion()
             return
         if not self._suspended("ReplaceUnhealthy", "Terminate"):
-            for member in self.active_instances():
-                if member.health_status == "Unhealthy":
-                    self.terminate(member, LOST if member.instance.state != "running" else REPORTED)
-        surplus = len(self.active_instances()) - (self.desired_capacity or 0)
+            self._terminate_unhealthy()
+        surplus = len(self.active_instances()) - self.desired_capacity
         if surplus > 0 and not self._suspended("Terminate"):
             self._scale_in(surplus)
         elif surplus < 0 and not self._suspended("Launch") and time.time() >= self.retry_at:
@@ -167,6 +165,11 @@ class Group(FakeAutoScalingGroup):
 
     def _suspended(self, *processes: str) -> bool:
         return any(process in self.suspension_reasons for process in processes)
+
+    def _terminate_unhealthy(self) -> None:
+        for member in self.active_instances():
+            if member.health_status == "Unhealthy":
+                self.terminate(member, LOST if member.instance.state != "running" else REPORTED)
 
     def _follow_instance(self, member: Member) -> None:
         state = member.instance.state

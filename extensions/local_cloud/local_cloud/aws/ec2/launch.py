@@ -66,25 +66,27 @@ def check(backend: EC2Backend, data: Data) -> None:
     if not data.get("ImageId"):
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     backend.describe_images(ami_ids=[data["ImageId"]])
-    key_name = data.get("KeyName")
-    if key_name and key_name not in backend.key_pairs:
+    if (key_name := data.get("KeyName")) and key_name not in backend.key_pairs:
         raise EC2ClientError("InvalidKeyPair.NotFound", f"The key pair '{key_name}' does not exist")
     if data["InstanceType"] not in INSTANCE_TYPES:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{data['InstanceType']}' for InstanceType.")
-    interfaces = data.get("NetworkInterfaces", [])
-    own_groups = data.get("SecurityGroupIds", []) or data.get("SecurityGroups", [])
-    if interfaces and own_groups:
-        raise _combination("Network interfaces and an instance-level security groups may not be specified on the same request")
-    check_interfaces(data["InstanceType"], interfaces)
-    for group in [*data.get("SecurityGroupIds", []), *(each for one in interfaces for each in one.get("Groups", []))]:
-        if backend.get_security_group_from_id(group) is None:
-            raise InvalidSecurityGroupNotFoundError(group)
+    _check_interfaces_and_groups(backend, data)
     _check_profile(backend, data.get("IamInstanceProfile") or {})
     _check_user_data(data)
     if placement_group := data.get("Placement", {}).get("GroupName"):
         check_type(find_placement_group(backend, placement_group), data["InstanceType"])
     if identifier := target(data):
         find_capacity_reservation(backend, identifier)
+
+
+def _check_interfaces_and_groups(backend: EC2Backend, data: Data) -> None:
+    interfaces = data.get("NetworkInterfaces", [])
+    if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
+        raise _combination("Network interfaces and an instance-level security groups may not be specified on the same request")
+    check_interfaces(data["InstanceType"], interfaces)
+    for group in [*data.get("SecurityGroupIds", []), *(each for one in interfaces for each in one.get("Groups", []))]:
+        if backend.get_security_group_from_id(group) is None:
+            raise InvalidSecurityGroupNotFoundError(group)
 
 
 def choose_subnet(backend: EC2Backend, data: Data) -> Subnet:

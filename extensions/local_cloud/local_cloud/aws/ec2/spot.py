@@ -111,10 +111,10 @@ def describe_spot_instance_requests(self: Any, filters: Any = None, spot_instanc
 def describe_spot_price_history(self: EC2Response) -> ActionResult:
     """Return the current prices in pages."""
     filters = self._filters_from_querystring()
-    types = set(self._get_param("InstanceTypes", []) or filters.get("instance-type", []))
-    products = self._get_param("ProductDescriptions", []) or filters.get("product-description", [])
-    zone = self._get_param("AvailabilityZone")
-    zones = [zone] if zone else filters.get("availability-zone", [])
+    types = self._get_param("InstanceTypes") or filters.get("instance-type", INSTANCE_TYPES)
+    products = self._get_param("ProductDescriptions") or filters.get("product-description", PRODUCTS)
+    if zone := self._get_param("AvailabilityZone"):
+        filters["availability-zone"] = [zone]
     found = [
         {
             "AvailabilityZone": offering["Location"],
@@ -124,9 +124,9 @@ def describe_spot_price_history(self: EC2Response) -> ActionResult:
             "Timestamp": utcnow(),
         }
         for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(self.region, [])
-        if (not types or offering["InstanceType"] in types)
-        and (not zones or offering["Location"] in zones)
-        and (not products or set(products).intersection(PRODUCTS))
+        if offering["InstanceType"] in types
+        and offering["Location"] in filters.get("availability-zone", [offering["Location"]])
+        and set(products).intersection(PRODUCTS)
         and SPOT in INSTANCE_TYPES.get(offering["InstanceType"], {}).get("SupportedUsageClasses", [])
     ]
     start = int(self._get_param("NextToken") or 0)

@@ -233,9 +233,8 @@ def modify_vpc_endpoint(self: EC2Response) -> ActionResult:
     endpoint.check_route_tables(lists["AddRouteTable"])
     endpoint.check_subnets(lists["AddSubnet"], leaving=lists["RemoveSubnet"])
     kept = [each for each in endpoint.security_group_ids if each not in lists["RemoveSecurityGroup"]]
-    endpoint.set_security_groups([*kept, *(each for each in lists["AddSecurityGroup"] if each not in kept)])
-    private = self._get_bool_param("PrivateDnsEnabled")
-    if private is not None:
+    endpoint.set_security_groups(list(dict.fromkeys([*kept, *lists["AddSecurityGroup"]])))
+    if (private := self._get_bool_param("PrivateDnsEnabled")) is not None:
         endpoint.set_private_dns(private)
     endpoint.remove_routes(lists["RemoveRouteTable"])
     endpoint.add_routes(lists["AddRouteTable"])

@@ -220,11 +220,11 @@ class Cluster:
             return self.managed
         self._check_tags(subnet, named)
         managed = manage(self._ec2, subnet, named)
-        if not public and version(self.request["ReleaseLabel"]) >= FIRST_WITH_SERVICE_RULE and not lets_master_in(self._ec2, managed):
+        if public:
+            if opened := open_group(self.backend, self._ec2, [managed.master, managed.slave, *self._additional_groups]):
+                raise Invalid(f"Block public access does not permit the rules of the security group {opened} that allow all addresses.")
+        elif version(self.request["ReleaseLabel"]) >= FIRST_WITH_SERVICE_RULE and not lets_master_in(self._ec2, managed):
             raise Invalid(SERVICE_RULE_MISSING)
-        opened = open_group(self.backend, self._ec2, [managed.master, managed.slave, *self._additional_groups]) if public else None
-        if opened:
-            raise Invalid(f"Block public access does not permit the rules of the security group {opened} that allow all addresses.")
         return managed
 
     @property

@@ -8,7 +8,7 @@ Amazon EMR-managed security groups".
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moto.ec2.exceptions import InvalidPermissionDuplicateError, InvalidSecurityGroupNotFoundError
 from moto.ec2.models import EC2Backend
@@ -38,12 +38,10 @@ class ManagedGroups(NamedTuple):
 
 def is_public(backend: EC2Backend, subnet: Subnet) -> bool:
     """Return whether the subnet's route table has a route to an internet gateway. Default subnets count as public."""
-    tables = [each for each in backend.route_tables.values() if each.vpc_id == subnet.vpc_id]
-    own = [each for each in tables if subnet.id in each._associations.values()]
-    main = [each for each in tables if each.main_association_id]
-    routes: list[Any] = list((own or main)[0].routes) if own or main else []
-    to_gateways = [route.gateway.id for route in routes if route.destination_cidr_block == ANYWHERE and route.gateway is not None]
-    return bool(subnet.default_for_az) or any(each.startswith("igw-") for each in to_gateways)
+    own = backend.describe_route_tables(filters={"association.subnet-id": [subnet.id]})
+    main = backend.describe_route_tables(filters={"vpc-id": [subnet.vpc_id], "association.main": ["true"]})
+    routes = [route for table in (own or main)[:1] for route in table.routes if route.destination_cidr_block == ANYWHERE]
+    return bool(subnet.default_for_az) or any(str(route.gateway_id).startswith("igw-") for route in routes)
 
 
 def manage(backend: EC2Backend, subnet: Subnet, named: ManagedGroups | None) -> ManagedGroups:
