@@ -46,8 +46,8 @@ def succeed(
     check mode, `refusal` states why a run outside check mode would be refused.
     """
     found = list(found)
-    checks, zones = run.module.check_mode, alternative.zones if alternative else ()
-    price = price_after(run, changes if checks else (), run.before if checks else found, zones)
+    plan, before = (changes, run.before) if run.module.check_mode else ((), found)
+    price = price_after(run, plan, before, alternative)
     if refusal:
         run.module.warn(f"Without --check, this run fails before it changes anything. {refusal}")
     elif deferred:
