@@ -26,10 +26,13 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wish(request: Request, found: Sequence[Found], group: str, *, moving: bool) -> definition.Capacity:
-    """Return the capacity that the run requests for a group. If the run cannot replace the nodes, the group may have to keep its zones."""
+    """Return the capacity that the run requests for a group.
+
+    Until the run may replace nodes, neither another alternative nor another kind of address of the master changes the zones.
+    """
     options, alternative = request.options, request.alternative
-    is_other = group == MASTER and _is_private(found) == options["master_public_address"]
-    stays = not moving and (is_other or not capacity.is_in_use(alternative, found, options["master_market"]))
+    leaves_subnets = group == MASTER and _is_private(found) == options["master_public_address"]
+    stays = not moving and (leaves_subnets or not capacity.is_in_use(alternative, found, options["master_market"]))
     return definition.Capacity(
         workers=capacity.worker_count(request, found),
         wanted_workers=definition.desired_workers(options),

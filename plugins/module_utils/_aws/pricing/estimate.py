@@ -21,8 +21,7 @@ from .instance_products import PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
-# A price that AWS has never told.
-UNTOLD = cache.Known(None, 0)
+UNTOLD = cache.Known(None, 0)  # a price that AWS has never told
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def succeed(
     run: Run,
     changes: Sequence[Change],
     *,
-    found: Iterable[Found],
+    found: Sequence[Found],
     deferred: Sequence[Change] = (),
     alternative: Alternative | None = None,
     kept: Sequence[str] = (),
@@ -45,7 +45,6 @@ def succeed(
     `found` contains the resources after the changes. The changes in `deferred` are not applied until a run is allowed to replace nodes. In
     check mode, `refusal` states why a run outside check mode would be refused.
     """
-    found = list(found)
     plan, before = (changes, run.before) if run.module.check_mode else ((), found)
     price = price_after(run, plan, before, alternative)
     if refusal:

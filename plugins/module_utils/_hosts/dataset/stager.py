@@ -111,8 +111,7 @@ def _copy_directly(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress:
     os.makedirs(where.data, exist_ok=True)
     if plan.single:
         mark_incomplete(spec, plan, where)
-        target = spec["destination"].rstrip("/") + "/"
-        s3.copy(s3_access(spec), plan.source.text, target, progress.moved("copying"), tree=False)
+        s3.copy(s3_access(spec), plan.source.text, spec["destination"].rstrip("/") + "/", progress.moved("copying"), tree=False)
     else:
         copy_all(spec, plan, where, s3_access(spec), _folder(plan.source), progress.moved("copying"), *WITHOUT_DESCRIPTION)
     return plan.files or local_files(plan.source.text)

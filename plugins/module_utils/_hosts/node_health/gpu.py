@@ -328,12 +328,11 @@ def _some(paths: Sequence[str]) -> str:
 
 def _fabric(gpu: Gpu, uptime: float) -> list[tuple[bool, str, str]]:
     """Return the conditions of the NVLink fabric, without which CUDA programs fail. After a boot, it takes some time to register a GPU."""
-    has_failed = gpu.fabric_state == REGISTERED and gpu.fabric_status != "Success" and not ABSENT.fullmatch(gpu.fabric_status)
-    said = gpu.fabric_status if has_failed else gpu.fabric_state
-    unconnected = f"is not connected to the NVLink fabric: {said}. Check nvidia-fabricmanager."
+    failed = gpu.fabric_state == REGISTERED and gpu.fabric_status != "Success" and not ABSENT.fullmatch(gpu.fabric_status)
+    unconnected = f"is not connected to the NVLink fabric: {gpu.fabric_status if failed else gpu.fabric_state}. Check nvidia-fabricmanager."
     is_registering, is_late = gpu.fabric_state in REGISTERING, uptime >= REGISTRATION
     return [
-        (has_failed or (is_registering and is_late), REBOOT, unconnected),
+        (failed or (is_registering and is_late), REBOOT, unconnected),
         (
             gpu.fabric_state != REGISTERED and not ABSENT.fullmatch(gpu.fabric_state),
             MONITOR,

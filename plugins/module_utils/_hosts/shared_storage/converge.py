@@ -74,9 +74,8 @@ def ensure_present(module: AnsibleModule) -> None:
     mount = working_mount(module, path)
     if mount is None:
         storage = mountable_way(module, wanted)
-        client = storage.client
         if not module.check_mode and not has_client(module, storage):
-            module.fail_json(msg=f"{path}: {client.advice}", client_missing=True, client_packages=client.packages)
+            module.fail_json(msg=f"{path}: {storage.client.advice}", client_missing=True, client_packages=storage.client.packages)
     else:
         storage = check_mount(mount, wanted)
 
@@ -137,8 +136,7 @@ def find_right(params: dict[str, Any], host: HostFiles, tunnels: Collection[str]
 
 
 def _may_write(user: Account, folder: FileState) -> bool:
-    bit = 0o200 if folder.uid == user.uid else 0o020 if folder.gid == user.gid else 0o002
-    return bool(folder.mode & bit)
+    return bool(folder.mode & (0o200 if folder.uid == user.uid else 0o020 if folder.gid == user.gid else 0o002))
 
 
 def ensure_absent(module: AnsibleModule) -> None:

@@ -64,8 +64,7 @@ NEEDED_FILES = (
     ("acctgatherprofiletype", r"acct_gather_profile/(?:hdf5|influxdb)", "acct_gather.conf"),
     ("nodefeaturesplugins", r"(?:.*,)?(?:node_features/)?helpers(?:,.*)?", "helpers.conf"),
 )
-# Parameters that need another parameter: their name in lower case, their value, the other parameter with its value, and the values that
-# suffice.
+# Parameters that need another parameter: their name in lower case, their value, the other parameter, and the values of it that suffice.
 NEEDED_PARAMETERS = (
     ("jobcontainertype", r"job_container/tmpfs", "PrologFlags=Contain", r"(?:.*,)?contain(?:,.*)?"),
     ("accountingstoragetype", r"accounting_storage/slurmdbd", "AccountingStorageHost", r".+"),

@@ -112,18 +112,18 @@ def _walk(root: Root, include: Sequence[str], exclude: Sequence[str], found: Sel
                 found.omitted.append(key + "/" * is_folder)
 
 
-def _exported_entries(root: Root, folder: str, found: Selection) -> list[tuple[str, os.stat_result]]:
-    """Return the entries of a directory. If they cannot be exported, add the problem to the selection, and return an empty list."""
+def _exported_entries(root: Root, folder: str, found: Selection) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the entries of a directory. If they cannot be exported, add the problem to the selection, and yield nothing."""
     try:
         entries = _entries(root, folder)
     except OSError as error:
         if error.errno not in GONE or not folder:
             found.problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
-        return []
+        return
     if folder.count("/") > DEPTH_LIMIT:
         found.problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
-        return []
-    return entries
+    else:
+        yield from entries
 
 
 def _entries(root: Root, folder: str) -> list[tuple[str, os.stat_result]]:
