@@ -26,10 +26,7 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
 
 
 def _wish(request: Request, found: Sequence[Found], group: str, *, moving: bool) -> definition.Capacity:
-    """Return the capacity that the run requests for a group.
-
-    Until the run may replace nodes, neither another alternative nor another kind of address of the master changes the zones.
-    """
+    """Return the capacity that the run requests for a group, which may have to keep its zones until the run may replace nodes."""
     options, alternative = request.options, request.alternative
     leaves_subnets = group == MASTER and _is_private(found) == options["master_public_address"]
     stays = not moving and (leaves_subnets or not capacity.is_in_use(alternative, found, options["master_market"]))

@@ -46,7 +46,6 @@ def check(folder: str, archive: str) -> int:
 
 
 def _kind_problem(path: str, name: str, mode: int) -> str:
-    """Return why a data set cannot contain an entry of this kind, or an empty string if it can."""
     if stat.S_ISLNK(mode):
         target = os.readlink(path)
         return "" if stays_inside(name, target) else f"is a link to {target[:SHOWN]!a}, which may lead out of the data set"
