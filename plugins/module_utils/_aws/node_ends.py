@@ -31,12 +31,12 @@ def read(request: Request, nodes: Sequence[Found], component: str, reads: Reads,
     """
     groups = [item for item in nodes if item.address.kind == "auto_scaling_group"]
     tagged = any(END_TAGS[component] in item.properties["tags"] for item in groups)
-    defined = bool(request.present and request.options.get(component))
+    is_needed = tagged or bool(request.present and request.options.get(component))
     if not _may_exist(request, component, bool(groups) and not tagged):
         return []
-    found = _allowed(request, reads, "GetRole", defined or tagged)
-    if not found and (defined or tagged or (request.options.get("state") == "absent" and not groups)):
-        found = _allowed(request, reads_without_role, "", defined or tagged)
+    found = _allowed(request, reads, "GetRole", is_needed)
+    if not found and (is_needed or (request.options.get("state") == "absent" and not groups)):
+        found = _allowed(request, reads_without_role, "", is_needed)
     return found
 
 

@@ -84,24 +84,21 @@ def interpret(output: str, error: str, status: int) -> GpuQuery:
     document that cannot be parsed is ignored.
     """
     before, document, after = _split(output)
-    log = _parse(document)
-    lines = _lines(before, "" if log is None else after, error)
-    lost = next(filter(is_lost, lines), "")
-    if log is None:
-        if not status and document and not lost:
-            raise ValueError(f"the output of {PROGRAM} is incomplete")
-        return GpuQuery(True, error=lost or next(iter(lines), f"exit status {status}"))
-    elements = log.findall("gpu")
-    if lost or status == INACCESSIBLE:
-        return GpuQuery(True, elements, lost or f"exit status {status}", [line for line in lines if line != lost])
-    return GpuQuery(True, elements, warnings=lines or ([f"exit status {status}"] if status else []))
-
-
-def _parse(document: str) -> ElementTree.Element | None:
     try:
-        return ElementTree.fromstring(document)
+        elements = ElementTree.fromstring(document).findall("gpu")
     except ElementTree.ParseError:
-        return None
+        lines = _lines(before, error)
+        lost = next(filter(is_lost, lines), "")
+        if not status and document and not lost:
+            raise ValueError(f"the output of {PROGRAM} is incomplete") from None
+        return GpuQuery(True, error=lost or next(iter(lines), f"exit status {status}"))
+    lines = _lines(before, after, error)
+    lost = next(filter(is_lost, lines), "")
+    if lost:
+        return GpuQuery(True, elements, lost, [line for line in lines if line != lost])
+    if status == INACCESSIBLE:
+        return GpuQuery(True, elements, f"exit status {status}", lines)
+    return GpuQuery(True, elements, warnings=lines or ([f"exit status {status}"] if status else []))
 
 
 def _lines(*texts: str) -> list[str]:

@@ -66,14 +66,13 @@ def wanted_cluster(
     """
     core, task = options["emr_core_count"], options["emr_task_count"]
     task_type = options["emr_task_instance_type"] or options["emr_instance_type"]
-    compared = task and has_task_group
     properties = {
         "release_label": options["emr_release_label"],
         "image_id": options["emr_image_id"],
         "master_instance_type": options["emr_instance_type"],
         "core_instance_type": (options["emr_core_instance_type"] or options["emr_instance_type"]) if core else None,
         "core_count": core,
-        "task_instance_type": task_type if compared else None,
+        "task_instance_type": task_type if task and has_task_group else None,
         "task_count": task,
         "service_role": options["emr_service_role"],
         "instance_profile": options["emr_instance_profile"],
@@ -92,7 +91,7 @@ def wanted_cluster(
         "nodes_without_number": () if options["wait"] else None,
         "surplus_nodes": (),
     }
-    return Wanted(CLUSTER, properties, tuple(after), {} if compared or not task else {"task_instance_type": task_type})
+    return Wanted(CLUSTER, properties, tuple(after), {"task_instance_type": task_type})
 
 
 def idle_seconds(text: str) -> int:

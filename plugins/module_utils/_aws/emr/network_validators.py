@@ -110,11 +110,10 @@ class EmrPublicAccess(Validator):
         ranges = settings.get("PermittedPublicSecurityGroupRuleRanges", [])
         permitted = [(each["MinRange"], each.get("MaxRange", each["MinRange"])) for each in ranges]
         for option, identifier in named_groups(request.options) if settings["BlockPublicSecurityGroupRules"] else ():
-            blocked = [ports for ports in open_ports(groups.get(identifier)) if not _is_permitted(ports, permitted)]
+            blocked = _blocked_ports(groups.get(identifier), permitted)
             if blocked:
-                shown = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in sorted(set(blocked)))
                 yield (
-                    f"{option}: {identifier} allows traffic from all addresses on ports {shown}, which EMR's block public access "
+                    f"{option}: {identifier} allows traffic from all addresses on ports {blocked}, which EMR's block public access "
                     "configuration does not permit in a public subnet. Restrict the rules, or permit the ports with "
                     "aws emr put-block-public-access-configuration."
                 )
@@ -126,8 +125,10 @@ def open_ports(group: Mapping[str, Any] | None) -> list[tuple[int, int]]:
     return [ALL_PORTS if protocol == "-1" else (first, last) for protocol, first, last, _who in public if protocol in ("-1", "tcp", "udp")]
 
 
-def _is_permitted(ports: tuple[int, int], permitted: Sequence[tuple[int, int]]) -> bool:
-    return any(least <= ports[0] and ports[1] <= most for least, most in permitted)
+def _blocked_ports(group: Mapping[str, Any] | None, permitted: Sequence[tuple[int, int]]) -> str:
+    """Return the ports on which a security group, but not EMR, allows traffic from all addresses."""
+    ports = {(first, last) for first, last in open_ports(group) if not any(low <= first and last <= high for low, high in permitted)}
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in sorted(ports))
 
 
 def is_public(cloud: AwsClient, subnet: Mapping[str, Any]) -> bool:

@@ -83,14 +83,11 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
         return
     image = images.find(request.cloud, image_id)
     if image is None:
-        region = request.cloud.region
-        yield f"emr_image_id: there is no image {image_id} in {region} that this account is allowed to use. Specify another image."
+        yield f"emr_{images.missing(request.cloud, image_id)}"
         return
     name = image.get("Name", "")
     if image.get("RootDeviceType", "ebs") != "ebs" or image.get("VirtualizationType", "hvm") != "hvm":
         yield f"emr_image_id: {image_id} ({name}) is not an HVM image with an EBS root volume, which EMR requires. Specify another image."
-    if _is_foreign(image):
-        yield f"emr_image_id: {image_id} ({name}) is not an Amazon Linux image, which EMR requires. Specify another image."
     yield from _check_system(request, image)
     for kind in types:
         if image.get("Architecture", kind.architecture) not in kind.architectures:
@@ -98,9 +95,9 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
                 f"emr_image_id: {image_id} is for {image['Architecture']}, but {kind.name} is {kind.architecture}. "
                 "Choose an image and instance types with the same architecture."
             )
-    volumes = [disk for disk in image.get("BlockDeviceMappings", []) if "Ebs" in disk]
-    if len(volumes) > 1:
-        yield f"emr_image_id: {image_id} has {len(volumes)} EBS volumes, but EMR allows only one per image. Specify another image."
+    volumes = sum("Ebs" in disk for disk in image.get("BlockDeviceMappings", []))
+    if volumes > 1:
+        yield f"emr_image_id: {image_id} has {volumes} EBS volumes, but EMR allows only one per image. Specify another image."
     smallest = images.root_volume_size(image)
     if smallest > LARGEST_ROOT:
         yield (
@@ -112,14 +109,13 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
 
 
 def _check_system(request: Request, image: Mapping[str, Any]) -> Iterator[str]:
-    """Check the version of Amazon Linux if the image's name or description states it."""
-    label = request.options["emr_release_label"]
+    """Check that the system is Amazon Linux, and its version if the image's name or description states it."""
+    label, shown = request.options["emr_release_label"], f"{image['ImageId']} ({image.get('Name', '')})"
+    if _is_foreign(image):
+        yield f"emr_image_id: {shown} is not an Amazon Linux image, which EMR requires. Specify another image."
     version, found = release(label), _system(image)
     if version and found and found != amazon_linux(version):
-        yield (
-            f"emr_image_id: {image['ImageId']} ({image.get('Name', '')}) is based on {found}, but {label} requires "
-            f"{amazon_linux(version)}. Specify another image or release."
-        )
+        yield f"emr_image_id: {shown} is based on {found}, but {label} requires {amazon_linux(version)}. Specify another image or release."
 
 
 def _system(image: Mapping[str, Any]) -> str | None:

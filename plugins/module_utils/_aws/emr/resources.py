@@ -15,8 +15,9 @@ from typing import Any, Mapping
 from ..client import DENIED_TIMEOUT, SDK_ERRORS, AwsClient, ClientError, ClusterError, WaitTimeout, read_concurrently, tag_list
 from ..component import Request
 from ..error_codes import error_code, outcome_is_unknown
+from ..node_group.launch_and_termination import number_new_nodes
 from ..node_group.membership_tags import number_of
-from ..node_names import NODE_TYPES, NUMBER_TAG, assign_numbers
+from ..node_names import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from . import definition, record
@@ -245,16 +246,10 @@ def _number_nodes(cloud: AwsClient, cluster_id: str) -> None:
     A node keeps its number until EMR terminates the node.
     """
     instances = running_instances(cloud, cluster_id)
-    numbered = {item["InstanceId"]: number for item in instances if (number := number_of(item))}
-    cloud.created.update(item["InstanceId"] for item in instances if item["InstanceId"] not in numbered)  # launched a short time ago
     for group in NODE_TYPES:
         members = [item for role in GROUPS for item in instances if role_of(item) == role and group_of(cloud.cluster, item) == group]
-        known = {item["InstanceId"]: numbered[item["InstanceId"]] for item in members if item["InstanceId"] in numbered}
-        for instance_id, number in assign_numbers(group, known, unnumbered(members), len(members)).items():
-            if instance_id not in known:
-                cloud.once_visible(
-                    cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
-                )
+        numbered = {item["InstanceId"]: number for item in members if (number := number_of(item))}
+        number_new_nodes(cloud, group, numbered, unnumbered(members))
 
 
 def _settle_cluster(cloud: AwsClient, found: Found) -> Found:

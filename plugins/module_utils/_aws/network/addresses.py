@@ -57,33 +57,34 @@ def subnet_range(option: str, cidr: str) -> ipaddress.IPv4Network:
 
 def chosen_ranges(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the CIDR blocks that the definition specifies for subnets, keyed by subnet. Raises AddressPlanError for an invalid range."""
-    return {
-        f"{side}-{zone}": str(subnet_range(option, str(cidr)))
-        for side, option in RANGE_OPTIONS.items()
-        for zone, cidr in (options[option] or {}).items()
-    }
+    return {f"{side}-{zone}": str(subnet_range(option, cidr)) for option, side, zone, cidr in _specified(options)}
+
+
+def _specified(options: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the option, the side, the zone and the CIDR block of each range in the definition."""
+    for side, option in RANGE_OPTIONS.items():
+        for zone, cidr in (options[option] or {}).items():
+            yield option, side, zone, str(cidr)
 
 
 def range_errors(options: Mapping[str, Any], zones: Sequence[str], existing: Mapping[str, str]) -> Iterator[str]:
     """Return error messages about the CIDR blocks that the definition specifies for subnets. `existing` maps subnet keys to CIDR blocks."""
-    cidr = options["network_cidr"]
     try:
-        whole = network(cidr)
+        whole = network(options["network_cidr"])
     except AddressPlanError:
         return  # the validator for network_cidr reports the invalid range
     valid: dict[str, ipaddress.IPv4Network] = {}
-    for side, option in RANGE_OPTIONS.items():
-        for zone, value in (options[option] or {}).items():
-            try:
-                parsed = subnet_range(option, str(value))
-            except AddressPlanError as error:
-                yield str(error)
-                continue
-            if zone not in zones:
-                yield f"{option}: {zone} is not a zone of the cluster ({', '.join(zones)}). Add it to zones, or remove its range."
-            if not parsed.subnet_of(whole):
-                yield f"{option}: {parsed} is not part of {whole}, the range in network_cidr. Specify a part of this range."
-            valid[f"{side}-{zone}"] = parsed
+    for option, side, zone, value in _specified(options):
+        try:
+            parsed = subnet_range(option, value)
+        except AddressPlanError as error:
+            yield str(error)
+            continue
+        if zone not in zones:
+            yield f"{option}: {zone} is not a zone of the cluster ({', '.join(zones)}). Add it to zones, or remove its range."
+        if not parsed.subnet_of(whole):
+            yield f"{option}: {parsed} is not part of {whole}, the range in network_cidr. Specify a part of this range."
+        valid[f"{side}-{zone}"] = parsed
     others = {key: ipaddress.IPv4Network(block) for key, block in existing.items() if key not in valid}
     for (key, one), (other_key, other) in combinations({**valid, **others}.items(), 2):
         if key in valid and one.overlaps(other):

@@ -33,8 +33,7 @@ def read(request: Request, own: Sequence[Found]) -> list[Found]:
     used.
     """
     cloud = request.cloud
-    own_groups = (item for item in own if item.address.kind == "security_group")
-    vpc_id = request.options.get("vpc_id") or next((item.properties["vpc"] for item in own_groups), None)
+    vpc_id = request.options.get("vpc_id") or next((item.properties["vpc"] for item in own if item.address.kind == "security_group"), None)
     found: dict[Address, Found] = {}
     for item in vpcs(cloud, vpc_id):
         blocks = item["CidrBlockAssociationSet"]

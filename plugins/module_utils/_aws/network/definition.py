@@ -51,7 +51,10 @@ def own_network(
     otherwise in the first public subnet.
     """
     item, vpc = partial(_item, tags), Ref(VPC)
-    zones = {side: [key.split("-", 1)[1] for key in subnet_cidrs if key.startswith(f"{side}-")] for side in ("public", "private")}
+    zones = {"public": list[str](), "private": list[str]()}
+    for key in subnet_cidrs:
+        side, zone = key.split("-", 1)
+        zones[side].append(zone)
     result = [
         item(VPC, cidr=cidr, dns_support=True, dns_hostnames=True),
         *(item(subnet(side, zone), vpc=vpc, cidr=subnet_cidrs[f"{side}-{zone}"], zone=zone) for side in zones for zone in zones[side]),
@@ -68,8 +71,8 @@ def own_network(
             result.append(item(routes, vpc=vpc, routes=_default(gateway), subnets=_subnets("private", [zone])))
     else:
         if nat == SINGLE:
-            key = nat_subnet if nat_subnet in subnet_cidrs else f"public-{min(zones['public'])}"
-            result += _nat(item, NAT_GATEWAY, Address("elastic_ip", "nat"), Address("subnet", str(key)))
+            chosen = nat_subnet if nat_subnet in subnet_cidrs else f"public-{min(zones['public'])}"
+            result += _nat(item, NAT_GATEWAY, Address("elastic_ip", "nat"), Address("subnet", str(chosen)))
         default = _default(NAT_GATEWAY) if nat == SINGLE else frozenset()
         result.append(item(PRIVATE_ROUTES, vpc=vpc, routes=default, subnets=_subnets("private", zones["private"])))
     tables = frozenset(Ref(each.address) for each in result if each.address.kind == PRIVATE_ROUTES.kind)

@@ -33,16 +33,15 @@ def alternatives(request: Request, found: Sequence[Found]) -> list[Alternative]:
     """Return all candidates in the order of the definition. If the nodes use a placement group or EFA, each candidate has only one zone."""
     options = request.options
     one_zone = in_one_zone(options) or (options["placement"] == "auto" and has_nodes_in_placement_group(request, found))
-    first = {name: options[name] for name in ("instance_type", "market", "spot_max_price", "capacity_reservation_id")}
     result = []
     for item in ({}, *options["alternatives"]):
-        chosen = {**first, **{name: value for name, value in item.items() if value is not None}}
+        chosen = {**options, **{name: value for name, value in item.items() if value is not None}}
         market = chosen["market"]
         reservation = chosen["capacity_reservation_id"] if market in (RESERVATION, BLOCK) else None
         price = chosen["spot_max_price"] if market == SPOT else None
         zone = item.get("zone") or zone_of_reservation(request.cloud, reservation)
         zone_names = (zone,) if zone else tuple(zones(request, found))
-        for part in [(name,) for name in zone_names] if one_zone else [zone_names]:
+        for part in zip(zone_names) if one_zone else [zone_names]:
             result.append(Alternative(chosen["instance_type"], part, market, price, reservation))
     return list(dict.fromkeys(result))
 
@@ -55,9 +54,9 @@ def choices(request: Request, found: Sequence[Found]) -> list[Alternative]:
     return [next((item for item in every if is_in_use(item, found, options["master_market"])), every[0])]
 
 
-def has_nodes(found: Sequence[Found]) -> bool:
-    """Return whether a run has accepted nodes of this cluster. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
-    return any(item.address.kind == "nodes" and item.properties["numbers"] for item in found)
+def has_nodes(found: Sequence[Found], groups: Collection[str] = NODE_TYPES) -> bool:
+    """Return whether a run has accepted nodes of these groups. Unlike the nodes of an unfinished run, accepted nodes have numbers."""
+    return any(item.address.kind == "nodes" and item.address.key in groups and item.properties["numbers"] for item in found)
 
 
 def suits_placement_group(request: Request, alternative: Alternative, strategies: Collection[str], found: Sequence[Found]) -> bool:
@@ -85,15 +84,17 @@ def is_in_use(alternative: Alternative, found: Sequence[Found], master_market: s
     If `master_market` is set, the master is launched in that market.
     """
     of_master = replace(alternative, market=master_market, capacity_reservation=None) if master_market else alternative
-    templates = [
-        (item.properties, of_master if item.address.key == MASTER else alternative)
+    return zones_in_use(found) <= set(alternative.zones) and all(
+        _launches(item.properties, of_master if item.address.key == MASTER else alternative)
         for item in found
         if item.address.kind == "launch_template"
-    ]
-    subnet_zones = {item.id: item.properties["zone"] for item in found if item.address.kind == "subnet"}
+    )
+
+
+def zones_in_use(found: Sequence[Found]) -> set[str]:
+    """Return the zones in which the Auto Scaling groups launch instances."""
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
-    zone_names = {subnet_zones[subnet] for subnet in subnets & subnet_zones.keys()}
-    return zone_names <= set(alternative.zones) and all(_launches(template, candidate) for template, candidate in templates)
+    return {item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id in subnets}
 
 
 def _launches(template: Mapping[str, Any], alternative: Alternative) -> bool:
@@ -160,8 +161,7 @@ def worker_count(request: Request, found: Sequence[Found]) -> int:
     if group is None or request.options["grow"] or group.attributes["wanted"] != str(wanted):
         return wanted
     size: int = group.properties["size"]
-    complete = any(item.address == nodes(WORKERS) and item.properties["numbers"] for item in found)
-    return size if complete and least_workers(request) <= size < wanted else wanted
+    return size if has_nodes(found, (WORKERS,)) and least_workers(request) <= size < wanted else wanted
 
 
 def least_workers(request: Request) -> int:

@@ -25,10 +25,11 @@ def _read(request: Request, _network: Sequence[Found]) -> list[Found]:
     return resources.read(request.cloud, request.options.get("placement_group"))
 
 
-def _wish(request: Request, found: Sequence[Found], *, moving: bool) -> definition.Capacity:
-    """Return the capacity that the run requests. Without a new alternative, the groups keep their zones."""
+def _wish(request: Request, found: Sequence[Found], group: str, *, moving: bool) -> definition.Capacity:
+    """Return the capacity that the run requests for a group, which may have to keep its zones until the run may replace nodes."""
     options, alternative = request.options, request.alternative
-    stays = not moving and not capacity.is_in_use(alternative, found, options["master_market"])
+    leaves_subnets = group == MASTER and _is_private(found) == options["master_public_address"]
+    stays = not moving and (leaves_subnets or not capacity.is_in_use(alternative, found, options["master_market"]))
     return definition.Capacity(
         workers=capacity.worker_count(request, found),
         wanted_workers=definition.desired_workers(options),
@@ -50,20 +51,17 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
         own = request.tags(NODES_COMPONENT)(address)
         return {**own, IMAGE_TAG: _image_source(settings.image, known.get(address), moving)} if address.kind == "launch_template" else own
 
-    wish = _wish(request, found, moving=moving)
     if settings.clustered:
         yield placement.wanted(options["placement_group"] or request.cloud.cluster, tags)
     if MASTER in capacity.managed_groups(request) and len(settings.interfaces) > 1 and public_master:
-        master = known.get(definition.nodes(MASTER))
-        numbered = bool(master and master.properties["numbers"])
-        yield master_elastic_ip.wanted(tags, wish, wait=options["wait"], numbered=numbered)
+        wish = _wish(request, found, MASTER, moving=moving)
+        yield master_elastic_ip.wanted(tags, wish, wait=options["wait"], numbered=capacity.has_nodes(found, (MASTER,)))
     for group in capacity.managed_groups(request):
         scaling_group = None if moving else known.get(definition.auto_scaling_group(group))
-        waits = group == MASTER and scaling_group is not None and _is_private(scaling_group, found) == public_master
         yield from definition.wanted(
             group,
             settings_of(group, settings, options["master_market"]),
-            replace(wish, zones=None) if waits else wish,
+            _wish(request, found, group, moving=moving),
             request.cloud.cluster,
             request.cloud.region,
             tags,
@@ -87,10 +85,11 @@ def _ends(options: Mapping[str, Any], scaling_group: Found | None) -> list[str]:
     return [tag for option, tag in END_TAGS.items() if options.get(option, tag in existing)]
 
 
-def _is_private(scaling_group: Found, found: Sequence[Found]) -> bool:
-    """Return whether a group launches its nodes in private subnets."""
+def _is_private(found: Sequence[Found]) -> bool | None:
+    """Return whether the master is launched in private subnets, or None if it has no Auto Scaling group."""
+    groups = (item for item in found if item.address == definition.auto_scaling_group(MASTER))
     private = {item.id for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")}
-    return bool(private & scaling_group.properties["subnets"])
+    return next((bool(private & item.properties["subnets"]) for item in groups), None)
 
 
 def _keeps(request: Request, item: Found) -> bool:

@@ -87,10 +87,10 @@ def departures(found: Iterable[Mapping[str, Any]], former: AbstractSet[str], run
     result = []
     for instance in sorted(leaves.keys() & former, key=lambda each: (leaves[each][0], each)):
         moment, cause = leaves[instance]
-        replacement = next((launch for launch in later if launch[0] >= moment), None)
+        launched, replacement = next((launch for launch in later if launch[0] >= moment), (moment, ""))
         if replacement:
-            later.remove(replacement)
-        result.append(_departure(instance, cause, replacement[1] if replacement else "", launches.get(instance), moment))
+            later.remove((launched, replacement))
+        result.append(_departure(instance, cause, replacement, launches.get(instance), moment))
     # Until a group records that an instance has left, the group does not launch a replacement.
     unnoticed = sorted((moment, each) for each, moment in launches.items() if each in former and each not in leaves)
     return result + [_departure(each, "", "", moment, None) for moment, each in unnoticed]

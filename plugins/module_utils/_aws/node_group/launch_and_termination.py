@@ -89,13 +89,18 @@ def _number_nodes(cloud: AwsClient, address: Address, properties: Properties, go
         if number in possible and number not in numbered.values():
             numbered[instance["InstanceId"]] = number
     unnumbered = [instance["InstanceId"] for instance in instances if instance["InstanceId"] not in numbered]
-    cloud.created.update(unnumbered)  # AWS launched these nodes a short time ago
-    for instance_id, number in assign_numbers(address.key, numbered, unnumbered, len(instances)).items():
+    number_new_nodes(cloud, address.key, numbered, unnumbered)
+    return Found(address, name, {**properties, "numbers": possible}, {"shortage": explanation})
+
+
+def number_new_nodes(cloud: AwsClient, group: str, numbered: Mapping[str, int], unnumbered: Sequence[str]) -> None:
+    """Number the instances of a group that have no number. AWS launched these instances a short time ago."""
+    cloud.created.update(unnumbered)
+    for instance_id, number in assign_numbers(group, numbered, unnumbered, len(numbered) + len(unnumbered)).items():
         if instance_id not in numbered:
             cloud.once_visible(
                 cloud.ec2.create_tags, "InvalidInstanceID.NotFound", Resources=[instance_id], Tags=tag_list({NUMBER_TAG: str(number)})
             )
-    return Found(address, name, {**properties, "numbers": possible}, {"shortage": explanation})
 
 
 def wait_for_instances(

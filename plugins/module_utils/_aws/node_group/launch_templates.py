@@ -219,19 +219,18 @@ def outdated(cloud: AwsClient, template: Found | None, launched_from: Mapping[in
     same = {template.attributes["version"]}
     versions = [int(version) for version in own.values() if version not in same]
     if versions:
-        described = cloud.retrieve(
-            "ec2",
-            "describe_launch_template_versions",
-            "LaunchTemplateVersions",
-            LaunchTemplateId=template.id,
-            MinVersion=str(min(versions)),
-        )
-        for version in described:
-            with readable(cloud, template.id):
-                properties = _template_properties(version["LaunchTemplateData"])
-            if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
-                same.add(str(version["VersionNumber"]))
+        same.update(_equal_versions(cloud, template, min(versions)))
     return tuple(sorted(number for number in specifications if own.get(number) not in same))
+
+
+def _equal_versions(cloud: AwsClient, template: Found, first: int) -> Iterator[str]:
+    """Yield those versions of a template from `first` on whose settings differ from the template only where nodes keep theirs."""
+    query = {"LaunchTemplateId": template.id, "MinVersion": str(first)}
+    for version in cloud.retrieve("ec2", "describe_launch_template_versions", "LaunchTemplateVersions", **query):
+        with readable(cloud, template.id):
+            properties = _template_properties(version["LaunchTemplateData"])
+        if all(template.properties[name] == value for name, value in properties.items() if name in KIND.replacing):
+            yield str(version["VersionNumber"])
 
 
 KIND = Kind(

@@ -12,7 +12,7 @@ from ..client import AwsClient, read_concurrently
 from ..node_names import MASTER
 from ..plan.resources import Found
 from . import auto_scaling_groups, launch_and_termination, launch_templates, master_elastic_ip, placement
-from .definition import nodes
+from .definition import auto_scaling_group, launch_template, nodes
 
 KINDS = (placement.KIND, launch_templates.KIND, auto_scaling_groups.KIND, launch_and_termination.KIND, master_elastic_ip.KIND)
 
@@ -28,17 +28,16 @@ def read(cloud: AwsClient, placement_group: str | None = None) -> list[Found]:
             lambda: master_elastic_ip.read(cloud),
         ]
     )
-    templates = {item.address.key: item for item in found if item.address.kind == launch_templates.KIND.name}
-    existing = {item.address.key: item for item in found if item.address.kind == auto_scaling_groups.KIND.name}
+    known = {item.address: item for item in found}
     # Nodes without a group are omitted, because they cannot be changed
     result = [_with_users(item, found) for item in found if item.address.kind != launch_and_termination.KIND.name]
     for item in found:
-        if item.address.kind == launch_and_termination.KIND.name and item.address.key in existing:
-            group, template = existing[item.address.key], templates.get(item.address.key)
+        group = known.get(auto_scaling_group(item.address.key))
+        if item.address.kind == launch_and_termination.KIND.name and group:
             launched_from = {
                 number: group.attributes["instances"].get(instance) for number, instance in item.attributes["instances"].items()
             }
-            outdated = launch_templates.outdated(cloud, template, launched_from)
+            outdated = launch_templates.outdated(cloud, known.get(launch_template(item.address.key)), launched_from)
             ill = group.attributes["unhealthy"]
             unhealthy = tuple(number for number, instance in sorted(item.attributes["instances"].items()) if instance in ill)
             more = {"group": group.id, "outdated": outdated, "unhealthy": unhealthy}

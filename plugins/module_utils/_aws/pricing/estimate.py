@@ -21,6 +21,7 @@ from .instance_products import PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
+UNTOLD = cache.Known(None, 0)  # a price that AWS has never told
 
 
 @dataclass(frozen=True)
@@ -139,22 +140,22 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
     zonal = {product: in_each_zone(product) for product in products}
     each_zone = {each for zones in zonal.values() for each in zones}
     known = cache.read(file, each_zone)
-    missing = sorted(each for each in each_zone if each not in known or not known[each].is_recent(each))
+    missing = sorted(each for each in each_zone if not known.get(each, UNTOLD).is_recent(each))
     if missing and not isinstance(cloud, Place):
         new = _ask(cloud, missing, known)
         cache.write(file, new)
         known.update(new)
     problem = next((each.problem for each in known.values() if each.problem), "")
     currency = partition_of(cloud.region).currency
-    return {product: _highest((known[each] for each in zones if each in known), currency) for product, zones in zonal.items()}, problem
+    return {product: _highest((known.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
 
 
 def _ask(cloud: AwsClient, products: Sequence[Product], known: Mapping[Product, cache.Known]) -> dict[Product, cache.Known]:
     """Return the prices that AWS tells. In place of those that it does not tell, return those in `known`, however old."""
     found, problem = price_list.fetch(cloud, products)
-    none = cache.Known(None, 0)
     return {
-        each: cache.Known(found[each], time.time()) if each in found else known.get(each, none).without_newer(problem) for each in products
+        each: cache.Known(found[each], time.time()) if each in found else known.get(each, UNTOLD).without_newer(problem)
+        for each in products
     }
 
 

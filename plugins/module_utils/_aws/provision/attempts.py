@@ -43,7 +43,7 @@ def provision(run: Run) -> NoReturn:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if refusal:
             raise ClusterError(refusal)
-        forbidden = forbidden_price(run, plan, found, alternative.zones if alternative else ())
+        forbidden = forbidden_price(run, plan, found, alternative)
         if forbidden and not applied:
             report.fail_price(run, forbidden)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..client import AwsClient
+from ..component import Alternative
+from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
 from ..plan.resources import Found
 from ..pricing.charges import resources_after
@@ -17,25 +19,25 @@ from .components import charges
 from .context import Run
 
 
-def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones: Iterable[str] = ()) -> Estimate | None:
+def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], alternative: Alternative | None) -> Estimate | None:
     """Return the price of the resources in `found` after a plan, compared with the price before the run.
 
-    Return None if the definition sets `prices` to false. Show a warning if the price exceeds `price_warning` or is not known. `zones`
-    contains the zones in which Spot Instances are launched.
+    Return None if the definition sets `prices` to false. Show a warning if the price exceeds `price_warning` or is not known. The
+    zones of `alternative`, or else those of the Auto Scaling groups, are the zones in which Spot Instances are launched.
     """
     if not run.request.options["prices"]:
         return None
-    after = charges(resources_after(plan, found), [*zones] or _zones(found))
-    estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
+    after = charges(resources_after(plan, found), alternative.zones if alternative else zones_in_use(found))
+    estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), zones_in_use(run.before)), after)
     reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
     if reason:
         run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook validate or info.")
     return estimate
 
 
-def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> str:
+def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> str:
     """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
-    estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
+    estimate = price_after(run, plan, found, alternative) if plan and run.request.options.get("enforce_price_warning") else None
     if not estimate:
         return ""
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
@@ -61,11 +63,4 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
 
 def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
     """Return the price of the resources in `found`."""
-    return Estimate(cloud, (), charges(resources_after((), found), _zones(found)))
-
-
-def _zones(found: Iterable[Found]) -> set[str]:
-    """Return the zones in which the Auto Scaling groups launch instances."""
-    items = list(found)
-    subnets = {subnet for item in items if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
-    return {item.properties["zone"] for item in items if item.address.kind == "subnet" and item.id in subnets}
+    return Estimate(cloud, (), charges(resources_after((), found), zones_in_use(found)))

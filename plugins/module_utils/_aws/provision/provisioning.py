@@ -75,6 +75,6 @@ def _validate_only(this: Run) -> NoReturn:
         request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
         plan, deferred = plan_changes(this, request, found)
         findings += outdated_nodes(this, deferred)
-        price = price_after(this, plan, found, request.alternative.zones)
+        price = price_after(this, plan, found, request.alternative)
     this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings], price=price and price.describe())
     raise AssertionError("exit_json returned")

@@ -33,7 +33,7 @@ def succeed(
     run: Run,
     changes: Sequence[Change],
     *,
-    found: Iterable[Found],
+    found: Sequence[Found],
     deferred: Sequence[Change] = (),
     alternative: Alternative | None = None,
     kept: Sequence[str] = (),
@@ -45,9 +45,8 @@ def succeed(
     `found` contains the resources after the changes. The changes in `deferred` are not applied until a run is allowed to replace nodes. In
     check mode, `refusal` states why a run outside check mode would be refused.
     """
-    found = list(found)
-    checks, zones = run.module.check_mode, alternative.zones if alternative else ()
-    price = price_after(run, changes if checks else (), run.before if checks else found, zones)
+    plan, before = (changes, run.before) if run.module.check_mode else ((), found)
+    price = price_after(run, plan, before, alternative)
     if refusal:
         run.module.warn(f"Without --check, this run fails before it changes anything. {refusal}")
     elif deferred:

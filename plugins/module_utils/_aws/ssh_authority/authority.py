@@ -145,11 +145,10 @@ def wanted_key(module: AnsibleAWSModule, cloud: AwsClient) -> str | None:
 
 def ensure_present(module: AnsibleAWSModule, cloud: AwsClient) -> NoReturn:
     """Make sure that the private key is stored. Rotate or re-encrypt the private key if the options require it. Exit the module."""
-    stored, key = read(cloud), wanted_key(module, cloud)
+    stored, key, rotates = read(cloud), wanted_key(module, cloud), module.params["rotate"]
     described = describe(cloud) if stored else {}
     before, tier = described.get("KeyId", ""), described.get("Tier", "Standard")
     encrypts = bool(stored and key and not authority_key.is_same(cloud, before, key))
-    rotates = bool(stored and module.params["rotate"])
     if key is None and before not in ("", authority_key.SERVICE_KEY):
         key = before
         _warn_of_kept_key(module, cloud, before)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -55,16 +55,15 @@ class AlternativesOffered(Validator):
         cloud, options = request.cloud, request.options
         zone_names = set(zones(request, found)) if options["instance_type"] else set()
         for number, item in enumerate(options["alternatives"], start=1):
-            instance_type, zone = item.get("instance_type") or options["instance_type"], item.get("zone")
+            instance_type, zone = item.get("instance_type"), item.get("zone")
             if zone and zone not in available(cloud):
                 yield f"alternatives: entry {number} specifies {_other_zone(cloud, zone)}"
                 continue
             if zone and zone_names and zone not in zone_names:
                 yield f"alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. Add it to zones."
                 continue
-            offered = offering(cloud, instance_type) if instance_type else set()
             wanted = {zone} if zone else zone_names
-            if item.get("instance_type") and not offered & wanted:
+            if instance_type and not (offered := offering(cloud, instance_type)) & wanted:
                 where = f"It is offered in {', '.join(sorted(offered))}." if offered else name_advice(cloud, instance_type)
                 yield f"alternatives: {instance_type} (entry {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
 
@@ -139,18 +138,17 @@ class ReservedInstances(Validator):
 
 def _shortfall(request: Request, found: Sequence[Found], alternative: Alternative) -> str | None:
     """Return a message if the reserved capacity is too small, or None if it is sufficient, unknown or not used."""
-    reservations = [item for item in _reservations(request.cloud, alternative) if item["State"] == "active"]
+    reservations = _active_reservations(request.cloud, alternative)
     if alternative.market not in (RESERVATION, BLOCK) or (alternative.capacity_reservation and not reservations):
         return None
-    available = sum(item["AvailableInstanceCount"] for item in reservations)
+    available, total = (sum(item[f"{which}InstanceCount"] for item in reservations) for which in ("Available", "Total"))
     needed = _needed_reserved(request)
     if may_replace_nodes(request, found):
-        available += _own_instances(request.cloud, {item["CapacityReservationId"] for item in reservations})
+        available += _own_instances(request.cloud, reservations)
     else:
         needed -= sum(len(item.properties["numbers"]) for item in found if item.address.kind == "nodes")
     if needed <= available:
         return None
-    total = sum(item["TotalInstanceCount"] for item in reservations)
     where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
     return (
         f"capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
@@ -159,16 +157,17 @@ def _shortfall(request: Request, found: Sequence[Found], alternative: Alternativ
     )
 
 
-def _reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[str, Any]]:
-    """Return the reservations that an alternative uses: the specified one, or all open ones that match."""
+def _active_reservations(cloud: AwsClient, alternative: Alternative) -> list[Mapping[str, Any]]:
+    """Return the active reservations that an alternative uses: the specified one, or all open ones that match."""
     if alternative.capacity_reservation:
         described = described_reservation(cloud, alternative.capacity_reservation)
-        return [described] if described else []
+        return [described] if described and described["State"] == "active" else []
     described_all = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations")
     return [
         item
         for item in described_all
-        if item.get("InstanceMatchCriteria") == "open"
+        if item["State"] == "active"
+        and item.get("InstanceMatchCriteria") == "open"
         and item["InstanceType"] == alternative.instance_type
         and item.get("AvailabilityZone") in alternative.zones
         and item.get("Tenancy", TENANCY) == TENANCY
@@ -181,12 +180,13 @@ def _needed_reserved(request: Request) -> int:
     return sum(len(numbers(group, least_workers(request))) for group in in_market)
 
 
-def _own_instances(cloud: AwsClient, reservations: Collection[str]) -> int:
+def _own_instances(cloud: AwsClient, reservations: Sequence[Mapping[str, Any]]) -> int:
     """Return the number of this cluster's instances in the reservations."""
+    ids = {item["CapacityReservationId"] for item in reservations}
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     described = cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states])
     instances = [instance for item in described for instance in item["Instances"]]
-    return sum(item.get("CapacityReservationId") in reservations and group_of(cloud.cluster, item) is not None for item in instances)
+    return sum(item.get("CapacityReservationId") in ids and group_of(cloud.cluster, item) is not None for item in instances)
 
 
 def _other_zone(cloud: AwsClient, zone: str) -> str:

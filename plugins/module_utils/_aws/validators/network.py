@@ -349,6 +349,10 @@ class NetworkKept(Validator):
             wish = f"cannot move to {vpc_id}" if vpc_id else "cannot get a VPC of its own"
             yield f"vpc_id: the cluster is in {before} and {wish}. Specify {before}, or {ADVICE}."
             return
+        yield from self._check_groups(request, found, before)
+
+    @staticmethod
+    def _check_groups(request: Request, found: Sequence[Found], adopted_vpc: str | None) -> Iterator[str]:
         own = {item.address.key for item in found if item.address.kind == "security_group" and not item.adopted}
         named = adopted.group_ids(request)
         for name in sorted(own & named.keys()):
@@ -356,7 +360,7 @@ class NetworkKept(Validator):
                 f"security_group_ids: the cluster has its own group for {name}, which cannot be replaced with {named[name]}. "
                 f"Remove {name} from this option, or {ADVICE}."
             )
-        if before and NODES_GROUP.key not in {*own, *named} and groups_of_nodes(found):
+        if adopted_vpc and NODES_GROUP.key not in {*own, *named} and groups_of_nodes(found):
             yield (
                 "security_group_ids: the nodes are in a security group that is not the cluster's own. "
                 f"Specify that group in security_group_ids.nodes, or {ADVICE}."

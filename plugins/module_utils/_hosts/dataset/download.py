@@ -59,7 +59,7 @@ def download(source: Source, path: str, size: int | None, report: Report, *, is_
 
     `is_resumable` tells whether the next run continues this download, for the message.
     """
-    if size is not None and _size(path) == size:
+    if _size(path) == size:
         return
     is_restarted = False
     while True:
@@ -73,7 +73,7 @@ def download(source: Source, path: str, size: int | None, report: Report, *, is_
     if code:
         advice = "The next run continues where this download stopped." if is_resumable else "Run the playbook again."
         raise DataError(f"dataset_source: {source.shown}: download failed: {error}. {advice}")
-    if size is not None and _size(path) != size:
+    if size not in (None, _size(path)):
         raise DataError(f"dataset_source: {source.shown} has {size} bytes, but {_size(path)} were downloaded. Run the playbook again.")
 
 

@@ -25,7 +25,7 @@ COMPLETED = re.compile(r"Completed ([\d.]+) (Bytes|[KMGTP]iB)/~?([\d.]+) (Bytes|
 # The error message from S3, without the path of the file, which may be the path of a temporary link.
 ANSWER = re.compile(r"An error occurred \([\w.]+\).*")
 # A line about a failure. The AWS CLI also writes warnings to standard error, before and after such lines.
-FAILURE = re.compile(r"(?:\w+ failed|fatal error): |.*An error occurred \(")
+FAILURE = re.compile(r"^(?:(?:\w+ failed|fatal error): |.*An error occurred \().*\S", re.MULTILINE)
 # Failures that can pass. The AWS CLI reports them after it has repeated the request itself.
 PASSING = re.compile(
     r"Connection broken|Connection reset|Connection was closed|timed out|[Tt]imeout|\((?:SlowDown|InternalError|ServiceUnavailable)\)"
@@ -116,7 +116,7 @@ def copy(access: Access, source: str, target: str, report: Report, *options: str
         errors = _errors_of_copy(command, report)
         if errors is None:
             return
-        failures = [line for line in errors.splitlines() if FAILURE.match(line)]
+        failures = FAILURE.findall(errors)
         if pause is None or not failures or not all(PASSING.search(line) for line in failures):
             raise failure(access, parse(source if download else target), errors)
         time.sleep(pause)
@@ -152,9 +152,9 @@ def failure(access: Access, source: Source, errors: str) -> DataError:
     If several copies failed, the message describes the first failure.
     """
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    failures = [line for line in lines if FAILURE.match(line)]
+    failures = FAILURE.findall(errors)
     others = [line for line in lines if not line.startswith("warning: ")] or lines or ["the AWS CLI failed without a message"]
-    line = failures[0] if failures else others[-1]
+    line = next(iter(failures), others[-1])
     answer, place = ANSWER.search(line), OBJECT.search(line)
     said = (answer[0] if answer else line).rstrip(".") + (f" (first of {len(failures)} failures)" if len(failures) > 1 else "")
     shown = place[0] if answer and place else source.shown

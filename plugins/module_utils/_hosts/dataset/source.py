@@ -188,14 +188,12 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
                 "dataset_unpack: is not supported for uploads from the controller to S3. Unpack the data first, or stage the data from S3."
             )
     if destination == DIRECT:
-        obstacles = [f"dataset_source '{source.shown}' is not on S3"] if source.kind != S3 else []
-        obstacles += [f"dataset_{option} is set" for option in ("unpack", "checksum") if spec[option]]
-        steps = ["specify a dataset_source on S3"] if source.kind != S3 else []
-        steps += [f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]]
+        obstacles = {f"dataset_source '{source.shown}' is not on S3": "specify a dataset_source on S3"} if source.kind != S3 else {}
+        obstacles.update({f"dataset_{option} is set": f"remove dataset_{option}" for option in ("unpack", "checksum") if spec[option]})
         if obstacles:
             raise DataError(
                 f"dataset_destination: 'direct' reads the data from S3 unchanged, but {' and '.join(obstacles)}. "
-                f"To use 'direct', {' and '.join(steps)}. Otherwise, set dataset_destination to shared or local."
+                f"To use 'direct', {' and '.join(obstacles.values())}. Otherwise, set dataset_destination to shared or local."
             )
     if spec["checksum"]:
         parse_checksum(spec["checksum"])

@@ -76,15 +76,7 @@ def stage(spec: DatasetSpec, progress: StagingProgress) -> dict[str, Any]:
     if plan.parts:
         files = _combine(spec, plan, where, progress)
     elif goes_directly(spec, plan):
-        _check(spec, plan, plan.source.text)
-        os.makedirs(where.data, exist_ok=True)
-        source, target = _between(spec, plan)
-        if plan.single:
-            mark_incomplete(spec, plan, where)
-            s3.copy(s3_access(spec), source, target, progress.moved("copying"), tree=False)
-        else:
-            copy_all(spec, plan, where, s3_access(spec), source, progress.moved("copying"), *WITHOUT_DESCRIPTION)
-        files = plan.files or local_files(plan.source.text)
+        files = _copy_directly(spec, plan, where, progress)
     elif spec["destination"] == DIRECT:
         os.makedirs(where.data, exist_ok=True)
         prefix = plan.source.text if plan.single else _folder(plan.source)
@@ -113,9 +105,16 @@ def _folder(source: Source) -> str:
     return source.text if source.text.endswith("/") else source.text + "/"
 
 
-def _between(spec: DatasetSpec, plan: Plan) -> tuple[str, str]:
-    target = spec["destination"].rstrip("/") + "/"
-    return (plan.source.text, target) if plan.single else (_folder(plan.source), target)
+def _copy_directly(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> list[tuple[str, int]]:
+    """Copy the unchanged source to the destination on S3, and return its files. Raises DataError."""
+    _check(spec, plan, plan.source.text)
+    os.makedirs(where.data, exist_ok=True)
+    if plan.single:
+        mark_incomplete(spec, plan, where)
+        s3.copy(s3_access(spec), plan.source.text, spec["destination"].rstrip("/") + "/", progress.moved("copying"), tree=False)
+    else:
+        copy_all(spec, plan, where, s3_access(spec), _folder(plan.source), progress.moved("copying"), *WITHOUT_DESCRIPTION)
+    return plan.files or local_files(plan.source.text)
 
 
 def _fetch(spec: DatasetSpec, plan: Plan, where: DatasetPaths, progress: StagingProgress) -> None:

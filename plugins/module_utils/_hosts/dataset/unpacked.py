@@ -35,12 +35,7 @@ def check(folder: str, archive: str) -> int:
     os.chmod(folder, _readable(os.lstat(folder).st_mode))
     for path in _entries(folder):
         name, mode = os.path.relpath(path, folder), os.lstat(path).st_mode
-        problem = name_problem(name)
-        if not problem and stat.S_ISLNK(mode):
-            target = os.readlink(path)
-            problem = "" if stays_inside(name, target) else f"is a link to {target[:SHOWN]!a}, which may lead out of the data set"
-        elif not problem and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            problem = "is neither a file, a folder nor a link"
+        problem = name_problem(name) or _kind_problem(path, name, mode)
         if problem:
             raise DataError(f"{archive}: {name[:SHOWN]!a} {problem}. Remove this entry from the archive, or set dataset_unpack: false.")
         if not stat.S_ISLNK(mode):
@@ -48,6 +43,13 @@ def check(folder: str, archive: str) -> int:
         if stat.S_ISREG(mode) and os.path.basename(path).startswith("._") and _is_apple_double(path):
             os.unlink(path)
     return sum(os.path.getsize(path) for path in _entries(folder) if os.path.isfile(path))
+
+
+def _kind_problem(path: str, name: str, mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        target = os.readlink(path)
+        return "" if stays_inside(name, target) else f"is a link to {target[:SHOWN]!a}, which may lead out of the data set"
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "is neither a file, a folder nor a link"
 
 
 def _readable(mode: int) -> int:

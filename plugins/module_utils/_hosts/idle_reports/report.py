@@ -110,11 +110,13 @@ def main(arguments: Sequence[str]) -> int:
     emr = "".join(arguments)
     now, former, found = time.clock_gettime(time.CLOCK_BOOTTIME), _read_state(), list(processes())
     reason = why_used(found, former, now, bool(emr)) or why_gpus_used()
-    used, reported, said = now if reason else former.get("used", now), former.get("reported", 0.0), former.get("said", 0.0)
-    if reason and (not former or now - reported < BELIEVED_SECONDS or now - said >= REPORT_SECONDS):
-        said = now
-        _report("in use")
-    elif not reason and (former.get("reason") or now - reported >= REPORT_SECONDS):
+    used, reported, said = former.get("used", now), former.get("reported", 0.0), former.get("said", 0.0)
+    if reason:
+        used = now
+        if now - reported < BELIEVED_SECONDS or now - said >= REPORT_SECONDS:
+            said = now
+            _report("in use")
+    elif former.get("reason") or now - reported >= REPORT_SECONDS:
         reported = now
         _report(f"idle since {_iso(time.time() - (now - used))}")
     if reason != former.get("reason"):

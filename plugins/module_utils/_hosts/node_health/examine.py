@@ -21,10 +21,9 @@ DISKS = ("/", "/tmp", "/var/lib/deeplearning", "/opt/dlami/nvme")
 
 def examine(params: dict[str, Any]) -> dict[str, Any]:
     """Return the module's result: the findings, this host's time, and whether the host was able to store a file on all shared storage."""
-    now, mounts = time.time(), shared_storage.read_places()
-    known = {place.path for place in mounts}
-    mounts = [place._replace(is_foreign=place.is_foreign and place.path not in params["mounts"]) for place in mounts]
-    mounts += [shared_storage.MountedStorage(path) for path in params["mounts"] if path not in known]
+    now, mounts = time.time(), {place.path: place for place in shared_storage.read_places()}
+    for path in params["mounts"]:
+        mounts[path] = mounts.get(path, shared_storage.MountedStorage(path))._replace(is_foreign=False)
     node = CheckedNode(
         user=params["user"],
         instance_type=params["instance_type"],
@@ -35,10 +34,11 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
         token=params["token"],
         peer=params["peer"],
     )
-    checks = checks_for(params["context"], mounts)
+    checks = checks_for(params["context"], list(mounts.values()))
     if params["context"] == ON_DEMAND:
-        programs = [custom_checks.CustomCheck(each["name"], base64.b64decode(each["content"])) for each in params["programs"]]
-        checks += [custom_checks.check(program, params["checks_timeout"]) for program in programs]
+        for each in params["programs"]:
+            program = custom_checks.CustomCheck(each["name"], base64.b64decode(each["content"]))
+            checks.append(custom_checks.check(program, params["checks_timeout"]))
     elif params["context"] == DEEP:
         checks = [dcgm.check(params["dcgm_level"], params["timeout"])]
     findings = run(checks, node)

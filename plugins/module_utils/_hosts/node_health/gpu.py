@@ -107,7 +107,7 @@ class Gpu(NamedTuple):
     unknown: Sequence[str] = ()
     recovery: str = ""
     fabric_state: str = ""
-    fabric_error: str = ""
+    fabric_status: str = ""
     fabric_health: str = ""
     is_divided: bool = False
     processes: Sequence[GpuProcess] = ()
@@ -179,7 +179,7 @@ def describe(element: ElementTree.Element) -> Gpu:
     def has(path: str) -> bool:
         return value(path) == "Yes"
 
-    fabric, values = value("fabric/status"), dict(_values(element))
+    values = dict(_values(element))
     return Gpu(
         bus=element.get("id", "?"),
         uncorrectable=sum(int(value(path)) for path in UNCORRECTABLE if value(path).isdigit()),
@@ -193,7 +193,7 @@ def describe(element: ElementTree.Element) -> Gpu:
         unknown=_unknown(values),
         recovery=value("gpu_recovery_action"),
         fabric_state=value("fabric/state"),
-        fabric_error=fabric if value("fabric/state") == REGISTERED and fabric != "Success" and not ABSENT.fullmatch(fabric) else "",
+        fabric_status=value("fabric/status"),
         fabric_health=value("fabric/health/summary").lower(),
         is_divided=value("mig_mode/current_mig") == "Enabled",
         processes=[_process(each) for each in element.findall("processes/process_info") if "C" in (each.findtext("type") or "")],
@@ -247,24 +247,28 @@ def decide_count(found: Gpus, node: CheckedNode) -> list[Problem]:
     slow = why_slow() if found.seconds >= SLOW else ""
     if slow:
         problems.append((MONITOR, f"{PROGRAM}: needed {found.seconds:.0f} s. {slow}"))
-    number = _number_problem(found, node)
+    number = _driver_problem(found, node) or _number_problem(found, node)
     return [number, *problems] if number else problems
+
+
+def _driver_problem(found: Gpus, node: CheckedNode) -> Problem | None:
+    offered, configured = gpu_count(node.instance_type), found.configured
+    if configured and not found.is_installed:
+        return RESTART, f"{PROGRAM}: is not installed, but the host had {configured} GPUs. Install the NVIDIA driver again."
+    if offered and not found.is_installed:
+        # The host was configured without GPUs, so its jobs run on the CPU.
+        of_type = f"instance type {node.instance_type} has {offered} GPUs"
+        return MONITOR, f"{PROGRAM}: is not installed, but {of_type}. Use an image with the NVIDIA driver."
+    if found.error:
+        severity = REBOOT if configured or offered else MONITOR
+        return REPLACE if gpus.is_lost(found.error) else severity, f"{PROGRAM}: {found.error}"
+    return None
 
 
 def _number_problem(found: Gpus, node: CheckedNode) -> Problem | None:
     offered, configured, count = gpu_count(node.instance_type), found.configured or 0, len(found.gpus)
-    of_type = f"instance type {node.instance_type} has {offered}"
-    if not found.is_installed:
-        if configured:
-            return RESTART, f"{PROGRAM}: is not installed, but the host had {configured} GPUs. Install the NVIDIA driver again."
-        # The host was configured without GPUs, so its jobs run on the CPU.
-        return (MONITOR, f"{PROGRAM}: is not installed, but {of_type} GPUs. Use an image with the NVIDIA driver.") if offered else None
-    if found.error:
-        if gpus.is_lost(found.error):
-            return REPLACE, f"{PROGRAM}: {found.error}"
-        return REBOOT if configured or offered else MONITOR, f"{PROGRAM}: {found.error}"
     if offered is not None and count < offered:
-        return REPLACE, f"GPUs: {PROGRAM} lists {count}, but {of_type}."
+        return REPLACE, f"GPUs: {PROGRAM} lists {count}, but instance type {node.instance_type} has {offered}."
     if count < configured:
         return REPLACE, f"GPUs: {PROGRAM} lists {count}, but the host had {configured} GPUs when it was configured."
     if found.configured is not None and count > configured:
@@ -324,10 +328,11 @@ def _some(paths: Sequence[str]) -> str:
 
 def _fabric(gpu: Gpu, uptime: float) -> list[tuple[bool, str, str]]:
     """Return the conditions of the NVLink fabric, without which CUDA programs fail. After a boot, it takes some time to register a GPU."""
-    unconnected = f"is not connected to the NVLink fabric: {gpu.fabric_error or gpu.fabric_state}. Check nvidia-fabricmanager."
+    failed = gpu.fabric_state == REGISTERED and gpu.fabric_status != "Success" and not ABSENT.fullmatch(gpu.fabric_status)
+    unconnected = f"is not connected to the NVLink fabric: {gpu.fabric_status if failed else gpu.fabric_state}. Check nvidia-fabricmanager."
     is_registering, is_late = gpu.fabric_state in REGISTERING, uptime >= REGISTRATION
     return [
-        (bool(gpu.fabric_error) or (is_registering and is_late), REBOOT, unconnected),
+        (failed or (is_registering and is_late), REBOOT, unconnected),
         (
             gpu.fabric_state != REGISTERED and not ABSENT.fullmatch(gpu.fabric_state),
             MONITOR,

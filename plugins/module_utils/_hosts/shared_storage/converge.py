@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from ..managed_files import THIS, HostFile, HostFiles, agree, converge
+from ..managed_files import THIS, Account, FileState, HostFile, HostFiles, agree, converge
 from .boot import SCRIPT_PATH, UNIT, replace_in_script
 from .fstab import fstab_fields, older_entries, replace_entry
 from .mount_errors import explain
@@ -72,10 +72,12 @@ def ensure_present(module: AnsibleModule) -> None:
     THIS.account(params["owner"])
     wanted = described(params)
     mount = working_mount(module, path)
-    storage = mountable_way(module, wanted) if mount is None else check_mount(mount, wanted)
-    client = storage.client
-    if mount is None and not module.check_mode and not has_client(module, storage):
-        module.fail_json(msg=f"{path}: {client.advice}", client_missing=True, client_packages=client.packages)
+    if mount is None:
+        storage = mountable_way(module, wanted)
+        if not module.check_mode and not has_client(module, storage):
+            module.fail_json(msg=f"{path}: {storage.client.advice}", client_missing=True, client_packages=storage.client.packages)
+    else:
+        storage = check_mount(mount, wanted)
 
     diff: list[dict[str, Any]] = list(converge(module, files(wanted, storage, THIS)))
     if diff and not module.check_mode:
@@ -83,16 +85,16 @@ def ensure_present(module: AnsibleModule) -> None:
         module.run_command(["systemctl", "daemon-reload"])
     if mount is None:
         diff.append(mount_difference(path, "", storage.source))
-        if not module.check_mode:
-            mount_in_time(module, storage)
+        if module.check_mode:
+            module.exit_json(changed=True, diff=diff, **facts(storage))
+        mount_in_time(module, storage)
     elif not mount.is_safe:
         diff.append(mount_difference(path, mount.options, f"{mount.options},{SAFE_OPTIONS}"))
         if not module.check_mode:
             make_safe(module, path)
-    known = mount is not None or not module.check_mode
     if not storage.adopted:
-        diff += ensure_owner(module, path, params["owner"], known=known)
-    elif known and not storage.read_only:
+        diff += ensure_owner(module, path, params["owner"])
+    elif not storage.read_only:
         check_writable(module, path, params["owner"])
     module.exit_json(changed=bool(diff), diff=diff, **facts(storage))
 
@@ -128,9 +130,13 @@ def find_right(params: dict[str, Any], host: HostFiles, tunnels: Collection[str]
     root, owner = host.find(wanted.mount_point), host.account(params["owner"])
     if storage is None or root is None or not agree(files(wanted, storage, host), host):
         return None
-    owned = (root.uid, root.gid) == (owner.uid, owner.gid)
-    writable = storage.adopted and root.mode & (0o200 if root.uid == owner.uid else 0o020 if root.gid == owner.gid else 0o002)
-    return storage if owned or writable or storage.read_only else None
+    if storage.read_only or (root.uid, root.gid) == (owner.uid, owner.gid):
+        return storage
+    return storage if storage.adopted and _may_write(owner, root) else None
+
+
+def _may_write(user: Account, folder: FileState) -> bool:
+    return bool(folder.mode & (0o200 if folder.uid == user.uid else 0o020 if folder.gid == user.gid else 0o002))
 
 
 def ensure_absent(module: AnsibleModule) -> None:
@@ -271,10 +277,8 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
         )
 
 
-def ensure_owner(module: AnsibleModule, path: str, owner: str, known: bool) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder. `known` is false if check mode skipped the mount."""
-    if not known:
-        return []
+def ensure_owner(module: AnsibleModule, path: str, owner: str) -> list[dict[str, Any]]:
+    """Make `owner` the owner of the mounted root folder."""
     user = THIS.account(owner)
     status = os.stat(path)
     if (status.st_uid, status.st_gid) == (user.uid, user.gid):

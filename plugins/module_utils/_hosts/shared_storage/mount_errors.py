@@ -31,17 +31,19 @@ def explain(output: str, storage: FstabMount) -> str:
         ports = storage.client.ports
         return f"{server} does not respond. The storage's security group must allow connections from this host to {ports}{end}"
     if re.search(r"access denied|Permission denied|Operation not permitted", output, re.IGNORECASE):
-        if storage.kind == "efs":
-            means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
-            return (
-                f"{server} denies this host access. The file system's policy must allow clients without an IAM identity to connect {means}."
-            )
-        return (
-            f"{server} denies this host access. Check the file system's policy: plain NFS is anonymous and not encrypted in transit. "
-            f"If that policy requires TLS, install amazon-efs-utils on the host, and do not set encrypt_in_transit to false."
-        )
+        return f"{server} denies this host access. {_permission_advice(storage)}"
     if re.search(r"No such device|unknown filesystem type|bad option; for several filesystems", output):
         return storage.client.advice
     if storage.client.mismatch and re.search(r"Invalid argument|Protocol not supported", output):
         return f"{storage.client.mismatch} {reported}"
     return reported.rstrip(".") + end
+
+
+def _permission_advice(storage: FstabMount) -> str:
+    if storage.kind == "efs":
+        means = f"through access point {storage.access_point}" if storage.access_point else "over TLS"
+        return f"The file system's policy must allow clients without an IAM identity to connect {means}."
+    return (
+        "Check the file system's policy: plain NFS is anonymous and not encrypted in transit. If that policy requires TLS, install "
+        "amazon-efs-utils on the host, and do not set encrypt_in_transit to false."
+    )

@@ -64,10 +64,10 @@ NEEDED_FILES = (
     ("acctgatherprofiletype", r"acct_gather_profile/(?:hdf5|influxdb)", "acct_gather.conf"),
     ("nodefeaturesplugins", r"(?:.*,)?(?:node_features/)?helpers(?:,.*)?", "helpers.conf"),
 )
-# Parameters that need another parameter: their name in lower case, their value, the other parameter, and what its value must contain.
+# Parameters that need another parameter: their name in lower case, their value, the other parameter, and the values of it that suffice.
 NEEDED_PARAMETERS = (
-    ("jobcontainertype", r"job_container/tmpfs", "PrologFlags", "Contain"),
-    ("accountingstoragetype", r"accounting_storage/slurmdbd", "AccountingStorageHost", ""),
+    ("jobcontainertype", r"job_container/tmpfs", "PrologFlags=Contain", r"(?:.*,)?contain(?:,.*)?"),
+    ("accountingstoragetype", r"accounting_storage/slurmdbd", "AccountingStorageHost", r".+"),
 )
 # These limits exceed the hardware of every instance type. Slurm stores the number of CPUs in 16 bits.
 MOST_CPUS, MOST_MEMORY, MOST_GPUS, MOST_DISK = 65_534, 1 << 30, 1024, 1 << 31
@@ -155,10 +155,10 @@ def _check_needs(settings: SlurmSettings) -> None:
     for name, file in needed:
         if file not in settings.files:
             raise ValueError(f"parameters: {names[name]}={values[name]} needs the file {file}. Add it to files, or remove the parameter.")
-    for name, pattern, other, part in NEEDED_PARAMETERS:
-        has_other = part.lower() in values.get(other.lower(), "").lower().split(",") if part else other.lower() in values
-        if re.fullmatch(pattern, values.get(name, ""), re.IGNORECASE) and not has_other:
-            raise ValueError(f"parameters: {names[name]}={values[name]} needs {other}{part and '=' + part}. Add this parameter.")
+    for name, pattern, other, sufficient in NEEDED_PARAMETERS:
+        value = values.get(other.partition("=")[0].lower(), "")
+        if re.fullmatch(pattern, values.get(name, ""), re.IGNORECASE) and not re.fullmatch(sufficient, value, re.IGNORECASE):
+            raise ValueError(f"parameters: {names[name]}={values[name]} needs {other}. Add this parameter.")
 
 
 def path_of(name: str) -> str:

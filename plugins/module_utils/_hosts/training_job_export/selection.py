@@ -101,16 +101,7 @@ def _walk(root: Root, include: Sequence[str], exclude: Sequence[str], found: Sel
     folders = [""]
     while folders:
         folder = folders.pop()
-        try:
-            entries = _entries(root, folder)
-        except OSError as error:
-            if error.errno not in GONE or not folder:
-                found.problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
-            continue
-        if folder.count("/") > DEPTH_LIMIT:
-            found.problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
-            continue
-        for name, status in entries:
+        for name, status in _exported_entries(root, folder, found):
             key, is_folder = root.prefix + folder + name, stat.S_ISDIR(status.st_mode)
             is_excluded = matches(key, exclude)
             if is_folder and not is_excluded:
@@ -119,6 +110,20 @@ def _walk(root: Root, include: Sequence[str], exclude: Sequence[str], found: Sel
                 yield folder + name, status
             elif (is_folder or is_included(key, include)) and not matches(key, NEVER):
                 found.omitted.append(key + "/" * is_folder)
+
+
+def _exported_entries(root: Root, folder: str, found: Selection) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the entries of a directory. If they cannot be exported, add the problem to the selection, and yield nothing."""
+    try:
+        entries = _entries(root, folder)
+    except OSError as error:
+        if error.errno not in GONE or not folder:
+            found.problems.append(f"{os.path.join(root.directory, folder)!a} cannot be read: {error.strerror}")
+        return
+    if folder.count("/") > DEPTH_LIMIT:
+        found.problems.append(f"{os.path.join(root.directory, folder)!a} is nested more than {DEPTH_LIMIT} levels deep")
+    else:
+        yield from entries
 
 
 def _entries(root: Root, folder: str) -> list[tuple[str, os.stat_result]]:

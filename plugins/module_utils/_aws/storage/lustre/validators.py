@@ -102,8 +102,8 @@ class LustreGroups(Validator):
         options = request.options
         if not options["vpc_id"] or not options["lustre"] or options["lustre_file_system_id"] or FILE_SYSTEMS.find(found):
             return
-        groups = {item.address: item for item in found if item.address in (NODES_GROUP, STORAGE_GROUP)}
-        nodes, storage = groups.get(NODES_GROUP), groups.get(STORAGE_GROUP)
+        known = {item.address: item for item in found}
+        nodes, storage = known.get(NODES_GROUP), known.get(STORAGE_GROUP)
         of_nodes = {*([nodes.id] if nodes else []), *options.get("additional_security_group_ids", [])}
         of_servers = {storage.id} if storage else set()
         node_ranges, server_ranges = adopted.node_cidrs(request, found), adopted.cidrs(request, found, ("private",))

@@ -111,11 +111,9 @@ def test_each_group_has_its_type_and_size():
 
 
 def test_the_type_of_task_nodes_is_compared_only_with_those_of_a_group():
-    assert wanted(FORMER, emr_task_count=1).properties["task_instance_type"] is None
-    assert wanted(FORMER, emr_task_count=1).parameters == {"task_instance_type": "g2.2xlarge"}
-    compared = definition.wanted_cluster({**FORMER, "emr_task_count": 1}, tags, has_task_group=True)
-    assert (compared.properties["task_instance_type"], compared.parameters) == ("g2.2xlarge", {})
-    assert wanted(FORMER).parameters == {}
+    for compared, count, has_task_group in ((None, 0, True), (None, 1, False), ("g2.2xlarge", 1, True)):
+        cluster = definition.wanted_cluster({**FORMER, "emr_task_count": count}, tags, has_task_group=has_task_group)
+        assert (cluster.properties["task_instance_type"], cluster.parameters) == (compared, {"task_instance_type": "g2.2xlarge"})
 
 
 def test_a_run_that_does_not_wait_compares_no_state():

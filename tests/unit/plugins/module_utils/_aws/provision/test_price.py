@@ -29,7 +29,7 @@ def forbidden(monkeypatch, tmp_path):
         options = {"prices": True, "price_warning": limit, "enforce_price_warning": True}
         request = SimpleNamespace(options=options, cloud=Place(region))
         run = SimpleNamespace(request=request, before=(), module=SimpleNamespace(warn=warnings.append))
-        return price.forbidden_price(run, PLAN, (), ()), warnings
+        return price.forbidden_price(run, PLAN, (), None), warnings
 
     return ask
 

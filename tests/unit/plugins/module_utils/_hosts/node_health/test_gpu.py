@@ -105,7 +105,15 @@ def test_a_healthy_gpu_has_no_problem():
     text = Path(__file__).with_name("nvidia_smi_h100.xml").read_text()
     assert parse(text) == [
         gpu.Gpu(
-            "00000000:00:06.0", recovery="None", fabric_state="N/A", fabric_health="n/a", unreadable=[], absent=[], unknown=[], processes=[]
+            "00000000:00:06.0",
+            recovery="None",
+            fabric_state="N/A",
+            fabric_status="N/A",
+            fabric_health="n/a",
+            unreadable=[],
+            absent=[],
+            unknown=[],
+            processes=[],
         )
     ]
     assert gpu.decide_errors(gpu.Gpus(True, "", parse(text), 1), UNKNOWN) == []
