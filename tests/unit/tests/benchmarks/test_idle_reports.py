@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "idle_reports.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "idle_reports.py"
 
 
 @pytest.mark.parametrize(("day", "kind"), [("one process trains, waits without spinning 0", "work"), ("nothing 0", "idleness")])
