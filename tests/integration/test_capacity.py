@@ -361,6 +361,14 @@ def test_a_capacity_block_that_is_too_small(cloud, run, definition, types):
     assert types() == [(P4D, "us-east-1a", "capacity-block")] * 4
 
 
+def test_a_master_outside_of_a_reservation_is_none_of_its_nodes(cloud, run, definition):
+    block = cloud.control.reserve_capacity_block(P4D, "us-east-1a", 4)
+    definition |= {"market": "capacity-block", "capacity_reservation_id": block, "master_market": "on-demand"}
+    run("cluster", **definition)
+    with pytest.raises(ModuleFailed, match=f"{block} has 0 of 4 instances available for this cluster, but 1 node is needed"):
+        run("cluster", **{**definition, "worker_count": 5})
+
+
 def test_reserved_capacity_that_others_or_own_nodes_use(cloud, run, definition, name, types):
     """Without an ID, nodes use all open reservations. Own nodes that may be replaced count as available."""
     for count in (2, 3):

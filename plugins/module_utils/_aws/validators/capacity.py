@@ -15,7 +15,7 @@ from ..component import Alternative, Request
 from ..instances import group_of
 from ..network.zones import available, described_reservation, name_advice, offering, zones
 from ..node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives, choices, least_workers, managed_groups, may_replace_nodes
-from ..node_group.definition import clustered
+from ..node_group.definition import clustered, nodes
 from ..node_group.launch_and_termination import ALIVE
 from ..node_names import MASTER, numbers
 from ..plan.resources import Found
@@ -138,15 +138,16 @@ class ReservedInstances(Validator):
 
 def _shortfall(request: Request, found: Sequence[Found], alternative: Alternative) -> str | None:
     """Return a message if the reserved capacity is too small, or None if it is sufficient, unknown or not used."""
+    if alternative.market not in (RESERVATION, BLOCK):
+        return None
     reservations = _active_reservations(request.cloud, alternative)
-    if alternative.market not in (RESERVATION, BLOCK) or (alternative.capacity_reservation and not reservations):
+    if alternative.capacity_reservation and not reservations:
         return None
     available, total = (sum(item[f"{which}InstanceCount"] for item in reservations) for which in ("Available", "Total"))
-    needed = _needed_reserved(request)
-    if may_replace_nodes(request, found):
+    replaces = may_replace_nodes(request, found)
+    needed = _needed_reserved(request, () if replaces else found)
+    if replaces:
         available += _own_instances(request.cloud, reservations)
-    else:
-        needed -= sum(len(item.properties["numbers"]) for item in found if item.address.kind == "nodes")
     if needed <= available:
         return None
     where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
@@ -174,10 +175,11 @@ def _active_reservations(cloud: AwsClient, alternative: Alternative) -> list[Map
     ]
 
 
-def _needed_reserved(request: Request) -> int:
-    """Return the minimum number of nodes in reserved capacity. With `master_market`, the master is not one of them."""
-    in_market = [group for group in managed_groups(request) if group != MASTER or not request.options["master_market"]]
-    return sum(len(numbers(group, least_workers(request))) for group in in_market)
+def _needed_reserved(request: Request, kept: Sequence[Found]) -> int:
+    """Return how many nodes it takes in reserved capacity, beside those of `kept`. With `master_market`, the master is not one of them."""
+    groups = [group for group in managed_groups(request) if group != MASTER or not request.options["master_market"]]
+    least = sum(len(numbers(group, least_workers(request))) for group in groups)
+    return least - sum(len(item.properties["numbers"]) for item in kept if item.address in map(nodes, groups))
 
 
 def _own_instances(cloud: AwsClient, reservations: Sequence[Mapping[str, Any]]) -> int:
