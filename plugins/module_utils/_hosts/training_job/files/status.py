@@ -56,8 +56,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "launcher": description["launcher"],
         "created": description["created"],
         "script": description.get("script"),
-        "command": description.get("command") or [],
-        "code": description.get("code") or {},
+        "command": description.get("command", []),
+        "code": description.get("code", {}),
         "metrics": progress.last_progress(paths.progress),
         "directory": paths.directory,
         "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
@@ -80,8 +80,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     export = job_states.read_export(paths, heartbeat_timeout)
     if export:
         result["export"] = export
-    # A job that is restarted has not failed, regardless of how its attempts ended.
-    first = _first_failure(newest, processes, verdict) if state_names.is_over(state) and is_newest else None
+    first = _first_failure(newest, state, processes, verdict) if is_newest else None
     if first:
         result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
@@ -117,8 +116,10 @@ def _read_attempt(
     return verdict, [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
 
 
-def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
-    """Return the process that caused an attempt to end without success."""
+def _first_failure(paths: Paths, state: str, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
+    """Return the process that caused a job in this state to end without success. `paths` are those of the newest attempt."""
+    if not state_names.is_over(state):
+        return None  # a job that is restarted has not failed, regardless of how its attempts ended
     if verdict is None:
         return failed_process.first_failure(processes)
     following = records.read_following(paths)
