@@ -55,7 +55,7 @@ def damage(place: str, entries: Sequence[str]) -> str:
     """
     place, left = os.path.realpath(place), FILES_LIMIT
     # A script may expect an empty folder whose name contains no step, and may number something else in the names of files without a step.
-    steps = [entry for entry in entries if parse_step(entry)]
+    steps = list(filter(parse_step, entries))
     if steps and all(_is_empty(os.path.join(place, entry), DEPTH) for entry in entries):
         return f"{steps[0]} is empty"
     missing = _missing_parts(steps)
@@ -63,8 +63,8 @@ def damage(place: str, entries: Sequence[str]) -> str:
         return missing
     for entry in entries:
         for folder, names in _folders(os.path.join(place, entry)):
-            reasons = (_damage_of_file(os.path.join(folder, name)) for name in names[:left])
-            reason = _damage_of_folder(folder, names, is_own=folder != place) or next(filter(None, reasons), "")
+            reason = _damage_of_folder(folder, names) or (_incompleteness(folder, names) if folder != place else "")
+            reason = reason or next(filter(None, (_damage_of_file(os.path.join(folder, name)) for name in names[:left])), "")
             if reason:
                 return reason
             left -= len(names[:left])
@@ -117,11 +117,7 @@ def _incompleteness(folder: str, names: Sequence[str]) -> str:
     return _missing_parts(names)
 
 
-def _damage_of_folder(folder: str, names: Sequence[str], is_own: bool) -> str:
-    """Return which file of a folder is missing, or how the folder is incomplete, or an empty string.
-
-    `is_own` says that the folder belongs to the checkpoint. Otherwise, the checkpoint is one of its files.
-    """
+def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
     if any(name.endswith(SHARDS) for name in names):
         return _damage_of_shards(folder, names)
     if TRAINER_STATE not in names and os.path.basename(folder).startswith(TRAINER_FOLDER) and _is_of_trainer(folder, names):
@@ -131,7 +127,7 @@ def _damage_of_folder(folder: str, names: Sequence[str], is_own: bool) -> str:
             missing = sorted(_read_shards(os.path.join(folder, name)).difference(names))
             if missing:
                 return f"{missing[0]} is missing"
-    return _incompleteness(folder, names) if is_own else ""
+    return ""
 
 
 def _damage_of_shards(folder: str, names: Sequence[str]) -> str:
