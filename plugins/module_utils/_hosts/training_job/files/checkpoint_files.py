@@ -37,7 +37,7 @@ COPY_LIMIT = 1 << 30
 
 def complete(place: str) -> list[Saved]:
     """Return the complete checkpoints in a directory, newest first. The list is empty if the directory cannot be read."""
-    return [each for each in _examined(place) if each.is_intact]
+    return [each for each in _examined(place) if each.is_complete and not each.damage]
 
 
 def damaged(place: str) -> list[Saved]:
@@ -109,7 +109,7 @@ def set_aside(place: str, checkpoint: Checkpoint, into: str = "") -> None:
     own = found.pop(name, Saved(name, [], changed, is_complete=False))
     if own.changed > changed or (own.is_complete and own.changed != changed):
         return
-    left = [each for each in found.values() if each.is_intact]
+    left = [each for each in found.values() if each.is_complete and not each.damage]
     # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
     _change_pointers(place, entries, name, left)
     folder, slash, inner = name.rpartition("/")

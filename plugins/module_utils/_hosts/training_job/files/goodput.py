@@ -44,30 +44,22 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
     """Return what the hosts of a job spent their time on. Raises OSError or ValueError if the directory is not a job directory."""
     created, now = records.read_description(paths)["created"], time.time()
     newest = records.newest_attempt(paths)
-    state, last = newest_records(newest, now, heartbeat_timeout)
-    known = [*older_attempts(newest), *([last] if last.processes or newest.attempt > 1 else [])]
+    verdict, processes = job_states.read_attempt(newest, heartbeat_timeout)
+    state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
+    following = records.read_following(newest)
+    failure = failed_process.last_failure(processes, verdict, following) if state != state_names.SUCCEEDED else None
+    last = AttemptRecords(processes, failure, following)
+    known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if state_names.is_over(state) else now
     found = attempts(known)
     meter = Meter(created, end, found, other_hosts(known), state == state_names.SUCCEEDED, is_running=not state_names.is_over(state))
     times = StepTimes()
-    began = min((process["started"] for process in last.processes), default=end)
+    began = min((process["started"] for process in processes), default=end)
     for moment, entry in read_entries(paths, min(found[0].began, end) if found else created, end):
         meter.add(moment, entry)
         if moment >= began:
             times.add(entry)
-    return Measured(meter.result(), times.result(hosts_of_ranks(last.processes)), instances(known))
-
-
-def newest_records(newest: directories.Paths, now: float, heartbeat_timeout: float) -> tuple[str, AttemptRecords]:
-    """Return the state of a job, and the recorded data about its newest attempt."""
-    # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict = records.read_verdict(newest)
-    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
-    state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
-    following = records.read_following(newest)
-    judged = (following and following.get("failure")) or (verdict and verdict["failure"])
-    failure = failed_process.cause(processes, judged) if judged else failed_process.first_failure(processes)
-    return state, AttemptRecords(processes, None if state == state_names.SUCCEEDED else failure, following)
+    return Measured(meter.result(), times.result(hosts_of_ranks(processes)), instances(known))
 
 
 def instances(known: Sequence[AttemptRecords]) -> list[str]:
