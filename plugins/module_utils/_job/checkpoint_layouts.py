@@ -120,10 +120,6 @@ class Saved(NamedTuple):
     def step(self) -> CheckpointStep | None:
         return parse_step(self.name)
 
-    @property
-    def is_intact(self) -> bool:
-        return self.is_complete and not self.damage
-
 
 class Layout(NamedTuple):
     """How a framework stores checkpoints in a directory.
@@ -444,7 +440,7 @@ def without(text: str, layout: Layout, name: str, left: Sequence[Saved]) -> str:
 
     Returns the same text if nothing has to be changed, or if no checkpoint is left.
     """
-    remaining = [each.name for each in left if each.name != name and each.is_intact]
+    remaining = [each.name for each in left if each.name != name and each.is_complete and not each.damage]
     return layout.write(remaining, text) if remaining and names(text, layout, name) else text
 
 
