@@ -27,8 +27,9 @@ def train(cloud, playbook, tmp_path_factory):
     def run(name, script, status, **variables):
         path = folder / f"{name}.py"
         path.write_text(script)
-        job = {"name": name, "source": "", "script": str(path), "arguments": [], "report_directory": str(folder), "then": "destroy"}
-        job = {f"training_job_{key}": value for key, value in {**job, "export": f"s3://{BUCKET}/jobs", **variables}.items()}
+        job = {"name": name, "source": "", "script": str(path), "arguments": [], "launcher": "command", "report_directory": str(folder)}
+        job |= {"then": "destroy", "export": f"s3://{BUCKET}/jobs", **variables}
+        job = {f"training_job_{key}": value for key, value in job.items()}
         definition = {"deeplearning_worker_count": 0, "deeplearning_export_destinations": [f"s3://{BUCKET}/jobs"]}
         return playbook("train.yml", "-e", json.dumps({**definition, **job}), status=status, policies="train+destroy")
 

@@ -219,12 +219,12 @@ def find_checkpoints(entries: Sequence[CheckpointEntry], pointers: Mapping[str, 
     """
     layout = find_layout(entries, pointers)
     candidates = [each for each in entries if not each.target and each.name != layout.pointer and not IGNORED.fullmatch(each.name)]
-    unfinished = {found["of"] for found in map(MARKER.fullmatch, (each.name for each in entries)) if found}
+    unfinished = {found["of"] for each in entries if (found := MARKER.fullmatch(each.name))}
     groups = _plain_groups(candidates, unfinished) if layout.member is None else _groups(layout.member, candidates)
     named = next((_resolved(name, groups) for name in layout.read(pointers.get(layout.pointer, ""))), "")
     saved = [_saved(layout, name, group, unfinished) for name, group in groups.items()]
     if layout.commits:
-        saved = _committed(saved, named, groups, next((each.changed for each in entries if each.name == layout.pointer), 0.0))
+        saved = _committed(saved, named, groups, {each.name: each.changed for each in entries}.get(layout.pointer, 0.0))
     return newest_first(_with_damage(saved, named, layout), named)
 
 
@@ -245,7 +245,7 @@ def rank_collection(name: str, inner: Iterable[str], is_at_top: bool) -> int:
     Entries with steps can also be parts of one checkpoint, or samples. They are checkpoints if the name of the folder (3) or their own
     names (2) say so, or if a folder at the top, whose name has no step, contains nothing else (1).
     """
-    names = [each for each in inner if is_of_checkpoint(each)]
+    names = list(filter(is_of_checkpoint, inner))
     is_conventional = bool(CONVENTIONAL.fullmatch(name))
     steps = [bool(parse_step(each) or CONVENTIONAL.fullmatch(each)) for each in names]
     if COLLECTION.fullmatch(name) and any(steps):
@@ -303,15 +303,20 @@ def _plain_groups(entries: Sequence[CheckpointEntry], unfinished: set[str]) -> d
     Entries with the same step belong to one checkpoint, and so do the parts of a file. If some names contain steps, other entries count
     only if they have one of the names that scripts open without looking at others.
     """
-    named = [each for each in entries if not MARKER.fullmatch(each.name) and not LOCK.fullmatch(each.name)]
-    groups = _by_step([each for each in named if not AUXILIARY.fullmatch(_identity(each.name))] or named)
-    counted = {key for key in groups if isinstance(key, CheckpointStep)}
+    groups = _by_step(_without_auxiliary(entries))
+    has_steps = any(isinstance(key, CheckpointStep) for key in groups)
     kept = [
         _finished_copies(group, unfinished)
         for key, group in groups.items()
-        if key in counted or not counted or CONVENTIONAL.fullmatch(str(key))
+        if not has_steps or isinstance(key, CheckpointStep) or CONVENTIONAL.fullmatch(key)
     ]
     return {min((_identity(each.name) for each in group), key=lambda name: (len(name), name)): group for group in kept}
+
+
+def _without_auxiliary(entries: Sequence[CheckpointEntry]) -> Sequence[CheckpointEntry]:
+    """Return the entries that may be checkpoints. Without any others, those with the names of descriptions, metrics and logs may be."""
+    named = [each for each in entries if not MARKER.fullmatch(each.name) and not LOCK.fullmatch(each.name)]
+    return [each for each in named if not AUXILIARY.fullmatch(_identity(each.name))] or named
 
 
 def _finished_copies(group: list[CheckpointEntry], unfinished: set[str]) -> list[CheckpointEntry]:

@@ -8,10 +8,11 @@ This code runs on hosts as part of the supervisor and depends only on the standa
 
 from __future__ import annotations
 
+import itertools
 from typing import Sequence
 
 from . import error_messages, failure_causes
-from .documents import CauseRecord, ProcessRecord
+from .documents import CauseRecord, Following, ProcessRecord, Verdict
 from .naming import MAY_BE_LOST, SERVICE
 from .state_names import FAILED, LOST, STOPPED
 
@@ -28,9 +29,9 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     """
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
-    first = [process for process in ended if not has_lost_connection(process)]
+    first = list(itertools.filterfalse(has_lost_connection, ended))
     if any(process.get("cause", {}).get("kind") in failure_causes.EXCEPTIONS for process in first):
-        first = [process for process in first if not is_aborted(process)]
+        first = list(itertools.filterfalse(is_aborted, first))
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 
@@ -76,6 +77,12 @@ def cause(processes: Sequence[ProcessRecord], judged: ProcessRecord | None) -> P
     states = (FAILED, LOST) if has_lost_connection(judged) or is_aborted(judged) else (LOST,)
     found = first_failure([judged, *(process for process in processes if process["state"] in states)])
     return (found and (without_data(found, processes) or without_end(found, processes))) or found
+
+
+def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None, following: Following | None = None) -> ProcessRecord | None:
+    """Return the process that ended an attempt without success, according to what follows the attempt, its verdict or its records."""
+    judged = (following and following.get("failure")) or (verdict and verdict["failure"])
+    return cause(processes, judged) or first_failure(processes)
 
 
 def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:

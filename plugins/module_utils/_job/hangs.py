@@ -38,6 +38,9 @@ SILENT_BEFORE = 5.0
 # The beginning of the reason in the record of the process that makes a job hang.
 MADE_NO_PROGRESS = "made no progress"
 
+# The place of a rank that no supervisor has recorded.
+UNKNOWN: Stuck = {"rank": 0, "where": "", "waits": False, "suspended": False}
+
 # Part of the recorded reason if the job counts as hanging because it reports no new step.
 WITH_MEDIAN_STEP = "with a median step"
 
@@ -168,20 +171,20 @@ def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> Pr
     `why` is the result of describe_hang(). If no rank differs from the others, the result is the record of the first
     process, and the cause has no name.
     """
-    found = [(process, rank) for process in processes for rank in process.get("stuck") or [] if _counts(process, rank)]
+    found = [(process, rank) for process in processes for rank in process.get("stuck", []) if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
-    process, rank = found[index or 0] if found else (processes[0], None)
+    process, rank = found[index or 0] if found else (processes[0], UNKNOWN)
     cause = _cause(rank, index is not None)
     details = _details(process, rank, [other for _process, other in found if other is not rank], index is not None)
     reason = f"{MADE_NO_PROGRESS} {why}" + (f" ({details})" if details else "")
-    if rank and rank.get("error"):
+    if rank.get("error"):
         reason += f", and its log ends with {rank['error']}"
     return {**process, "state": FAILED, "finished": now, "reason": reason, "cause": cause}
 
 
-def _cause(rank: Stuck | None, is_odd: bool) -> CauseRecord:
-    cause: CauseRecord = {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank and rank["where"] else "a hang"}
-    if rank and is_odd:
+def _cause(rank: Stuck, is_odd: bool) -> CauseRecord:
+    cause: CauseRecord = {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank["where"] else "a hang"}
+    if is_odd:
         cause["name"] = f"rank {rank['rank']}"
     return cause
 
@@ -194,17 +197,17 @@ def _counts(process: ProcessRecord, rank: Stuck) -> bool:
     return process["part"] != SERVICE or not process["ranks"] or rank["suspended"]
 
 
-def _details(process: ProcessRecord, rank: Stuck | None, others: Sequence[Stuck], is_odd: bool) -> str:
+def _details(process: ProcessRecord, rank: Stuck, others: Sequence[Stuck], is_odd: bool) -> str:
     """Return a phrase that says where the ranks are, or an empty string if this is unknown."""
-    if rank is None or not (rank["where"] or rank["suspended"]):
+    if not (rank["where"] or rank["suspended"]):
         return ""
     places = collections.Counter(other["where"] for other in others).most_common(1)
     place, count = places[0] if places else ("", 0)
-    if place and place == rank["where"] and count == len(others) and not is_odd:
-        return f"all ranks are at {place}"
     here = _position(process, rank, is_odd)
-    if not place or not is_odd:
+    if not place:
         return here
+    if not is_odd:
+        return f"all ranks are at {place}" if place == rank["where"] and count == len(others) else here
     which = "the other rank is" if len(others) == 1 else "all other ranks are" if count == len(others) else f"{count} other ranks are"
     return f"{here}; {which} at {place}"
 

@@ -16,13 +16,22 @@ from .directories import Paths
 from .document_schemas import EXPORT
 from .documents import Export, Following, ProcessRecord, Queued, Verdict
 from .failed_process import cause, first_failure, last_moment
-from .naming import MAY_BE_LOST, SERVICE, STANDBY
-from .records import newest_attempt, read_following, read_records, read_verdict
+from .naming import MAY_BE_LOST, SERVICE, SPARE, STANDBY, WORKER
+from .records import Budget, newest_attempt, read_following, read_records, read_verdict
 from .state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED, WAITING
 
 # Maximum clock difference between hosts, in seconds. Without this limit, a process with a heartbeat in the far future would seem alive
 # for years.
 CLOCK_LIMIT = 300
+
+# The states of processes that decide the state of a job, by the parts of the processes, most important first. Losing a process that may be
+# lost does not end the job, but stopping such a process does. A job does not wait for services.
+DECIDING = {
+    WORKER: (FAILED, LOST, STOPPED, RUNNING),
+    SERVICE: (FAILED, LOST, STOPPED),
+    SPARE: (STOPPED, RUNNING),
+    STANDBY: (STOPPED,),
+}
 
 
 def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_timeout: float, verdict: Verdict | None) -> str:
@@ -31,17 +40,14 @@ def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_ti
     A failed job that may be restarted counts as running until its supervisors decide to stop it, or until they have sent no heartbeat for
     `heartbeat_timeout` seconds.
     """
+    if paths.attempt > 1 and not processes:
+        return RUNNING if _answers([], read_following(paths.of_attempt(paths.attempt - 1)), heartbeat_timeout) else LOST
     following = read_following(paths)
     state = final_state(verdict, processes, following)
-    starting = paths.attempt > 1 and not processes
-    if not starting:
-        may_restart = verdict.get("restartable") if verdict else any(process.get("restartable") for process in processes)
-        if state not in (FAILED, LOST) or not may_restart or (following and following["action"] == recovery.STOP):
-            return state
-    before = read_following(paths.of_attempt(paths.attempt - 1)) if starting else following
-    if _answers(processes, before["decided"] if before else 0.0, heartbeat_timeout):
-        return RUNNING
-    return LOST if starting else state
+    may_restart = verdict.get("restartable") if verdict else any(process.get("restartable") for process in processes)
+    if state not in (FAILED, LOST) or not may_restart or (following and following["action"] == recovery.STOP):
+        return state
+    return RUNNING if _answers(processes, following, heartbeat_timeout) else state
 
 
 def final_state(verdict: Verdict | None, processes: Sequence[ProcessRecord], following: Following | None) -> str:
@@ -83,19 +89,27 @@ def failed_state(state: str, processes: Sequence[ProcessRecord], failure: Proces
     return found["state"] if found else state
 
 
-def _answers(processes: Sequence[ProcessRecord], decided: float, heartbeat_timeout: float) -> bool:
-    """Return whether a supervisor that can start another attempt has sent a heartbeat, or a decision was made, within the timeout."""
+def _answers(processes: Sequence[ProcessRecord], decision: Following | None, heartbeat_timeout: float) -> bool:
+    """Return whether a supervisor that can start another attempt has sent a heartbeat, or the decision was made, within the timeout."""
+    decided = decision["decided"] if decision else 0.0
     last = max([decided, *(process["heartbeat"] for process in processes if process.get("available", True))])
     return -CLOCK_LIMIT <= time.time() - last <= heartbeat_timeout
 
 
 def read_state(paths: Paths, heartbeat_timeout: float) -> str:
     """Return the state of a job, based on the records of its newest attempt."""
-    newest, now = newest_attempt(paths), time.time()
-    # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict = read_verdict(newest)
-    processes = [with_state(record, now, heartbeat_timeout) for record in read_records(newest)]
+    newest = newest_attempt(paths)
+    verdict, processes = read_attempt(newest, heartbeat_timeout)
     return attempt_state(newest, processes, heartbeat_timeout, verdict)
+
+
+def read_attempt(
+    paths: Paths, heartbeat_timeout: float, problems: list[str] | None = None, budget: Budget | None = None
+) -> tuple[Verdict | None, list[ProcessRecord]]:
+    """Return the verdict of an attempt, and its records with the states of the processes."""
+    # Read the verdict before the records, so that the records of a finished job are complete.
+    verdict, now = read_verdict(paths, problems), time.time()
+    return verdict, [with_state(record, now, heartbeat_timeout) for record in read_records(paths, problems, budget)]
 
 
 def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
@@ -111,14 +125,14 @@ def read_export(paths: Paths, heartbeat_timeout: float) -> Export | None:
     return {**export, "state": LOST} if silent and export["state"] in (RUNNING, WAITING) else export
 
 
-def queued_state(state: str, queued: Queued) -> str:
-    """Return the state of a job with an entry in a queue. `state` is the state according to the job's records.
+def queued_state(state: str, queued: Queued | None) -> str:
+    """Return the state of a job, which may have an entry in a queue. `state` is the state according to the job's records.
 
     Only the queue knows whether a job without records still waits (see `_hosts/training_job/queue/submission.py`).
     """
-    if "failure" in queued:
+    if queued and "failure" in queued:
         return FAILED
-    return QUEUED if state == PENDING else state
+    return QUEUED if queued and state == PENDING else state
 
 
 def process_state(record: ProcessRecord, now: float, heartbeat_timeout: float) -> str:
@@ -151,10 +165,8 @@ def standby_hosts(processes: Sequence[ProcessRecord]) -> list[str]:
 
 def job_state(processes: Sequence[ProcessRecord]) -> str:
     """Return the state of a job, derived from the records of the processes that have started. The records are results of with_state()."""
-    states = {process["state"] for process in processes if process["part"] not in MAY_BE_LOST}
-    # Losing a process whose part is in MAY_BE_LOST does not end the job, but stopping such a process does.
-    states |= {STOPPED} & {process["state"] for process in processes}
-    for state in (FAILED, LOST, STOPPED):
+    states = {process["state"] for process in processes if process["state"] in DECIDING[process["part"]]}
+    for state in DECIDING[WORKER]:
         if state in states:
             return state
     if not processes:
@@ -162,6 +174,4 @@ def job_state(processes: Sequence[ProcessRecord]) -> str:
     started = participants(processes)
     if not started:
         return RUNNING if any(process["state"] == RUNNING for process in processes) else LOST
-    complete = len(started) == started[0]["processes"]
-    running = any(process["state"] == RUNNING for process in started if process["part"] != SERVICE)
-    return SUCCEEDED if complete and not running else RUNNING
+    return SUCCEEDED if len(started) == started[0]["processes"] else RUNNING

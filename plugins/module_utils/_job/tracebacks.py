@@ -250,7 +250,7 @@ class _Reader:
 
     def _continue(self, index: int, line: str) -> None:
         """Read a line that may belong to a traceback: a line of source code or of a box, or the line with the exception."""
-        prefix = max((prefix for prefix in self._open if line.startswith(prefix)), key=len, default=None)
+        prefix = max(filter(line.startswith, self._open), key=len, default=None)
         if prefix is None:
             return
         current, text = self._open[prefix], line[len(prefix) :]
@@ -425,7 +425,7 @@ def place(frames: Sequence[tuple[str, str]], directory: str) -> str:
 def usage_error(lines: Sequence[str], status: int | None) -> str:
     """Return the error about the script's arguments at the end of the log of a process with this exit status, or an empty string."""
     pattern = USAGE_ERRORS.get(status or 0)
-    last = [line.rstrip() for line in lines[-USAGE_LINES:] if line.strip()]
+    last = list(filter(None, map(str.rstrip, lines[-USAGE_LINES:])))
     errors = [(index, match) for index, match in enumerate(map(pattern.match, last)) if match] if pattern else []
     usages = [index for index, line in enumerate(last) if USAGE.match(line)]
     if not errors or not usages or len(last) - max(errors[-1][0], usages[-1]) > LINES_AFTER_USAGE:

@@ -6,40 +6,40 @@
 from __future__ import annotations
 
 import itertools
-from typing import Sequence, Tuple
+from typing import Mapping, Sequence, Tuple
 
 from .._job.naming import SERVICE, WORKER
 from .base import Host, Launcher, LaunchError, Process, Program
 from .gpu_shares import gpu_environment, slots
 from .ports import port
 
-# A host, and the GPUs of one worker on that host.
-HostRanks = Tuple[Host, Sequence[int]]
+# The host of a process, and the variables that give GPUs to the process.
+Place = Tuple[Host, Mapping[str, str]]
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
     """Return the workers, the servers and the scheduler. Raises LaunchError if an option is negative, or if there are too many workers."""
-    free = [[(host, gpus) for gpus in slots(program, host)] for host in hosts]
-    workers = program.options["workers"] or sum(len(places) for places in free)
+    free = [[(host, gpu_environment(gpus)) for gpus in slots(program, host)] for host in hosts]
+    workers = program.options["workers"] or sum(map(len, free))
     servers = program.options["servers"] or workers
     if min(workers, servers) < 0:
         raise LaunchError(f"workers is {workers} and servers is {servers}. Neither can be negative. Use 0 for the default.")
-    places: dict[str, list[HostRanks]] = {
-        "worker": _in_turns(free, servers)[:workers],
-        "server": [(hosts[index % len(hosts)], ()) for index in range(servers)],
-        "scheduler": [(hosts[0], ())],
+    used = _in_turns(free, servers)[:workers]
+    if len(used) < workers:
+        raise LaunchError(f"workers is {workers}, but the hosts can run only {len(used)}. Reduce workers, or increase processes_per_host.")
+    places: dict[tuple[str, str], list[Place]] = {
+        ("worker", WORKER): used,
+        ("server", SERVICE): [(hosts[index % len(hosts)], NO_GPUS) for index in range(servers)],
+        ("scheduler", SERVICE): [(hosts[0], NO_GPUS)],
     }
-    if len(places["worker"]) < workers:
-        raise LaunchError(
-            f"workers is {workers}, but the hosts can run only {len(places['worker'])}. Reduce workers, or increase processes_per_host."
-        )
     shared = {
         "DMLC_PS_ROOT_URI": hosts[0].address,
         "DMLC_PS_ROOT_PORT": str(port(program.run)),
         "DMLC_NUM_WORKER": str(workers),
         "DMLC_NUM_SERVER": str(servers),
     }
-    members = [(role, index, *place) for role, same in places.items() for index, place in enumerate(same)]
+    members = [(*task, index, *place) for task, same in places.items() for index, place in enumerate(same)]
     return [
         Process(
             host=host.name,
@@ -50,18 +50,18 @@ def plan(program: Program, hosts: Sequence[Host]) -> list[Process]:
                 "DMLC_ROLE": role,
                 "DMLC_NODE_HOST": host.address,
                 "DMLC_INTERFACE": host.interface,
-                **(gpu_environment(gpus) if role == "worker" else {"CUDA_VISIBLE_DEVICES": ""}),
+                **gpus,
             },
             name=role if role == "scheduler" else f"{role}{index}",
-            part=WORKER if role == "worker" else SERVICE,
+            part=part,
             task=role,
         )
-        for rank, (role, index, host, gpus) in enumerate(members)
+        for rank, (role, part, index, host, gpus) in enumerate(members)
     ]
 
 
-def _in_turns(free: Sequence[Sequence[HostRanks]], first: int) -> list[HostRanks]:
-    """Assign workers to hosts in round-robin order, and return the host and the GPUs of each worker.
+def _in_turns(free: Sequence[Sequence[Place]], first: int) -> list[Place]:
+    """Assign workers to hosts in round-robin order, and return the place of each worker.
 
     As with MXNet's own launcher, the first worker is on the host after the last server's host.
     """

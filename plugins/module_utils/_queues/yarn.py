@@ -199,17 +199,15 @@ def read_entries(own: str, waiting: str, is_own: Filter | None = None) -> dict[s
     """
     order = sorted(number(str(each.get("id"))) for each in (entries(waiting, "apps", "app") if waiting else []))
     found: dict[str, QueueEntry] = {}
-    for application in entries(own, "apps", "app"):
+    for application in filter(is_own, entries(own, "apps", "app")):
         identity, job = str(application.get("id")), str(application.get("name"))
         tag = HOST_COUNT.search(str(application.get("applicationTags")))
         if (application.get("applicationType"), application.get("user")) != (TYPE, OWNER) or not tag or not JOB_NAME.fullmatch(job):
             continue
-        if is_own and not is_own(application):
-            continue
         if not re.fullmatch(APPLICATION_ID, identity) or (job in found and number(found[job].id) > number(identity)):
             continue
         reached = stage(application, int(tag[1]))
-        before = sum(each < number(identity) for each in order) if number(identity) in order else 0
+        before = order.index(number(identity)) if number(identity) in order else 0
         found[job] = QueueEntry(identity, reached, reason(application, int(tag[1]))[:REASON_LIMIT] if reached == WAITING else "", before)
     return found
 

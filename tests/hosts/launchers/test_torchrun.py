@@ -66,7 +66,7 @@ def test_workers_are_restarted_together_and_arguments_arrive_as_given(cluster):
             time.sleep(0.1)
         print("ends")
     """
-    arguments = ["$$", "$local_rank", "${rank}", "$"]
+    arguments = ["$$", "$local_rank", "${rank}", "$", "two words", "", "--epochs"]
     result = cluster.train("again", script, arguments=arguments, processes_per_host=2, launcher_options={"max_restarts": 1})
     assert result.returncode == 0, result.stdout + result.stderr
     logs = "".join(cluster.read(f"/efs/jobs/again/logs/agent{index}.log") for index in range(3)).splitlines()

@@ -9,8 +9,9 @@ Supervisors plan the next attempt with this code, on hosts without Ansible. host
 from __future__ import annotations
 
 import collections
+import itertools
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ..._launchers.base import Host, Process, Program
 from ..._launchers.hostfile import hostfile, hostfile_path
@@ -67,12 +68,12 @@ def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Seque
     }
     fabric = fabric_environment(used)
     gpus = {host.name: list(host.gpus) for host in hosts}
+    slots: dict[str, Iterator[int]] = collections.defaultdict(itertools.count)
     found = []
-    for host in gpus if names is None else names:
-        own = [process for process in (*processes, *standby) if process.host == host]
-        for slot, process in enumerate(own):
+    for process in (*processes, *standby):
+        if names is None or process.host in names:
             variables = environment(params, paths, process, fabric)
-            found.append(make_spec(shared, process, slot, variables, gpus[host], params))
+            found.append(make_spec(shared, process, next(slots[process.host]), variables, gpus[process.host], params))
     return sorted(found, key=lambda spec: spec["rank"])
 
 

@@ -55,7 +55,7 @@ def damage(place: str, entries: Sequence[str]) -> str:
     """
     place, left = os.path.realpath(place), FILES_LIMIT
     # A script may expect an empty folder whose name contains no step, and may number something else in the names of files without a step.
-    steps = [entry for entry in entries if parse_step(entry)]
+    steps = list(filter(parse_step, entries))
     if steps and all(_is_empty(os.path.join(place, entry), DEPTH) for entry in entries):
         return f"{steps[0]} is empty"
     missing = _missing_parts(steps)
@@ -64,12 +64,9 @@ def damage(place: str, entries: Sequence[str]) -> str:
     for entry in entries:
         for folder, names in _folders(os.path.join(place, entry)):
             reason = _damage_of_folder(folder, names) or (_incompleteness(folder, names) if folder != place else "")
+            reason = reason or next(filter(None, (_damage_of_file(os.path.join(folder, name)) for name in names[:left])), "")
             if reason:
                 return reason
-            for name in names[:left]:
-                reason = _damage_of_file(os.path.join(folder, name))
-                if reason:
-                    return f"{name} {reason}"
             left -= len(names[:left])
     return ""
 
@@ -127,12 +124,9 @@ def _damage_of_folder(folder: str, names: Sequence[str]) -> str:
         return f"{TRAINER_STATE} is missing"
     for name in names:
         if name.endswith((".safetensors.index.json", ".bin.index.json")):
-            index = _read_json(os.path.join(folder, name))
-            shards = index.get("weight_map") if isinstance(index, dict) else None
-            if isinstance(shards, dict):
-                missing = sorted({shard for shard in shards.values() if isinstance(shard, str)} - set(names))
-                if missing:
-                    return f"{missing[0]} is missing"
+            missing = sorted(_read_shards(os.path.join(folder, name)).difference(names))
+            if missing:
+                return f"{missing[0]} is missing"
     return ""
 
 
@@ -178,19 +172,20 @@ def _beside(folder: str, prefix: str = "") -> list[str]:
 
 
 def _damage_of_file(path: str) -> str:
-    """Return why a file cannot be read in its format, or an empty string."""
+    """Return why a file cannot be read in its format, such as `model.pt is cut off`, or an empty string."""
+    name = os.path.basename(path)
     with contextlib.suppress(OSError), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
-            return "is empty" if path.endswith(NEVER_EMPTY) else ""
-        if os.path.basename(path) == TRAINER_STATE:
-            return "is cut off" if size <= INDEX_LIMIT and _parsed(file.read(INDEX_LIMIT)) is None else ""
-        return "is cut off" if _is_cut_off(file, size, path) else ""
+            return f"{name} is empty" if name.endswith(NEVER_EMPTY) else ""
+        return f"{name} is cut off" if _is_cut_off(file, size, name) else ""
     return ""
 
 
-def _is_cut_off(file: BinaryIO, size: int, path: str) -> bool:
+def _is_cut_off(file: BinaryIO, size: int, name: str) -> bool:
     """Return whether a file is shorter than its first bytes say, or lacks the bytes with which its format ends."""
+    if name == TRAINER_STATE:
+        return size <= INDEX_LIMIT and _parsed(file.read(INDEX_LIMIT)) is None
     head = file.read(64)
     if head.startswith(ZIP):
         file.seek(max(0, size - ZIP_TAIL))
@@ -199,7 +194,7 @@ def _is_cut_off(file: BinaryIO, size: int, path: str) -> bool:
         return end < 0 or len(tail) - end < ZIP_END_SIZE
     if head.startswith(HDF5):
         return size < _end_of_hdf5(head)
-    return path.endswith(".safetensors") and size < _end_of_safetensors(file, head)
+    return name.endswith(".safetensors") and size < _end_of_safetensors(file, head)
 
 
 def _end_of_hdf5(head: bytes) -> int:
@@ -229,11 +224,12 @@ def _end_of_safetensors(file: BinaryIO, head: bytes) -> int:
     return 8 + length + max(ends, default=0)
 
 
-def _read_json(path: str) -> object:
-    """Return the content of a file of JSON, or None if it is damaged, too large or not a file."""
-    with contextlib.suppress(OSError), open_regular(path) as file:
-        return _parsed(file.read(INDEX_LIMIT))
-    return None
+def _read_shards(path: str) -> set[str]:
+    """Return the names of the files in an index of weights, or nothing if it is damaged, too large or not a file."""
+    with contextlib.suppress(OSError, TypeError, LookupError, AttributeError), open_regular(path) as file:
+        shards = _parsed(file.read(INDEX_LIMIT))["weight_map"].values()  # type: ignore[index]
+        return {shard for shard in shards if isinstance(shard, str)}
+    return set()
 
 
 def _parsed(text: bytes) -> object:

@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 import time
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Sequence
 
 from ...._job import checkpoint_layouts
 from ...._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
@@ -105,19 +105,19 @@ def set_aside(place: str, checkpoint: Checkpoint, into: str = "") -> None:
     """
     name, changed = checkpoint["name"], checkpoint["changed"]
     entries = _entries(place)
-    found = _examined(place)
-    own = next((each for each in found if each.name == name), Saved(name, [], changed, is_complete=False))
+    found = {each.name: each for each in _examined(place)}
+    own = found.pop(name, Saved(name, [], changed, is_complete=False))
     if own.changed > changed or (own.is_complete and own.changed != changed):
         return
-    left = next((each for each in found if each.is_complete and not each.damage and each.name != name), None)
+    left = [each for each in found.values() if each.is_complete and not each.damage]
     # A script that starts on another host must not find a pointer to a checkpoint that does not exist.
-    _change_pointers(place, entries, name, found, left)
+    _change_pointers(place, entries, name, left)
     folder, slash, inner = name.rpartition("/")
     if slash:
         set_aside(os.path.join(place, folder), {"name": inner, "changed": changed}, into or place)
         return
-    if left and _is_opened_by_name(own, left):
-        _exchange(place, name, changed, left, into)
+    if _is_opened_by_name(own, left):
+        _exchange(place, name, changed, left[0], into)
         return
     for entry in own.entries:
         with contextlib.suppress(FileNotFoundError):
@@ -134,10 +134,10 @@ def _exchange(place: str, name: str, changed: float, left: Saved, into: str) -> 
         os.unlink(stand_in)  # another host has been faster
 
 
-def _is_opened_by_name(own: Saved, left: Saved) -> bool:
-    """Return whether scripts open a checkpoint without looking at other names, and another one can take its place."""
+def _is_opened_by_name(own: Saved, left: Sequence[Saved]) -> bool:
+    """Return whether scripts open a checkpoint without looking at other names, and the newest other one can take its place."""
     is_usual = checkpoint_layouts.CONVENTIONAL.fullmatch(own.name) and own.step is None
-    return bool(is_usual) and own.entries == [own.name] and left.name in left.entries
+    return bool(is_usual and left) and own.entries == [own.name] and left[0].name in left[0].entries
 
 
 def _stand_in(place: str, name: str, left: Saved) -> str:
@@ -201,15 +201,21 @@ class _Folder(NamedTuple):
 def _collections(place: str, entries: list[CheckpointEntry]) -> tuple[list[str], set[str]]:
     """Return the paths of the collections below a directory, and the names of its folders that are no checkpoints.
 
-    These are the folders with collections, and those that contain only logs and descriptions, or nothing. An empty folder with a step in
-    its name is a damaged checkpoint.
+    These are the folders with collections, and those without checkpoints.
     """
     folders = list(_folders(place, entries))
-    with_weights = {each.top for each in folders if each.has_weights}
-    without = {each.top for each in folders if each.has_files or not checkpoint_layouts.parse_step(each.top)} - with_weights
+    without = _without_checkpoints(folders)
     ranked = [each for each in folders if (each.rank and each.top not in without) or each.rank > 1]
     surest = max((each.rank for each in ranked), default=0)
     return [each.path for each in ranked if each.rank == surest], {each.top for each in ranked} | without
+
+
+def _without_checkpoints(folders: Sequence[_Folder]) -> set[str]:
+    """Return the names of the folders at the top that contain only logs and descriptions, or nothing. An empty folder with a step in its
+    name is a damaged checkpoint.
+    """
+    with_weights = {each.top for each in folders if each.has_weights}
+    return {each.top for each in folders if each.has_files or not checkpoint_layouts.parse_step(each.top)} - with_weights
 
 
 def _folders(place: str, entries: list[CheckpointEntry]) -> Iterator[_Folder]:
@@ -279,12 +285,12 @@ def _pointers(place: str) -> dict[str, str]:
     return found
 
 
-def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, found: list[Saved], left: Saved | None) -> None:
+def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, left: list[Saved]) -> None:
     """Make the files and links that name a checkpoint name the newest other checkpoint, or hide them if there is none. Raises OSError."""
     pointers = _pointers(place)
     layout = checkpoint_layouts.find_layout(entries, pointers)
     text = pointers.get(layout.pointer, "")
-    changed = checkpoint_layouts.without(text, layout, name, found)
+    changed = checkpoint_layouts.without(text, layout, name, left)
     if not left and checkpoint_layouts.names(text, layout, name):
         _hide(place, layout.pointer, time.time())
     elif changed != text:
@@ -297,13 +303,13 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, foun
         os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         os.replace(temporary, path)
     for copy, original in checkpoint_layouts.COPIES.items():
-        _change_copy(place, copy, os.path.join(name, original), left and os.path.join(left.name, original))
+        _change_copy(place, copy, os.path.join(name, original), os.path.join(left[0].name, original) if left else None)
     for entry in entries:
         if entry.target != name:
             continue
         if left:
             temporary = _temporary(place, entry.name)
-            os.symlink(left.name, temporary)
+            os.symlink(left[0].name, temporary)
             os.replace(temporary, os.path.join(place, entry.name))
         else:
             with contextlib.suppress(FileNotFoundError):

@@ -44,14 +44,11 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
     """Return what the hosts of a job spent their time on. Raises OSError or ValueError if the directory is not a job directory."""
     created, now = records.read_description(paths)["created"], time.time()
     newest = records.newest_attempt(paths)
-    # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict = records.read_verdict(newest)
-    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    verdict, processes = job_states.read_attempt(newest, heartbeat_timeout)
     state = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict)
     following = records.read_following(newest)
-    judged = (following and following.get("failure")) or (verdict and verdict["failure"])
-    failure = failed_process.cause(processes, judged) if judged else failed_process.first_failure(processes)
-    last = AttemptRecords(processes, None if state == state_names.SUCCEEDED else failure, following)
+    failure = failed_process.last_failure(processes, verdict, following) if state != state_names.SUCCEEDED else None
+    last = AttemptRecords(processes, failure, following)
     known = [*older_attempts(newest), *([last] if processes or newest.attempt > 1 else [])]
     end = job_end(created, last) if state_names.is_over(state) else now
     found = attempts(known)

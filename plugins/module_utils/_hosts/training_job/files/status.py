@@ -13,7 +13,7 @@ from typing import Sequence, cast
 
 from ...._job import explanations, failed_process, failure_causes, job_states, records, state_names
 from ...._job.directories import Paths
-from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus, Verdict
+from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
 from . import checkpoint_files, logs, progress
@@ -40,15 +40,13 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     budget = budget or records.Budget()
     newest = records.newest_attempt(paths, budget)
     is_newest = attempt in (None, newest.attempt)
-    verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
-    state = job_states.attempt_state(newest, found, heartbeat_timeout, verdict)
+    verdict, found = job_states.read_attempt(newest, heartbeat_timeout, problems, budget)
     queued = records.read_queued(paths)
-    if queued:
-        state = job_states.queued_state(state, queued)
+    state = job_states.queued_state(job_states.attempt_state(newest, found, heartbeat_timeout, verdict), queued)
     attempts = read_attempts(newest, found, state, budget)
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
-        verdict, found = _read_attempt(newest, heartbeat_timeout, problems, budget)
+        verdict, found = job_states.read_attempt(newest, heartbeat_timeout, problems, budget)
     processes = [describe(record, newest, launcher) for record in found]
     began, ended = _span(processes, attempts)
     result: JobStatus = {
@@ -56,8 +54,8 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "launcher": description["launcher"],
         "created": description["created"],
         "script": description.get("script"),
-        "command": description.get("command") or [],
-        "code": description.get("code") or {},
+        "command": description.get("command", []),
+        "code": description.get("code", {}),
         "metrics": progress.last_progress(paths.progress),
         "directory": paths.directory,
         "checkpoint_directory": description.get("checkpoint_directory") or paths.checkpoints,
@@ -81,9 +79,10 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if export:
         result["export"] = export
     # A job that is restarted has not failed, regardless of how its attempts ended.
-    first = _first_failure(newest, processes, verdict) if state_names.is_over(state) and is_newest else None
-    if first:
-        result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
+    if is_newest and state in (state_names.FAILED, state_names.STOPPED, state_names.LOST):
+        first = failed_process.last_failure(processes, verdict, records.read_following(newest))
+        if first:
+            result["failure"] = describe_failure(describe(first, newest, launcher), launcher)
     return result
 
 
@@ -106,23 +105,6 @@ def quiet(found: JobStatus, now: float) -> float:
         signs.append(checkpoint_files.newest_change(place))  # takes time, so it is read only if it matters
     seconds = now - max(signs, default=now)
     return seconds if seconds >= QUIET else 0.0
-
-
-def _read_attempt(
-    paths: Paths, heartbeat_timeout: int, problems: list[str], budget: records.Budget
-) -> tuple[Verdict | None, list[ProcessRecord]]:
-    """Return the verdict of an attempt, and its records with the states of the processes."""
-    # Read the verdict before the records, so that the records of a finished job are complete.
-    verdict, now = records.read_verdict(paths, problems), time.time()
-    return verdict, [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths, problems, budget)]
-
-
-def _first_failure(paths: Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
-    """Return the process that caused an attempt to end without success."""
-    if verdict is None:
-        return failed_process.first_failure(processes)
-    following = records.read_following(paths)
-    return failed_process.cause(processes, following["failure"] if following and "failure" in following else verdict["failure"])
 
 
 def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:

@@ -58,7 +58,7 @@ def read_jobs(
         if not naming.JOB_NAME.fullmatch(name):
             continue
         try:
-            job = read_job(name, paths, heartbeat_timeout, now)
+            job = read_job(name, paths, heartbeat_timeout)
             jobs.append(job._replace(state=RUNNING, last=now) if name in running else job)
         except (FileNotFoundError, NotADirectoryError):
             continue  # not a job
@@ -67,16 +67,15 @@ def read_jobs(
     return sorted(jobs, key=lambda job: job.created, reverse=True), problems
 
 
-def read_job(name: str, paths: directories.Paths, heartbeat_timeout: float, now: float) -> CleanupCandidate:
+def read_job(name: str, paths: directories.Paths, heartbeat_timeout: float) -> CleanupCandidate:
     """Return one job. Raises OSError or ValueError."""
     description = records.read_description(paths)
     newest = records.newest_attempt(paths)
-    verdict = records.read_verdict(newest)
-    processes = [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(newest)]
+    verdict, processes = job_states.read_attempt(newest, heartbeat_timeout)
     state, queued = job_states.attempt_state(newest, processes, heartbeat_timeout, verdict), records.read_queued(paths)
     return CleanupCandidate(
         name,
-        job_states.queued_state(state, queued) if queued else state,
+        job_states.queued_state(state, queued),
         description["created"],
         max([description["created"], records.last_change(paths), *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",

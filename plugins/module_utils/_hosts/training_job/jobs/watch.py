@@ -40,25 +40,32 @@ def watch(paths: directories.Paths, params: dict[str, Any], complete: Callable[[
     """
     began = time.monotonic()
     end, held_until = began + params["wait"], began + params["hold"]
-    first: int | None = None
-    while True:
-        # Read the status before the progress, so that the progress of a finished job is complete.
-        result = read_status(paths, params["heartbeat_timeout"], attempt=params["attempt"])
-        complete([result])
-        result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
-        if params["log_lines"] is not None:
-            new = read_logs(result["processes"], params, result["attempt"])
-            result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
-        result["over"] = over = is_over(result["state"])
-        first = first or result["attempt"]
-        is_new = bool(result["progress"] or result.get("logs")) and (time.monotonic() >= held_until or result["attempt"] != first)
-        if is_new or over or time.monotonic() >= end:
-            if params["goodput"] == ALWAYS or (over and params["goodput"] == ENDED):
-                result["goodput"], result["step_times"], _instances = goodput.measure(paths, params["heartbeat_timeout"])
-            _describe(result)
-            shorten(result)
-            return result
+    result = _poll(paths, params, complete)
+    first = result["attempt"]
+    while not result["over"] and time.monotonic() < end:
+        is_held = time.monotonic() < held_until and result["attempt"] == first
+        if not is_held and (result["progress"] or result.get("logs")):
+            break
         time.sleep(QUEUE_INTERVAL if result["state"] == QUEUED else INTERVAL)
+        result = _poll(paths, params, complete)
+    if params["goodput"] == ALWAYS or (result["over"] and params["goodput"] == ENDED):
+        result["goodput"], result["step_times"], _instances = goodput.measure(paths, params["heartbeat_timeout"])
+    _describe(result)
+    shorten(result)
+    return result
+
+
+def _poll(paths: directories.Paths, params: dict[str, Any], complete: Callable[[list[JobStatus]], None]) -> JobStatus:
+    """Return the current status of a job with the new progress and the new log lines."""
+    # Read the status before the progress, so that the progress of a finished job is complete.
+    result = read_status(paths, params["heartbeat_timeout"], attempt=params["attempt"])
+    complete([result])
+    result["progress"], result["progress_offset"] = progress.read_progress(paths.progress, params["progress_offset"])
+    if params["log_lines"] is not None:
+        new = read_logs(result["processes"], params, result["attempt"])
+        result["logs"], result["log_offsets"] = new["logs"], new["log_offsets"]
+    result["over"] = is_over(result["state"])
+    return result
 
 
 def shorten(result: JobStatus) -> None:
@@ -97,9 +104,7 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
     for process in wanted:
         key = process["name"] if attempt == 1 else f"attempt{attempt}/{process['name']}"
         offset = params["log_offsets"].get(key, 0 if attempt > 1 and params["log_offsets"] else None)
-        log, offsets[key] = _read_log(process, params, offset, limit)
-        left_out = log["lines"][:-most]
-        log["lines"], log["left_out"] = log["lines"][-most:], log["left_out"] + sum(len(line) + 1 for line in left_out)
+        log, offsets[key] = _read_log(process, params, offset, limit, most)
         if log["lines"]:
             found.append(log)
         if len(found) == LOGS:
@@ -116,12 +121,13 @@ def _no_process(processes: Sequence[ProcessStatus], job: str, asked: str) -> str
     return f"{option}: job {job} has no {option} {asked!r}. Specify one of {', '.join(names)}."
 
 
-def _read_log(process: ProcessStatus, params: dict[str, Any], offset: int | None, limit: int) -> tuple[Log, int]:
-    """Return the new lines of a log, and the offset for the next poll. If `offset` is None, return the last lines."""
+def _read_log(process: ProcessStatus, params: dict[str, Any], offset: int | None, limit: int, most: int) -> tuple[Log, int]:
+    """Return the new lines of a log, at most `most`, and the offset for the next poll. If `offset` is None, return the last lines."""
     asked = params["log_process"]
     lines, following, left_out = logs.read_log(process["log"], int(offset or 0), limit, is_over(process["state"]))
     if process["tag"] and asked not in (None, process["name"]):
         lines = logs.lines_of(asked, process["tag"], lines)
     if offset is None:
         lines, left_out = lines[max(0, len(lines) - params["log_lines"]) :], 0
-    return {"name": process["name"], "path": process["log"], "lines": lines, "left_out": left_out}, following
+    left_out += sum(len(line) + 1 for line in lines[:-most])
+    return {"name": process["name"], "path": process["log"], "lines": lines[-most:], "left_out": left_out}, following

@@ -66,13 +66,13 @@ def entries(run: RunCommand, queue: Queue) -> dict[str, QueueEntry]:
 
 def complete(run: RunCommand, jobs: Sequence[JobStatus]) -> None:
     """Extend the status of each queued job with the information from the queue, and with what root knows about the job on this host."""
-    for name in sorted({job["queue"]["queue"] for job in jobs if job["state"] == QUEUED}):
-        waiting = [job for job in jobs if job["state"] == QUEUED and job["queue"]["queue"] == name]
+    queued = [job for job in jobs if job["state"] == QUEUED]
+    for name in sorted({job["queue"]["queue"] for job in queued}):
+        waiting = [job for job in queued if job["queue"]["queue"] == name]
         for job in waiting:
             job["queue"]["held"] = directories.is_held(job["name"])
-        queue = QUEUES.get(name)
         try:
-            found = recorded_entries(run, queue, waiting) if queue and is_installed(queue) else {}
+            found = recorded_entries(run, name, waiting)
         except QueueError as error:
             for job in waiting:
                 job["queue"]["problem"] = str(error)
@@ -81,8 +81,11 @@ def complete(run: RunCommand, jobs: Sequence[JobStatus]) -> None:
                 complete_job(job, found.get(job["name"]))
 
 
-def recorded_entries(run: RunCommand, queue: Queue, jobs: Sequence[JobStatus]) -> dict[str, QueueEntry]:
-    """Return the entries that were recorded for these jobs, keyed by name. Raises QueueError."""
+def recorded_entries(run: RunCommand, name: str, jobs: Sequence[JobStatus]) -> dict[str, QueueEntry]:
+    """Return the entries of this queue that were recorded for these jobs, keyed by the jobs' names. Raises QueueError."""
+    queue = QUEUES.get(name)
+    if not queue or not is_installed(queue):
+        return {}
     if not queue.has_id:
         return entries(run, queue)
     own, waiting = ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting)

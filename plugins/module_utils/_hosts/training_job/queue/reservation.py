@@ -77,12 +77,13 @@ class Reservation(hold.Holder):
                 hosts = self.allocated(entry, last)
                 if entry and not entry.is_active:
                     self.check_end(entry)
+                    return None
             except QueueError as error:
                 hold.warn(str(error))
                 continue
             if hosts and entry:
                 return (entry.id, hosts) if self.own_name() in hosts else None
-            if (entry or last or time.monotonic() > end) and not (entry and entry.is_active):
+            if not entry and (last or time.monotonic() > end):
                 return None
             last = entry
         return None

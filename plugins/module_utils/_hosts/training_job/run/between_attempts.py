@@ -186,6 +186,7 @@ class Recovery:
     def _decision(self, processes: Sequence[ProcessRecord], silent: set[str], verdict: Verdict) -> Following:
         """Return what follows the attempt that these records describe."""
         spec = self._spec
+        ran = participants(processes)
         seen, failure, why, progressed = self._failure(processes, silent, verdict)
         saved = checkpoints(spec)
         situation = self._situation(seen, recovery.FailedAttempt(recovery_cause(why, failure["host"]), progressed), saved)
@@ -197,8 +198,8 @@ class Recovery:
             "action": decision.action,
             "rule": decision.rule,
             "decided": time.time(),
-            "started": min(process["started"] for process in participants(processes) or processes),
-            "ran_on": len({process["host"] for process in participants(processes)}) or 1,
+            "started": min(process["started"] for process in ran or processes),
+            "ran_on": max(1, len({process["host"] for process in ran})),
             "failure": cast(ProcessRecord, {**failure, "ranks": failure["ranks"][:1]}),
             "cause": why,
             "progress": progressed,

@@ -311,8 +311,8 @@ class Watch:
         if lead and not self._restarts:
             return {"state": LOST, "failure": {**lead, "state": LOST}}
         # The first process that responds takes the place of the lead.
-        answering = [process for process in read_records(self._paths) if not self.is_silent(process)]
-        return self._decide() if answering and answering[0]["name"] == self.record["name"] else None
+        answering = [process["name"] for process in read_records(self._paths) if not self.is_silent(process)]
+        return self._decide() if answering[:1] == [self.record["name"]] else None
 
     def _is_silent(self, record: ProcessRecord) -> bool:
         """Return whether the time since a process's last new heartbeat exceeds the timeout. Only this host's clock is used."""

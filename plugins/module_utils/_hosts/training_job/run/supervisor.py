@@ -115,7 +115,7 @@ class Supervisor:
             following = read_following(self.paths)
             if following is None:
                 break
-            spec = self.plan_next(following.get("hosts") or []) if following["action"] == recovery.RESTART else None
+            spec = self.plan_next(following.get("hosts", [])) if following["action"] == recovery.RESTART else None
         record, verdict = read_record(self.paths.record(self.spec["name"])), read_verdict(self.paths)
         if spec is None or not verdict or not record or not record.get("unfit", {}).get("reboots") or record["host"] != spec["host"]:
             return None
@@ -188,17 +188,17 @@ class Supervisor:
             following = recovery_of_job.following(verdict)
             if following is None:
                 if not self.leaving:
-                    self.decline(failure_causes.TIME_LIMIT)
+                    self.decline()
                 return None
             sys.stderr.write(between_attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
             if following["action"] == recovery.STOP:
                 return None
             clean_up(self.spec, ready)
             self.set_aside(following)
-            return self.next_spec(following.get("hosts") or [])
+            return self.next_spec(following.get("hosts", []))
         finally:
             if self.leaving and self.spec["restarts"]:
-                self.decline(failure_causes.OPERATOR if self.leaving == FROM_OUTSIDE else "")
+                self.decline()
                 if verdict and verdict.get("restartable"):
                     between_attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
             self.watch.stop()
@@ -215,9 +215,10 @@ class Supervisor:
         """Return whether the job reached its time limit at least `margin` seconds ago."""
         return time.monotonic() >= self.time_limit_at + margin
 
-    def decline(self, rule: str) -> None:
-        """Tell the other supervisors that this supervisor is about to end. If a rule is specified, record that the rule ends the job."""
+    def decline(self) -> None:
+        """Tell the other supervisors that this supervisor is about to end. If an operator or the time limit ends the job, record that."""
         self.watch.write(available=False)
+        rule = failure_causes.TIME_LIMIT if not self.leaving else failure_causes.OPERATOR if self.leaving == FROM_OUTSIDE else ""
         if rule:
             with contextlib.suppress(OSError):
                 write_new_json(self.paths.following, {"action": recovery.STOP, "rule": rule, "decided": time.time()})

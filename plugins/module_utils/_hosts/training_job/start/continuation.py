@@ -31,17 +31,9 @@ KEPT = ("arguments", "command", "launcher", "launcher_options", "python")
 CHUNK = 1 << 20
 
 
-def last_failure(processes: Sequence[ProcessRecord], verdict: Verdict | None) -> ProcessRecord | None:
-    """Return the process that ended the last attempt of a job, or None if no process has started.
-
-    The records are results of with_state().
-    """
-    return failed_process.cause(processes, verdict["failure"] if verdict else None) or failed_process.first_failure(processes)
-
-
 def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], verdict: Verdict | None) -> bool:
     """Return whether a job that has ended without success can be continued: whether something other than its script has ended it."""
-    following, failure = records.read_following(newest), last_failure(processes, verdict)
+    following, failure = records.read_following(newest), failed_process.last_failure(processes, verdict)
     if newest.attempt >= recovery.ATTEMPTS_LIMIT:
         return False
     if failure is None or (following and following["rule"] in RULES):
@@ -110,8 +102,9 @@ def begin_attempt(paths: directories.Paths, heartbeat_timeout: int) -> None:
     before = paths.of_attempt(paths.attempt - 1)
     following = records.read_following(before)
     # A host of the last attempt that could not reach the storage ends its processes when it reads the verdict.
-    failure = last_failure(read_processes(before, heartbeat_timeout), None)
-    if failure and records.read_verdict(before) is None:
+    verdict, processes = job_states.read_attempt(before, heartbeat_timeout)
+    failure = failed_process.first_failure(processes)
+    if failure and verdict is None:
         records.write_new_json(before.verdict, {"state": failure["state"], "failure": failure})
     if not following or following["rule"] != recovery.CONTINUED:
         records.write_json(before.following, decision(before, following, heartbeat_timeout))
@@ -119,16 +112,10 @@ def begin_attempt(paths: directories.Paths, heartbeat_timeout: int) -> None:
         os.makedirs(directory, exist_ok=True)
 
 
-def read_processes(paths: directories.Paths, heartbeat_timeout: int) -> list[ProcessRecord]:
-    """Return the records of an attempt with the states of the processes."""
-    now = time.time()
-    return [job_states.with_state(record, now, heartbeat_timeout) for record in records.read_records(paths)]
-
-
 def decision(before: directories.Paths, following: Following | None, heartbeat_timeout: int) -> Following:
     """Return the decision that replaces the one that has ended the job. The cause of the failure stays in the record."""
-    processes = read_processes(before, heartbeat_timeout)
-    failure = last_failure(processes, records.read_verdict(before))
+    verdict, processes = job_states.read_attempt(before, heartbeat_timeout)
+    failure = failed_process.last_failure(processes, verdict)
     found: Following = {"action": recovery.RESTART, "rule": recovery.CONTINUED, "decided": time.time(), "hosts": []}
     if following:
         found = {**following, **found}

@@ -51,8 +51,7 @@ def prepare(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
         excluded = find_exclusions(module, found.pop("failures"), readings)
         if readings and not excluded:
             refuse_unhealthy(module, readings.findings())
-    if params["health_check"] and params["restarts"] and not module.check_mode:
-        install_checks(module)
+    install_checks(module)
     others = sorted({note["job"] for note in systemd.other_jobs(params["name"])})
     queues = [] if params["queue"] else submission.queues_of_host(module.run_command, found["host"]["name"])
     return {"changed": unpack, **found, "excluded": excluded, "job_directory": paths.directory, "other_jobs": others, "queues": queues}
@@ -122,7 +121,9 @@ def find_exclusions(module: AnsibleModule, failures: dict[str, float], readings:
 
 
 def install_checks(module: AnsibleModule) -> None:
-    """Install the service that runs the health checks after a failure of a job."""
+    """Install the service that runs the health checks after a failure of the job, if they are wanted and the job can then be restarted."""
+    if module.check_mode or not (module.params["health_check"] and module.params["restarts"]):
+        return
     try:
         install_health_service.install(module.run_command, module.params)
     except (OSError, systemd.UnitError) as error:
@@ -151,12 +152,7 @@ def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) 
             raise RefusalError(f"{host.name} has EFA but cannot use it: {missing}")
     if not (params["sandbox"] and systemd.hidden(params["python"])):
         check_python(params)
-    if not params["on_first_host"] and len(metadata["workers"]) > 1 and local_code.mount_point(paths.directory) == "/":
-        example = next((f", for example {os.path.join(mount, 'jobs')}" for mount in local_code.shared_mounts()), "")
-        raise RefusalError(
-            f"directory: {params['directory']!r} is on this host's own disk. Specify a directory on shared storage{example}. Without "
-            "shared storage, jobs run only on the first host of the cluster. To run the job there, set training_job_hosts: master."
-        )
+    check_shared(params, paths, len(metadata["workers"]))
     if place is not None:
         local_code.check_contents(params["sync_directory"], place)
     state = check_job(params["name"], paths, params["heartbeat_timeout"], params["queue"])
@@ -169,6 +165,16 @@ def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) 
     if state != "running":
         found["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
     return found
+
+
+def check_shared(params: dict[str, Any], paths: directories.Paths, worker_count: int) -> None:
+    """Raise RefusalError if the job's directory is on this host's own disk, where the other hosts of the cluster cannot read it."""
+    if not params["on_first_host"] and worker_count > 1 and local_code.mount_point(paths.directory) == "/":
+        example = next((f", for example {os.path.join(mount, 'jobs')}" for mount in local_code.shared_mounts()), "")
+        raise RefusalError(
+            f"directory: {params['directory']!r} is on this host's own disk. Specify a directory on shared storage{example}. Without "
+            "shared storage, jobs run only on the first host of the cluster. To run the job there, set training_job_hosts: master."
+        )
 
 
 def check_job(name: str, paths: directories.Paths, heartbeat_timeout: int, queue: str | None = None) -> str:

@@ -92,6 +92,8 @@ def test_shards_without_their_metadata_cannot_be_loaded(tmp_path, folder):
     assert damage(str(tmp_path), ["step-1"]) == ".metadata is missing"
     (tmp_path / folder / ".metadata").write_bytes(b"index")
     assert damage(str(tmp_path), ["step-1"]) == ""
+    (tmp_path / folder / "unfinished").touch()
+    assert damage(str(tmp_path), ["step-1"]) == "unfinished says that it is incomplete"
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
     attempt.mkdir()
     (attempt / "rank0.json").write_text("{}")
     os.utime(attempt / "rank0.json", (time.time() + DAY,) * 2)
-    assert cleanup.read_job("hidden", directories.Paths(str(hidden)), 60, time.time()).last <= time.time()
+    assert cleanup.read_job("hidden", directories.Paths(str(hidden)), 60).last <= time.time()
     assert run(tmp_path)["jobs"] == []
     assert names(tmp_path) == ["hidden"]
 
