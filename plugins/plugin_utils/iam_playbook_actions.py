@@ -26,11 +26,13 @@ from .iam_resources_and_conditions import (
     GROUPS,
     RUN_JOB_FLOW,
     SCHEDULES,
-    SESSIONS,
     UPLOADS,
     all_of,
 )
 
+# Actions of `aws ssm start-session`, for connection_path: session_manager. Source: AWS Systems Manager User Guide, "Allow and control
+# permissions for SSH connections through Session Manager"
+SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
 WITHOUT_PERMISSION = {"sts:GetCallerIdentity"}  # AWS STS API Reference: "No permissions are required to perform this operation"
 # Actions that the validators of EMR clusters use and that other packages declare
 EMR_CHECKS = (

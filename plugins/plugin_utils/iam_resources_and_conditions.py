@@ -26,9 +26,6 @@ from ..module_utils._aws.ssh_authority.kms_key import alias
 from ..module_utils._aws.ssh_authority.parameter import parameter_name, public_parameter_name
 from .iam_account import Account
 
-# Actions of `aws ssm start-session`, which connects to hosts with connection_path: session_manager. Source: AWS Systems Manager User
-# Guide, "Allow and control permissions for SSH connections through Session Manager"
-SESSIONS = ("ssm:StartSession", "ssm:TerminateSession", "ssmmessages:OpenDataChannel")
 # Actions of `aws s3 sync`, which copies files from the controller to S3
 UPLOADS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 COMPONENT_ACTIONS = [*(component.iam_actions for component in ALL_COMPONENTS), PRICES]
