@@ -13,7 +13,7 @@ description:
     serial console when the host becomes idle or is in use again. While the host is idle, the line is repeated every 10 minutes.
   - With the option O(deeplearning.cluster.cluster#module:idle_after), AWS reads these lines. A host that prints none counts as in use.
   - A host is in use while a job, an export or a set-up step runs, while a job of Slurm or SGE holds the host, while somebody types, while a
-    GPU computes, and while processes of users, containers, or services in C(/etc/systemd/system) use at least 2.5 % of a processor or wait
+    GPU computes, and while processes of users, containers, or services in C(/etc/systemd/system) use at least 1 % of a processor or wait
     for storage. Daemons of the system do not count.
   - The file C(/run/deeplearning-idle.json) and C(journalctl -u deeplearning_idle) say why the host is in use.
 options:

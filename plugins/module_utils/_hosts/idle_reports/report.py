@@ -33,10 +33,10 @@ STATE = "/run/deeplearning-idle.json"
 # Seconds between two reports. A host that is in use says so each minute as long as somebody may believe an earlier report that it is idle,
 # in case a line is lost or damaged.
 REPORT_SECONDS, BELIEVED_SECONDS = 600.0, 1500.0
-# The share of a processor, and the bytes per second that they read and write, of all processes of a control group on an idle host. A
-# forgotten editor with a language server uses 2 %, a process that waits for its GPU without spinning at least 5 %, and a slow download at
-# least 200 kB/s.
-SHARE, BYTES = 0.025, 100_000.0
+# The share of a processor, and the bytes per second that they read and write, of all processes of a control group on an idle host. An open
+# notebook uses 0.3 %, and a slow download at least 200 kB/s. An evaluation that waits for answers from the network uses 2 to 4 %, so a
+# forgotten editor with a language server, which uses 2 %, must count as a use.
+SHARE, BYTES = 0.01, 100_000.0
 # Seconds after the last input on a terminal for which somebody uses it.
 TYPING_SECONDS = 90.0
 GPU_SECONDS = 60.0  # for nvidia-smi

@@ -58,8 +58,8 @@ def test_work_is_what_people_have_started(tmp_path, monkeypatch, group, name, us
     assert report.is_work(group, process(name, user=user), False) is is_work
 
 
-@pytest.mark.parametrize(("computed", "in_use"), [(0.0, False), (1.3, False), (1.7, True), (30.0, True)])
-def test_processes_of_one_group_may_use_two_percent_together(monkeypatch, computed, in_use):
+@pytest.mark.parametrize(("computed", "in_use"), [(0.0, False), (0.3, False), (0.6, True), (30.0, True)])
+def test_processes_of_one_group_may_use_one_percent_together(monkeypatch, computed, in_use):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
     found = [process(seconds=10 + computed / 2, number=number) for number in (7, 8)]
     former = {each.identity: (10.0, 0) for each in found}
@@ -99,7 +99,7 @@ def test_a_job_of_a_queue_is_a_use_even_if_it_sleeps(monkeypatch, tmp_path, name
 
 def test_a_new_process_with_the_number_of_an_ended_one_counts_from_its_start(monkeypatch):
     monkeypatch.setattr(Process, "group", lambda _self: "user.slice/session-3.scope")
-    assert report.why_working([process(seconds=2.0)], {"7 99": (1.9, 0)}, 60.0, False)
+    assert report.why_working([process(seconds=1.0)], {"7 99": (0.9, 0)}, 60.0, False)
 
 
 def test_this_process_is_among_the_processes():
