@@ -21,7 +21,7 @@ from .manager import select_hosts
 
 LOG = logging.getLogger(__name__)
 # Seconds from a request until the state is saved, and between saves while there are no requests. Instances also change without requests.
-SAVE_AFTER = 3.0
+SAVE_AFTER = 10.0
 SAVE_EVERY = 30.0
 
 

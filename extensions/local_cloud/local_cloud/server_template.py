@@ -13,9 +13,13 @@ import signal
 import sys
 from typing import TypedDict
 
+from moto.core.utils import get_service_model
 from moto.moto_api._internal import mock_random
 
 from . import server
+
+# Services that almost every test uses. Their models take long to load.
+SERVICES = ("autoscaling", "ec2", "efs", "iam", "ssm")
 
 
 class Request(TypedDict):
@@ -33,6 +37,8 @@ class Request(TypedDict):
 def main() -> None:
     """Start a server for each line of standard input, until its end. Servers continue to run."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # servers that have ended do not stay as zombies
+    for service in SERVICES:
+        get_service_model(service)
     gc.freeze()  # servers share the memory of what was imported
     for line in iter(sys.stdin.readline, ""):
         pid = os.fork()
@@ -59,6 +65,7 @@ def become_server(request: Request) -> None:
         os.close(opened)
     sys.argv = [sys.argv[0], request["home"]]
     server.main()
+    os._exit(0)  # to delete all objects one by one would take a second
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from moto import backends
-from moto.core import responses
+from moto.core import responses, utils
 from moto.ec2.models.core import TaggedEC2Resource
-from moto.ec2.models.instance_types import InstanceTypeOfferingBackend
+from moto.ec2.models.instance_types import InstanceTypeBackend, InstanceTypeOfferingBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 from moto.iam.models import IAMBackend
 
@@ -18,17 +18,29 @@ from .override import override
 
 moto_modules = tuple(backends.list_of_moto_modules())
 moto_offerings = InstanceTypeOfferingBackend.describe_instance_type_offerings
+moto_types = InstanceTypeBackend.describe_instance_types
+TYPES: dict[str, list[Any]] = {}
 OFFERINGS: dict[tuple[str, str | None, str], list[Any]] = {}
 REQUEST_ID = re.compile("(?<=<RequestId>).*(?=</RequestId>)")
 moto_aws_policies = IAMBackend._init_aws_policies
 
 for name in ("method_names_from_class", "get_service_model"):
     setattr(responses, name, cache(getattr(responses, name)))
+utils.create_loader = cache(utils.create_loader)  # a loader lists all files of botocore before it loads the first one
 
 
 @override(backends)
 def list_of_moto_modules() -> tuple[str, ...]:
     return moto_modules
+
+
+@override(InstanceTypeBackend)
+def describe_instance_types(self: Any, instance_types: list[str] | None = None, filters: Any = None) -> list[Any]:
+    """Return the instance types, cached by names and filters. They never change."""
+    place = repr((instance_types, filters))
+    if place not in TYPES:
+        TYPES[place] = moto_types(self, instance_types, filters)
+    return TYPES[place]
 
 
 @override(InstanceTypeOfferingBackend)

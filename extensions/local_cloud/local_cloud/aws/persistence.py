@@ -27,7 +27,7 @@ from .context import CLOUD
 from .override import override
 
 # The first line of a snapshot. Increase the number when the format of the state or the path of a saved class changes.
-FORMAT = b"local cloud, state 6\n"
+FORMAT = b"local cloud, state 7\n"
 # Saved attributes of the local cloud's own state.
 SAVED = ("clock", "capacity", "spot_prices", "quotas", "failing_launches", "delays", "latest_public", "service_roles", "invocations")
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}

@@ -7,6 +7,7 @@ element" and "Viewing event history", and the examples of events in the guides o
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import time
 from collections import deque
@@ -77,17 +78,18 @@ class Entry(NamedTuple):
         return calls.Call(self.service, self.region, self.action).read_only
 
 
-def entries(account: str, region: str) -> deque[Entry]:
-    """Return the recorded events, oldest first."""
+def _entries(account: str, region: str) -> deque[bytes]:
+    """Return the recorded events, oldest first. They are pickles, because each snapshot of the account contains all of them."""
     state = cloudtrail_backends[account][region].__dict__
-    kept: deque[Entry] = state.setdefault("events", deque(maxlen=KEPT))
+    kept: deque[bytes] = state.setdefault("events", deque(maxlen=KEPT))
     return kept
 
 
 def visible(account: str, region: str) -> Iterator[Entry]:
     """Yield the events of 90 days, newest first, without those that CloudTrail has not delivered yet."""
     now = CLOUD.clock.now()
-    for entry in reversed(entries(account, region)):
+    for pickled in reversed(_entries(account, region)):
+        entry: Entry = pickle.loads(pickled)
         if CLOUD.delays.trail <= now - entry.recorded_at <= DAYS_90:
             yield entry
 
@@ -103,22 +105,21 @@ def record(environ: calls.Environ, call: calls.Call, identity: Identity, paramet
     response = body if not call.read_only and not error else None
     described, username = _of_caller(identity, account, key)
     with CLOUD.lock:
-        entries(account, call.region).append(
-            Entry(
-                str(uuid4()),
-                _time(),
-                CLOUD.clock.now(),
-                call.service,
-                call.region,
-                call.action,
-                described,
-                username,
-                key,
-                _without_secrets(parameters, call.service),
-                response,
-                error,
-            )
+        entry = Entry(
+            str(uuid4()),
+            _time(),
+            CLOUD.clock.now(),
+            call.service,
+            call.region,
+            call.action,
+            described,
+            username,
+            key,
+            _without_secrets(parameters, call.service),
+            response,
+            error,
         )
+        _entries(account, call.region).append(pickle.dumps(entry))
 
 
 def record_of_auto_scaling(region: str, action: str, request: dict[str, Any], response: dict[str, Any]) -> None:
@@ -152,7 +153,7 @@ def _record_of_service(
     region: str, action: str, identity: dict[str, Any], username: str, request: Any, response: Any, kind: str = "AwsApiCall"
 ) -> None:
     entry = Entry(str(uuid4()), _time(), CLOUD.clock.now(), "ec2", region, action, identity, username, "", request, response, None, kind)
-    entries(ACCOUNT, region).append(entry)
+    _entries(ACCOUNT, region).append(pickle.dumps(entry))
 
 
 def _without_secrets(value: Any, service: str = "") -> Any:
@@ -225,7 +226,7 @@ def describe(entry: Entry) -> dict[str, Any]:
         "EventTime": int(entry.time),
         "EventSource": entry.source,
         "Resources": [{"ResourceType": kind, "ResourceName": name} for kind, name in resources(entry, request, response)],
-        "CloudTrailEvent": json.dumps(record),
+        "CloudTrailEvent": json.dumps(record, default=str),
     }
     found |= {"Username": entry.username} if entry.username else {}
     return found | ({"AccessKeyId": entry.access_key} if entry.access_key else {})

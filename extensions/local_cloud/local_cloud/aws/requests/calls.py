@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
@@ -21,6 +21,7 @@ from moto.core.request import Request, determine_request_protocol
 from moto.core.routing import get_service_router
 from moto.core.utils import get_service_model
 
+ACTION = re.compile(rb"(?:^|&)Action=(\w+)")
 CREDENTIAL = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/,]+)/")
 # botocore's names for services that have a different name in signatures.
 MODEL_NAMES = {
@@ -37,6 +38,12 @@ READ_ONLY_PREFIXES = ("Describe", "Get", "List", "Head", "Lookup", "Search", "Se
 BODY_LIMIT = 16 << 20
 Environ = dict[str, Any]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class ReceivedRequest(Request):
+    """A request that a server has received."""
+
+    from_wsgi_server = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,14 @@ def read_body(environ: Environ) -> bytes:
     return body
 
 
+def request(environ: Environ) -> ReceivedRequest:
+    """Return the request as an object that everything shares, so that the content is parsed once."""
+    if "local_cloud.request" not in environ:
+        environ["local_cloud.request"] = ReceivedRequest(environ)
+    shared: ReceivedRequest = environ["local_cloud.request"]
+    return shared
+
+
 def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, Any]] | None:
     """Return the operation of a request, and the parameters of the request by their names in botocore.
 
@@ -83,17 +98,17 @@ def parameters(environ: Environ, call: Call) -> tuple[OperationModel, dict[str, 
         return None
     model = operation.service_model
     read_body(environ)
-    request = Request(dict(environ))
-    protocol = determine_request_protocol(model, request.content_type)
+    shared = request(environ)
+    protocol = determine_request_protocol(model, shared.content_type)
     parser = PROTOCOL_PARSERS[protocol](operation, map_type=dict)
     parsed = parser.parse(
         {
-            "method": request.method,
-            "values": request.values,
-            "headers": request.headers,
-            "body": request.data,
-            "url_path": request.path,
-            "url_params": _path_parameters(request, call.service) if protocol.startswith("rest") else {},
+            "method": shared.method,
+            "values": shared.values,
+            "headers": shared.headers,
+            "body": shared.data,
+            "url_path": shared.path,
+            "url_params": _path_parameters(shared, call.service) if protocol.startswith("rest") else {},
         }
     )
     environ["wsgi.input"].seek(0)
@@ -125,15 +140,15 @@ def _action(environ: Environ, service: str) -> str:
     if is_too_large(environ) and not service.startswith("s3"):
         return f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
     if "urlencoded" in environ.get("CONTENT_TYPE", "") and not is_too_large(environ):
-        action = parse_qs(read_body(environ).decode(errors="replace")).get("Action")
+        action = ACTION.search(read_body(environ))
         if action:
-            return action[0]
+            return action[1].decode()
     return _routed(environ, service)
 
 
 def _routed(environ: Environ, service: str) -> str:
     try:
-        operation, _parameters = get_service_router(MODEL_NAMES.get(service, service)).match(Request(dict(environ)))
+        operation, _parameters = get_service_router(MODEL_NAMES.get(service, service)).match(request(environ))
     except Exception:  # an unknown service, or an unknown path of the service
         return f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
     return str(operation.name)

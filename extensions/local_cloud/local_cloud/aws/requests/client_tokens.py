@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import parse_qs
 
 from .calls import Application, Call, Environ, read_body
 from .parameter_usage import mark_read
 
+TOKEN = re.compile(rb"(?:^|&)ClientToken=([^&]+)")
 Answer = tuple[str, list[tuple[str, str]], bytes]
 
 
@@ -43,4 +44,5 @@ class ClientTokens:
 def _token(environ: Environ) -> str:
     if "urlencoded" not in environ.get("CONTENT_TYPE", ""):
         return ""
-    return parse_qs(read_body(environ).decode(errors="replace")).get("ClientToken", [""])[0]
+    found = TOKEN.search(read_body(environ))
+    return found[1].decode(errors="replace") if found else ""

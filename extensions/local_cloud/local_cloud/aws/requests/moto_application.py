@@ -11,16 +11,10 @@ from moto.moto_server import werkzeug_app
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from .calls import Environ
+from .calls import Environ, request
 
 # Pages in a browser must not read responses.
 werkzeug_app.DISABLE_GLOBAL_CORS = True
-
-
-class ReceivedRequest(Request):
-    """A request that a server has received."""
-
-    from_wsgi_server = True
 
 
 class MotoApplication(werkzeug_app.DomainDispatcherApplication):
@@ -40,7 +34,7 @@ class MotoApplication(werkzeug_app.DomainDispatcherApplication):
         if function is None:
             return self(environ, start)
         try:
-            status, headers, content = function(ReceivedRequest(environ))
+            status, headers, content = function(request(environ))
         except ClientError as error:
             status, headers, content = 400, {}, error.response["Error"]["Message"]
         except HTTPException as error:

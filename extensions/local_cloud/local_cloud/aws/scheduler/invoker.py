@@ -32,8 +32,10 @@ SESSION_SECONDS = 900
 
 @cache
 def _session() -> Session:
-    """Return the session whose clients share the models of services, which take long to load."""
-    return Session()
+    """Return the session whose clients share the models of services, which take long to load, and the credentials of the present call."""
+    session = Session()
+    session.set_credentials("", "", "")
+    return session
 
 
 class Invoker:
@@ -41,6 +43,7 @@ class Invoker:
 
     def __init__(self, api: Any) -> None:
         self._api = api
+        self._clients: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
@@ -53,7 +56,7 @@ class Invoker:
                 # While the call is made, it is still listed: a server that starts from a snapshot makes it again
                 queue = CLOUD.invocations  # loading a snapshot replaces it
                 occurrence = queue[0]
-                failure = occurrence.run() if isinstance(occurrence, invocations.Event) else _invoke(self._api, occurrence)
+                failure = occurrence.run() if isinstance(occurrence, invocations.Event) else self._invoke(occurrence)
                 with CLOUD.lock:
                     queue.popleft()
                     occurrence.conclude(failure)
@@ -73,33 +76,31 @@ class Invoker:
                 return
             self.make_calls()
 
+    def _invoke(self, occurrence: Occurrence) -> str:
+        """Make one call. Return '' if it succeeds, or the reason for its failure."""
+        schedule = occurrence.schedule
+        backend, target = schedule.backend, occurrence.definition["Target"]
+        try:
+            with CLOUD.lock:
+                check_role(backend, schedule.group_name, target["RoleArn"])
+            service, operation, parameters = targets.call(target["Arn"], _text(occurrence))
+            with role_session(backend, target["RoleArn"], f"schedule-{schedule.name}", SESSION_SECONDS) as session:
+                keys = _session().get_credentials()
+                keys.access_key, keys.secret_key, keys.token = session.access_key_id, session.secret_access_key, session.session_token
+                self._client(service, backend.region_name)._make_api_call(operation, parameters)
+        except (BotoCoreError, ClientError, SchedulerError) as error:
+            return str(error)
+        except Exception as error:  # an error in one call must not prevent the calls of other schedules
+            LOG.exception("The call of %s could not be made", schedule.arn)
+            return f"{type(error).__name__}: {error}"
+        return ""
 
-def _invoke(api: Any, occurrence: Occurrence) -> str:
-    """Make one call. Return '' if it succeeds, or the reason for its failure."""
-    schedule = occurrence.schedule
-    backend, target = schedule.backend, occurrence.definition["Target"]
-    try:
-        with CLOUD.lock:
-            check_role(backend, schedule.group_name, target["RoleArn"])
-        service, operation, parameters = targets.call(target["Arn"], _text(occurrence))
-        with role_session(backend, target["RoleArn"], f"schedule-{schedule.name}", SESSION_SECONDS) as session:
-            client = _session().create_client(
-                service,
-                backend.region_name,
-                endpoint_url=ENDPOINT,
-                aws_access_key_id=session.access_key_id,
-                aws_secret_access_key=session.secret_access_key,
-                aws_session_token=session.session_token,
-                config=Config(retries={"total_max_attempts": 1}),
-            )
-            client.meta.events.register("before-send", partial(_send, api))
-            client._make_api_call(operation, parameters)
-    except (BotoCoreError, ClientError, SchedulerError) as error:
-        return str(error)
-    except Exception as error:  # an error in one call must not prevent the calls of other schedules
-        LOG.exception("The call of %s could not be made", schedule.arn)
-        return f"{type(error).__name__}: {error}"
-    return ""
+    def _client(self, service: str, region: str) -> Any:
+        if (service, region) not in self._clients:
+            client = _session().create_client(service, region, endpoint_url=ENDPOINT, config=Config(retries={"total_max_attempts": 1}))
+            client.meta.events.register("before-send", partial(_send, self._api))
+            self._clients[service, region] = client
+        return self._clients[service, region]
 
 
 def _text(occurrence: Occurrence) -> str:

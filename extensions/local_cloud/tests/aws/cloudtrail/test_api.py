@@ -104,6 +104,15 @@ def test_newer_actions_of_ec2_have_their_request_as_it_is(account: Account) -> N
     assert record["responseElements"]["CreateLaunchTemplateResponse"]["launchTemplate"]["launchTemplateName"] == template
 
 
+def test_times_in_requests(account: Account) -> None:
+    """They made the whole history unreadable."""
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    settings = {"InstanceType": "c5.large", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-east-1a", "InstanceCount": 1}
+    account.ec2.create_capacity_reservation(**settings, EndDateType="limited", EndDate=end)
+    event = until(account, "EventName", "CreateCapacityReservation", {"CreateCapacityReservation"})["CreateCapacityReservation"]
+    assert f"{end:%Y-%m-%d}" in event["CloudTrailEvent"]
+
+
 def test_other_services(account: Account) -> None:
     system = account.efs.create_file_system(CreationToken=account.name(), Tags=TAG)["FileSystemId"]
     record = until(account, "EventName", "CreateFileSystem", {"CreateFileSystem"})["CreateFileSystem"]["record"]
