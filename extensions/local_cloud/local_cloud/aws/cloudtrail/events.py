@@ -222,7 +222,7 @@ def describe(entry: Entry) -> dict[str, Any]:
         "EventTime": int(entry.time),
         "EventSource": entry.source,
         "Resources": [{"ResourceType": kind, "ResourceName": name} for kind, name in resources(entry, request, response)],
-        "CloudTrailEvent": json.dumps(record),
+        "CloudTrailEvent": json.dumps(record, default=str),
     }
     found |= {"Username": entry.username} if entry.username else {}
     return found | ({"AccessKeyId": entry.access_key} if entry.access_key else {})
