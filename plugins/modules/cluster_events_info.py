@@ -12,10 +12,11 @@ description:
   - Reads the scaling activities of the cluster's Auto Scaling groups, also of deleted ones, which AWS keeps for six weeks, and EC2's
     descriptions of the instances.
   - Looks up in CloudTrail's event history who has changed the Auto Scaling groups, terminated nodes, and created, changed or deleted the
-    network, NAT gateways and file systems. The history contains events of 90 days, up to 15 minutes late. AWS allows two look-ups per
-    second and account, and the module makes at least twelve.
-  - Events count only if they name a resource of the cluster, which is a node, an Auto Scaling group, or a resource that was created with
-    the cluster's tag.
+    network, NAT gateways and file systems, and who has set, changed or removed the lease of the nodes or the end of idle nodes. The history
+    contains events of 90 days, up to 15 minutes late. AWS allows two look-ups per second and account, and the module makes at least
+    fifteen.
+  - Events count only if they name a resource of the cluster, which is a node, an Auto Scaling group, a schedule that ends the nodes, or a
+    resource that was created with the cluster's tag.
   - Without the permission C(cloudtrail:LookupEvents), the result lacks the events of CloudTrail, and RV(problems) says so.
   - Changes to launch templates, placement groups, addresses, roles, SSM parameters, buckets and EMR clusters are not listed, and neither
     are deletions of resources that were created more than 90 days ago.
@@ -86,6 +87,12 @@ events:
     cause:
       description: AWS's explanation.
       type: str
+    ended_by:
+      description:
+        - V(lease) or V(idle) if AWS has deleted the group or terminated the node because of the lease or because the nodes were idle. This
+          is recognized by the ARN of the role that has deleted the group, which only AWS services can assume.
+        - For the calls C(CreateSchedule), C(UpdateSchedule) and C(DeleteSchedule), what the schedule is for. Otherwise an empty string.
+      type: str
     error:
       description: Error code of a call that failed, or an empty string.
       type: str
@@ -152,10 +159,8 @@ read_at:
   type: float
 """
 
-from datetime import datetime, timezone
-
 from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
-from ..module_utils._aws.cluster_events.read import read, start_of
+from ..module_utils._aws.cluster_events.read import read
 from ..module_utils._aws.error_messages import fail
 
 
@@ -169,8 +174,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        since = start_of(module.params["since"], datetime.now(timezone.utc))
-        found = read(AwsClient(module, module.params["cluster"]), since, module.params["prices"])
+        found = read(AwsClient(module, module.params["cluster"]), module.params["since"], module.params["prices"])
     except ValueError as error:
         module.fail_json(msg=str(error))
     except (ClusterError, *SDK_ERRORS) as error:

@@ -34,6 +34,10 @@ WORDS = {
     STOP: "stopped",
     TERMINATION: "terminated",
 }
+# Why AWS has ended nodes, and the words for the schedules with which it does so, and for the calls that change them.
+ENDED_BY = {"lease": "their lease had ended", "idle": "they had been idle"}
+SCHEDULES = {"lease": "The lease of the nodes", "idle": "The end of idle nodes"}
+CHANGES = {"CreateSchedule": "set", "UpdateSchedule": "changed", "DeleteSchedule": "removed"}
 # The beginnings of cells that a spreadsheet would evaluate as formulas, also in full width.
 FORMULA = re.compile(r"[\s]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "cost", "currency")
@@ -136,7 +140,14 @@ def _line(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> Line:
     else:
         failure = f" failed ({event['error']})" if event["error"] else ""
         what = f"{event['action']} {names}{failure}"
-    return Line(event["time"], "AWS", _clean(what), _clean(event["caller"]), _clean(event["cause"]), event["hourly"], _cost(event, nodes))
+    return Line(event["time"], "AWS", _clean(what), _clean(event["caller"]), _clean(_why(event)), event["hourly"], _cost(event, nodes))
+
+
+def _why(event: Mapping[str, Any]) -> str:
+    ended_by = event["ended_by"]
+    if event["action"] in CHANGES:
+        return "" if event["error"] else f"{SCHEDULES[ended_by]} was {CHANGES[event['action']]}"
+    return f"AWS ended the nodes: {ENDED_BY[ended_by]}. {event['cause']}".strip() if ended_by else event["cause"]
 
 
 def _cost(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> float | None:

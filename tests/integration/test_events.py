@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.timeline impo
 from local_cloud.testing import wait_until
 from permissions import operators
 
-from .clusters import numbers
+from .clusters import all_end, instances, numbers
 from .conftest import ModuleFailed
 
 __all__ = ["operators"]
@@ -209,3 +209,57 @@ def test_the_time_to_look_back(cloud, run, definition, name, events, monkeypatch
     assert "launch" in actions(events(since="2w"))
     began = datetime.fromtimestamp(found["since"], UTC)
     assert datetime.now(UTC) - began - timedelta(days=7) < timedelta(minutes=5)
+
+
+def test_the_lease_and_what_it_has_ended_are_told(cloud, run, definition, name, events, operators):
+    leased, minute = {**definition, "lease": "1h"}, 60
+    operators.be("provision")
+    run("cluster", **leased)
+    cloud.control.advance(45 * minute)
+    run("cluster", **leased)  # prolongs the lease
+    cloud.control.advance(61 * minute)
+    assert all_end(cloud, name)
+    operators.be("destroy")
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    operators.be("events")
+    found = events()
+    told = [each for each in found["events"] if f"{name}-nodes-lease/workers" in each["resources"]]
+    assert [each["action"] for each in told] == ["CreateSchedule", "UpdateSchedule", "DeleteSchedule"]
+    assert [each["caller"].rpartition("-")[2] for each in told] == ["provision", "provision", "destroy"]
+    for resource in (f"{name}-master", f"{name}-workers"):
+        deletion = event(found, "DeleteAutoScalingGroup", resource)
+        assert (deletion["ended_by"], f"/{name}-nodes-lease-us-east-1/" in deletion["caller"]) == ("lease", True)
+    ended = [each for each in found["events"] if each["action"] == "termination"]
+    assert [each["ended_by"] for each in ended] == ["lease"] * 3
+    hours = [(each["ended_at"] - each["launched_at"]) / 3600 for each in found["nodes"]]
+    assert hours == [pytest.approx(1.75, abs=0.1)] * 3
+    text = shown(found)
+    assert text.count("AWS ended the nodes: their lease had ended") == 5
+    assert "The lease of the nodes was set" in text
+    assert "node-hours and cost 0.5" in text
+
+
+def test_the_end_of_idle_nodes_is_told(cloud, run, definition, name, events):
+    run("cluster", **definition, idle_after="15m")
+    for _ in range(2):
+        now = datetime.fromtimestamp(cloud.control.advance(0), UTC)
+        for instance in instances(cloud, name):
+            text = f"deeplearning: idle since {now - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}, reported at {now:%Y-%m-%dT%H:%M:%SZ}."
+            cloud.control.print_on_console(instance, f"\r\n{text}\r\n")
+        cloud.control.advance(600)
+    assert all_end(cloud, name)
+    run("cluster", cluster=name, state="absent", delete_data=True)
+    found = events()
+    assert actions(found, f"{name}-nodes-idle/check") == ["CreateSchedule", "DeleteSchedule"]
+    ended = [each["ended_by"] for each in found["events"] if each["action"] in ("DeleteAutoScalingGroup", "termination")]
+    assert ended == ["idle"] * 5
+    assert "The end of idle nodes was removed" in shown(found)
+
+
+def test_a_running_node_costs_something_whatever_the_controllers_clock_shows(cloud, run, definition, name, events):
+    cloud.control.advance(5 * 3600)
+    run("cluster", **definition)
+    cloud.control.advance(3600)
+    found = events(since="2h")
+    assert {each["running"] for each in found["nodes"]} == {True}
+    assert "3 nodes ran for 3.0 node-hours and cost 0.30" in shown(found)

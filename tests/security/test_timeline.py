@@ -19,6 +19,7 @@ LAUNCH = {
     "group": "workers",
     "caller": "",
     "cause": "",
+    "ended_by": "",
     "error": "",
     "hourly": 2.0,
 }

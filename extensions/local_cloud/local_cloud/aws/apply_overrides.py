@@ -16,6 +16,7 @@ from . import (
     kms,
     lambda_,
     moto_caching,  # noqa: F401
+    moto_clock,  # noqa: F401
     moto_serialization,  # noqa: F401
     s3,
     scheduler,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 class Clock:
     """Delayed calls. Entries are bound methods of saved objects, so that snapshots can contain them.
 
-    The clock shows this machine's time and what it has been advanced by. The due times of delayed calls and of schedules, the dates of
-    schedules, the launch times of instances, the time that functions see, and the Date header of responses are times of this clock.
-    Everything else keeps this machine's time: signatures, sessions, polls of hosts, attempts of groups to launch instances, and the dates
-    of other resources.
+    The clock shows this machine's time and what it has been advanced by. All times in answers of AWS, the due times of delayed calls and of
+    schedules, and the time that functions see are times of this clock. What is compared with the clocks of clients and hosts keeps this
+    machine's time: signatures, sessions, and the metadata of instances. So does what really takes time: polls of hosts, steps of EMR
+    clusters, and attempts of groups to launch instances.
     """
 
     def __init__(self) -> None:

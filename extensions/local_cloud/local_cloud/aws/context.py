@@ -6,6 +6,8 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from moto.ec2.models import ec2_backends
@@ -65,6 +67,19 @@ class CloudState:
         """Invocations of functions that have ended."""
         self.invoke = threading.Event()
         self.lifecycle: InstanceLifecycle
+
+    def now(self) -> float:
+        """Return the time that AWS shows in its answers, in seconds since the epoch."""
+        return self.clock.now() - self.delays.clock_lag
+
+    def utcnow(self) -> datetime:
+        """Return the time that AWS shows in its answers, in UTC and without a time zone, as moto keeps dates."""
+        return datetime.fromtimestamp(self.now(), UTC).replace(tzinfo=None)
+
+    def age(self, created: float) -> float:
+        """Return the age in seconds of a resource. A resource from a future that a reset of the clock has undone is old."""
+        age = self.now() - created
+        return age if age >= 0 else inf
 
 
 CLOUD = CloudState()

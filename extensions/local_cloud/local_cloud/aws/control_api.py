@@ -45,7 +45,6 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
 
 from ..control_signature import is_signed
@@ -239,7 +238,7 @@ def _reserve_block(wanted: dict[str, Any]) -> dict[str, str]:
         wanted["type"],
         zone,
         wanted["count"],
-        utcnow() + timedelta(seconds=wanted.get("start", 0)),
+        CLOUD.utcnow() + timedelta(seconds=wanted.get("start", 0)),
         timedelta(seconds=wanted.get("duration", day)),
     )
     block.add_tags(wanted.get("tags", {}))

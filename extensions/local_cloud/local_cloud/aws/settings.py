@@ -51,7 +51,7 @@ class Delays:
     group_deletion: float = 0.0
     # Time from the termination of instances in a Capacity Block to the end of the block.
     block_end: float = 1800.0
-    # Seconds by which the clock of Auto Scaling and of API responses is behind the clock of this machine.
+    # Seconds by which AWS's clock is behind the clock of this machine.
     clock_lag: float = 0.0
     # Time until terminated instances and deleted NAT gateways are no longer listed.
     forget: float = 600.0

@@ -16,9 +16,14 @@ from typing import Any
 
 from ..client import SDK_ERRORS, AwsClient, ClientError
 from ..error_codes import DENIED, error_code
+from ..idle import definition as idle
+from ..instance_role.own_role import PATH
 from ..instances import ON_DEMAND
+from ..lease import definition as lease
+from ..node_names import NODE_TYPES
+from ..regions import partition_of
 from ..tags import CLUSTER_TAG
-from .scaling_activities import CLOUD_TRAIL, ENDS, Event, LifeOfNode, name_of
+from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNode, name_of
 
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
@@ -28,6 +33,9 @@ RUN, TAG = "RunInstances", "CreateTags"
 # of the response that contains its ID.
 CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
 DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
+# Calls that set, change and remove the schedules of the lease, and that which looks for idle nodes.
+SCHEDULES = ("CreateSchedule", "UpdateSchedule", "DeleteSchedule")
+LEASE, IDLE = "lease", "idle"
 
 
 class Trail:
@@ -47,13 +55,27 @@ class Trail:
         try:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
-            self._lookup("EventName", (*ENDS, *DELETIONS), since)
+            self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
             self._complete(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
-        found = (_event(record, _own(record, ids, groups)) for record in self._records.values() if _is_change(record))
+        schedules = _schedules(self._cloud.cluster)
+        changes = [(record, _own(record, ids, groups, schedules)) for record in self._records.values() if _is_change(record)]
+        found = [_event(record, resources, self._ended_by(record, resources, schedules)) for record, resources in changes]
         return [event for event in found if event.resources and event.time >= since.timestamp()]
+
+    def _ended_by(self, record: Mapping[str, Any], resources: Iterable[str], schedules: Mapping[str, str]) -> str:
+        """Return what has let AWS delete a group, or what a schedule is for. Only AWS services can assume the roles."""
+        if record["eventName"] != DELETE_GROUP or record.get("errorCode"):
+            return next((schedules[name] for name in resources if name in schedules), "")
+        cluster, region = self._cloud.cluster, self._cloud.region
+        issuer = ((record.get("userIdentity") or {}).get("sessionContext") or {}).get("sessionIssuer") or {}
+        names = {lease.role_name(cluster, region): LEASE, idle.role_name(cluster, region): IDLE}
+        own = {
+            partition_of(region).arn("iam", f"role{PATH}{name}", "", record.get("recipientAccountId", "")): names[name] for name in names
+        }
+        return own.get(str(issuer.get("arn")), "")
 
     def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
         """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
@@ -81,7 +103,7 @@ class Trail:
         return found
 
     def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
-        start = max(since, datetime.now(timezone.utc) - KEPT)
+        start = max(since, self._cloud.now - KEPT)
         asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
         pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
         for number, page in enumerate(pages, 1):
@@ -95,28 +117,38 @@ class Trail:
 def _is_change(record: Mapping[str, Any]) -> bool:
     """Return whether a record may be an event to show. Auto Scaling's own launches and terminations are its activities.
 
-    After the end of a lease, AWS repeats the deletion of groups that no longer exist.
+    After the end of a lease, AWS repeats the deletion of groups that no longer exist. Runs repeat calls for schedules until they succeed.
     """
     by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
     is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
-    return not (record.get("readOnly") or by_auto_scaling or is_repeated or record["eventName"] in (RUN, TAG))
+    has_no_effect = record["eventName"] in SCHEDULES and (record.get("errorCode") or DENIED[0]) not in DENIED
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or has_no_effect or record["eventName"] in (RUN, TAG))
 
 
-def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str]) -> list[str]:
+def _schedules(cluster: str) -> dict[str, str]:
+    """Return the schedules with which AWS ends the nodes of a cluster, and what each is for."""
+    of_lease = {f"{lease.schedule_group(cluster)}/{group}": LEASE for group in NODE_TYPES}
+    return {**of_lease, f"{idle.name_of(cluster)}/{idle.SCHEDULE}": IDLE}
+
+
+def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str], schedules: Collection[str]) -> list[str]:
     """Return the IDs and names of the cluster's own resources in a record.
 
     AWS assigns IDs, but anyone can give another resource the name of a group, and any resource a tag with an ID.
     """
+    if record["eventSource"] == "scheduler.amazonaws.com":
+        asked = {name.lower(): value for name, value in (record.get("requestParameters") or {}).items()}
+        return [name for name in schedules if name == f"{asked.get('groupname')}/{asked.get('name')}"]
     names = groups if record["eventSource"] == "autoscaling.amazonaws.com" else ()
     texts = [(name.lower(), text) for name, text in _texts(_elements(record))]
     return sorted({text for name, text in texts if (text in names if name == "autoscalinggroupname" else text in ids and name != "value")})
 
 
-def _event(record: Mapping[str, Any], resources: list[str]) -> Event:
+def _event(record: Mapping[str, Any], resources: list[str], ended_by: str) -> Event:
     moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     identity = record.get("userIdentity") or {}
     caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
-    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, error=error)
+    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
 
 
 def _elements(record: Mapping[str, Any]) -> list[Any]:

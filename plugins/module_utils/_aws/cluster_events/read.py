@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..client import AwsClient, tag_dict
@@ -22,7 +22,7 @@ from ..pricing.charges import Charge
 from ..pricing.estimate import Estimate
 from ..tags import CLUSTER_TAG
 from .cloudtrail import Trail
-from .scaling_activities import LifeOfNode, Member, ends_of, events_of, nodes_of, set_differences, set_ends
+from .scaling_activities import LifeOfNode, Member, ends_of, events_of, nodes_of, set_causes, set_differences, set_ends
 
 SINCE = re.compile(r"([1-9][0-9]{0,3})([mhdw])")
 UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -36,13 +36,14 @@ def start_of(since: str, now: datetime) -> datetime:
     return now - timedelta(seconds=int(found[1]) * UNITS[found[2]])
 
 
-def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
-    """Return the events, nodes, price and problems, as the module `cluster_events_info` documents them."""
+def read(cloud: AwsClient, since_when: str, prices: bool) -> dict[str, Any]:
+    """Return the events, nodes, price and problems, as the module `cluster_events_info` documents them. Raises ValueError."""
     trail = Trail(cloud)
     groups = {group_name(cloud.cluster, group): group for group in (MASTER, WORKERS)}
     for name in _foreign(cloud, groups):
         del groups[name]
         trail.problems.append({"kind": "foreign_group", "message": name})
+    since = start_of(since_when, cloud.now)
     members = _members(cloud, groups)
     events = [event for name, group in groups.items() for event in events_of(group, activities(cloud, name, since))]
     nodes = nodes_of(cloud.cluster, events, members)
@@ -50,6 +51,7 @@ def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
     events += ends_of(members, events)
     events.sort(key=lambda event: event.time)
     set_ends(nodes, events)
+    set_causes(events, groups)
     price = _set_prices(cloud, nodes.values()) if prices else None
     set_differences(events, nodes)
     return {
@@ -58,14 +60,17 @@ def read(cloud: AwsClient, since: datetime, prices: bool) -> dict[str, Any]:
         "price": price,
         "problems": trail.problems,
         "since": since.timestamp(),
-        "read_at": datetime.now(timezone.utc).timestamp(),
+        "read_at": cloud.now.timestamp(),
     }
 
 
 def _foreign(cloud: AwsClient, names: Iterable[str]) -> list[str]:
-    """Return the names of existing groups that do not have the tag of the cluster."""
-    found = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=list(names))
-    return [each["AutoScalingGroupName"] for each in found if tag_dict(each["Tags"]).get(CLUSTER_TAG) != cloud.cluster]
+    """Return the names of existing groups that do not have the tag of the cluster. The answer also tells AWS's time."""
+    answer = cloud.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=list(names))
+    cloud.learn_time(answer)
+    return [
+        each["AutoScalingGroupName"] for each in answer["AutoScalingGroups"] if tag_dict(each["Tags"]).get(CLUSTER_TAG) != cloud.cluster
+    ]
 
 
 def _members(cloud: AwsClient, groups: Mapping[str, str]) -> list[Member]:

@@ -23,7 +23,8 @@ AUTO_SCALING, CLOUD_TRAIL, EC2 = "auto_scaling", "cloudtrail", "ec2"
 ENDED_AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)$")
 # The states of instances that cost nothing by the hour, and what has led to them.
 ENDED = {"stopping": STOP, "stopped": STOP, "shutting-down": TERMINATION, "terminated": TERMINATION}
-# Calls and events in CloudTrail that end or stop instances.
+# Calls that create and delete groups, and calls and events in CloudTrail that end or stop instances.
+CREATE_GROUP, DELETE_GROUP = "CreateAutoScalingGroup", "DeleteAutoScalingGroup"
 ENDS = ("StopInstances", "TerminateInstances", "TerminateInstanceInAutoScalingGroup", "BidEvictedEvent")
 # A group of nodes, and an instance of the group as EC2 describes it.
 Member = Tuple[str, Mapping[str, Any]]
@@ -34,7 +35,8 @@ class Event:
     """A fact about a cluster that AWS has recorded. `time` is in seconds since 1970.
 
     `action` is one of the constants of this file, or the name of an API call or an event of CloudTrail. `resources` contains names and IDs.
-    `cause` is AWS's text. `error` is the error code of a call that failed. `hourly` is by how much the event changes the price per hour.
+    `cause` is AWS's text. `ended_by` is `lease` or `idle`: what has let AWS end nodes, or what a schedule is for. `error` is the error code
+    of a call that failed. `hourly` is by how much the event changes the price per hour.
     """
 
     time: float
@@ -44,6 +46,7 @@ class Event:
     group: str = ""
     caller: str = ""
     cause: str = ""
+    ended_by: str = ""
     error: str = ""
     hourly: float | None = None
 
@@ -128,6 +131,16 @@ def set_ends(nodes: Mapping[str, LifeOfNode], events: Iterable[Event]) -> None:
         for name in event.resources if event.ends_nodes else ():
             if name in nodes and nodes[name].ended_at is None:
                 nodes[name].ended_at = event.time
+
+
+def set_causes(events: Iterable[Event], groups: Mapping[str, str]) -> None:
+    """Set what has let AWS terminate the nodes of deleted groups. `events` are in order, and `groups` contains groups by their names."""
+    deleted: dict[str, str] = {}
+    for event in events:
+        if event.action in (CREATE_GROUP, DELETE_GROUP) and not event.error:
+            deleted.update({groups[name]: event.ended_by for name in event.resources if name in groups})
+        if event.action == TERMINATION:
+            event.ended_by = deleted.get(event.group, "")
 
 
 def set_differences(events: Iterable[Event], nodes: Mapping[str, LifeOfNode]) -> None:

@@ -11,13 +11,14 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import timeli
 
 START = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
 ALICE = "arn:aws:iam::123456789012:user/alice"
+LEASE = "arn:aws:sts::123456789012:assumed-role/demo-nodes-lease-us-east-1/x"
 PRICE = {"currency": "USD", "read_at": START, "published": "", "problem": "", "endpoint": "", "charges": []}
 INTERRUPTED = "At 2026-09-21T14:13:20Z an instance was taken out of service in response to an EC2 health check."
 
 
 def event(action, *resources, seconds=0.0, **more):
     told = {"time": START + seconds, "source": "auto_scaling", "action": action, "resources": list(resources), "group": "workers"}
-    return {**told, "caller": "", "cause": "", "error": "", "hourly": None, **more}
+    return {**told, "caller": "", "cause": "", "ended_by": "", "error": "", "hourly": None, **more}
 
 
 def node(launched, ended, hourly=2.0, running=False, **more):
@@ -56,6 +57,22 @@ def lines(*events, jobs=(), host="demo-master", problem="", form="text", **more)
         (event("failed_launch", cause="No capacity."), "a node of workers could not be launched. No capacity."),
         (event("TerminateInstances", "i-1", "i-2", caller=ALICE), f"TerminateInstances i-1, i-2, by {ALICE}"),
         (event("DeleteVpc", "vpc-1", caller=ALICE, error="AccessDenied"), f"DeleteVpc vpc-1 failed (AccessDenied), by {ALICE}"),
+        (
+            event("termination", "i-1", hourly=-17.05, cause=INTERRUPTED, ended_by="idle"),
+            f"node i-1 of workers terminated, -17.05 USD per hour. AWS ended the nodes: they had been idle. {INTERRUPTED}",
+        ),
+        (
+            event("DeleteAutoScalingGroup", "demo-workers", caller=LEASE, ended_by="lease"),
+            f"DeleteAutoScalingGroup demo-workers, by {LEASE}. AWS ended the nodes: their lease had ended.",
+        ),
+        (
+            event("UpdateSchedule", "demo-nodes-lease/workers", caller=ALICE, ended_by="lease"),
+            f"UpdateSchedule demo-nodes-lease/workers, by {ALICE}. The lease of the nodes was changed",
+        ),
+        (
+            event("DeleteSchedule", "demo-nodes-idle/check", caller=ALICE, ended_by="idle", error="AccessDenied"),
+            f"DeleteSchedule demo-nodes-idle/check failed (AccessDenied), by {ALICE}",
+        ),
     ],
 )
 def test_an_event_of_aws(told, line):
@@ -177,3 +194,12 @@ def test_the_costs_in_a_spreadsheet_add_up_to_those_of_the_nodes():
     shown = json.loads("\n".join(lines(*events, nodes=nodes, form="json")))
     assert [each["cost"] for each in shown["nodes"]] == [3.0, None, 4.0]
     assert [each["cost"] for each in shown["events"]] == [None, 3.0, None]
+
+
+def test_all_forms_tell_what_has_ended_the_nodes():
+    ended = event("termination", "i-1", cause="At ...", ended_by="lease")
+    why = "AWS ended the nodes: their lease had ended. At ..."
+    assert why in lines(ended)[0]
+    (row,) = csv.DictReader(io.StringIO("\n".join(lines(ended, form="csv"))))
+    (shown,) = json.loads("\n".join(lines(ended, form="json")))["events"]
+    assert (row["why"], shown["why"]) == (why, why)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from moto.core.utils import utcnow
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
@@ -65,7 +65,7 @@ def _of_session(session: Any) -> Identity:
         session.arn,
         "" if foreign else session.user_id,
         token=session.session_token,
-        expired=session.expiration <= utcnow(),
+        expired=session.expiration.replace(tzinfo=UTC) <= datetime.now(UTC),
         role=session.role_arn.rpartition("/")[2],
         role_arn=session.role_arn,
         administrator=foreign,

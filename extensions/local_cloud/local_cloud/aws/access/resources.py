@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,7 +71,7 @@ def group(region: str, name: str) -> tuple[str, Tags]:
     """Return the ARN and tags of an Auto Scaling group."""
     found: Any = autoscaling_backends[ACCOUNT][region].autoscaling_groups.get(name)
     tags = {tag["Key"]: tag.get("Value", "") for tag in found.tags} if found else {}
-    tags = _visible(tags, datetime.fromisoformat(found.created_time).timestamp()) if found else {}
+    tags = _visible(tags, datetime.fromisoformat(found.created_time).replace(tzinfo=UTC).timestamp()) if found else {}
     return arn("autoscaling", region, f"autoScalingGroup:*:autoScalingGroupName/{name}"), tags
 
 
@@ -89,7 +88,9 @@ def efs(region: str, identifier: str) -> tuple[str, Tags]:
 def emr(region: str, identifier: str) -> tuple[str, Tags]:
     """Return the ARN and tags of an EMR cluster."""
     found = clusters(emr_backends[ACCOUNT][region]).get(identifier)
-    return arn("elasticmapreduce", region, f"cluster/{identifier}"), _visible(dict(found.tags), found.created.timestamp()) if found else {}
+    return arn("elasticmapreduce", region, f"cluster/{identifier}"), _visible(
+        dict(found.tags), found.created.replace(tzinfo=UTC).timestamp()
+    ) if found else {}
 
 
 def emr_cluster_of(region: str, group: str) -> str:
@@ -166,4 +167,4 @@ def _tags_of_new(found: Any) -> Tags:
 
 def _visible(tags: Tags, created: float) -> Tags:
     """Return the tags with which policies are evaluated: none for a resource that was created less than `tag_visibility` ago."""
-    return tags if time.time() - created >= CLOUD.delays.tag_visibility else {}
+    return tags if CLOUD.age(created) >= CLOUD.delays.tag_visibility else {}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import datetime, timedelta
 from typing import Any
 
 from moto.autoscaling.models import AutoScalingBackend
-from moto.core.utils import utcnow
 
 from ..context import CLOUD
 
@@ -33,7 +31,7 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None, request:
         "AutoScalingGroupARN": group.arn,
         "Description": description,
         "Cause": f"{request}{at(cause)}",
-        "StartTime": _now(),
+        "StartTime": CLOUD.utcnow(),
         "StatusCode": "InProgress",
         "Progress": 50,
         "Details": json.dumps(details),
@@ -46,15 +44,11 @@ def begin(group: Any, description: str, cause: str, subnet: Any = None, request:
 
 def end(activity: Activity, status: str = "Successful", message: str | None = None) -> None:
     """Record the end of an activity: the status (Successful, Failed or Cancelled) and a message."""
-    activity.update(StatusCode=status, EndTime=_now(), Progress=100)
+    activity.update(StatusCode=status, EndTime=CLOUD.utcnow(), Progress=100)
     if message:
         activity["StatusMessage"] = message
 
 
 def at(text: str) -> str:
     """Return a text with the time, as in the causes of activities."""
-    return f"At {_now():%Y-%m-%dT%H:%M:%SZ} {text}"
-
-
-def _now() -> datetime:
-    return utcnow() - timedelta(seconds=CLOUD.delays.clock_lag)
+    return f"At {CLOUD.utcnow():%Y-%m-%dT%H:%M:%SZ} {text}"

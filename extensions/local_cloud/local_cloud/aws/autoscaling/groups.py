@@ -10,7 +10,6 @@ from typing import Any, cast
 from moto.autoscaling import models
 from moto.autoscaling.exceptions import ValidationError
 from moto.autoscaling.models import ASG_NAME_TAG, AutoScalingBackend, FakeAutoScalingGroup, InstanceState
-from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 
 from ..capacity import ON_DEMAND, SPOT
@@ -68,6 +67,7 @@ class Group(FakeAutoScalingGroup):
         self.notifications: dict[str, list[str]] = {}
         """The types of notifications that are sent to each SNS topic."""
         super().__init__(*args, **kwargs)
+        self.created_time = CLOUD.utcnow().isoformat()
 
     def asked(self, what: str, before: int) -> None:
         """Record a request that has changed the desired capacity, for the causes of the activities that follow from it.
@@ -93,7 +93,7 @@ class Group(FakeAutoScalingGroup):
 
     @suspended_processes.setter
     def suspended_processes(self, processes: list[str]) -> None:
-        reason = f"User suspended at {utcnow():%Y-%m-%dT%H:%M:%SZ}"
+        reason = f"User suspended at {CLOUD.utcnow():%Y-%m-%dT%H:%M:%SZ}"
         self.suspension_reasons = {name: self.suspension_reasons.get(name, reason) for name in processes}
 
     def active_instances(self) -> list[Member]:  # type: ignore[override]

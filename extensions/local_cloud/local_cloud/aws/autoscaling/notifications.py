@@ -10,10 +10,10 @@ import json
 from typing import Any
 
 from moto.autoscaling.exceptions import ValidationError
-from moto.core.utils import utcnow
 from moto.sns.exceptions import SNSException
 from moto.sns.models import sns_backends
 
+from ..context import CLOUD
 from .activities import Activity
 
 TYPES = {
@@ -67,7 +67,7 @@ def _send(group: Any, topic: str, event: str, details: dict[str, Any]) -> None:
         "Event": event,
         "RequestId": details.get("ActivityId", ""),
         "Service": "AWS Auto Scaling",
-        "Time": _iso(utcnow()),
+        "Time": _iso(CLOUD.utcnow()),
         **details,
     }
     subject = f'Auto Scaling: {TYPES[event]} for group "{group.name}"'

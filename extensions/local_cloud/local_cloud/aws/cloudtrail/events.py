@@ -107,7 +107,7 @@ def record(environ: calls.Environ, call: calls.Call, identity: Identity, paramet
     with CLOUD.lock:
         entry = Entry(
             str(uuid4()),
-            _time(),
+            CLOUD.now(),
             CLOUD.clock.now(),
             call.service,
             call.region,
@@ -152,7 +152,9 @@ def record_interruption(region: str, instance: str) -> None:
 def _record_of_service(
     region: str, action: str, identity: dict[str, Any], username: str, request: Any, response: Any, kind: str = "AwsApiCall"
 ) -> None:
-    entry = Entry(str(uuid4()), _time(), CLOUD.clock.now(), "ec2", region, action, identity, username, "", request, response, None, kind)
+    entry = Entry(
+        str(uuid4()), CLOUD.now(), CLOUD.clock.now(), "ec2", region, action, identity, username, "", request, response, None, kind
+    )
     _entries(ACCOUNT, region).append(pickle.dumps(entry))
 
 
@@ -162,11 +164,6 @@ def _without_secrets(value: Any, service: str = "") -> Any:
         secret = {name for name in value if name.lower() in SENSITIVE or (service, name) in SENSITIVE_OF_SERVICE}
         return {name: HIDDEN if name in secret else _without_secrets(each) for name, each in value.items()}
     return [_without_secrets(each) for each in value] if isinstance(value, list) else value
-
-
-def _time() -> float:
-    """Return the time of an event, which the clock of AWS shows, as it does for scaling activities."""
-    return time.time() - CLOUD.delays.clock_lag
 
 
 def _error(body: bytes) -> tuple[str, str]:

@@ -6,10 +6,10 @@ import secrets
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 
+from ..context import CLOUD
 from ..override import override
 
 
@@ -22,7 +22,7 @@ def describe_vpc_block_public_access_options(self: EC2Response) -> ActionResult:
 def modify_vpc_block_public_access_options(self: EC2Response) -> ActionResult:
     """Change the mode. On AWS, this takes minutes."""
     mode = self._get_param("InternetGatewayBlockMode")
-    _options(self).update(InternetGatewayBlockMode=mode, State="update-complete", LastUpdateTimestamp=utcnow())
+    _options(self).update(InternetGatewayBlockMode=mode, State="update-complete", LastUpdateTimestamp=CLOUD.utcnow())
     return ActionResult({"VpcBlockPublicAccessOptions": _options(self)})
 
 
@@ -41,7 +41,7 @@ def create_vpc_block_public_access_exclusion(self: EC2Response) -> ActionResult:
         "InternetGatewayExclusionMode": self._get_param("InternetGatewayExclusionMode"),
         "ResourceArn": f"arn:aws:ec2:{self.region}:{self.current_account}:{kind}/{found.id}",
         "State": "create-complete",
-        "CreationTimestamp": utcnow(),
+        "CreationTimestamp": CLOUD.utcnow(),
     }
     _exclusions(self).append(exclusion)
     return ActionResult({"VpcBlockPublicAccessExclusion": exclusion})

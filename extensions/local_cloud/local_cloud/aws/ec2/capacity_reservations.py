@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
@@ -50,7 +49,7 @@ class CapacityReservation(TaggedEC2Resource):
         self.tenancy = "default"
         self.instance_match_criteria = "targeted" if kind == CAPACITY_BLOCK else "open"
         self.ebs_optimized = False
-        self.create_date = self.start_date = utcnow()
+        self.create_date = self.start_date = CLOUD.utcnow()
         self.end_date: datetime | None = None
         self.client_token: str | None = None
         self.placement_group_arn: str | None = None
@@ -73,14 +72,14 @@ class CapacityReservation(TaggedEC2Resource):
     def state(self) -> str:
         if self.cancelled:
             return "cancelled"
-        if self.end_date and utcnow() >= self.end_date:
+        if self.end_date and CLOUD.utcnow() >= self.end_date:
             return "expired"
-        return "scheduled" if utcnow() < self.start_date else "active"
+        return "scheduled" if CLOUD.utcnow() < self.start_date else "active"
 
     @property
     def takes_instances(self) -> bool:
         """Return whether instances can run in the reservation. Instances of a Capacity Block are terminated some time before its end."""
-        late = self.is_block and self.end_date is not None and utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
+        late = self.is_block and self.end_date is not None and CLOUD.utcnow() >= self.end_date - timedelta(seconds=CLOUD.delays.block_end)
         return self.state == "active" and not late
 
     @property
@@ -127,7 +126,7 @@ def reserve_block(
     """Create a Capacity Block for the given time, and return it."""
     block = CapacityReservation(backend, instance_type, zone, count, CAPACITY_BLOCK)
     block.start_date, block.end_date = start, start + duration
-    CLOUD.clock.after(max((block.end_date - utcnow()).total_seconds() - CLOUD.delays.block_end, 0), block.end)
+    CLOUD.clock.after(max((block.end_date - CLOUD.utcnow()).total_seconds() - CLOUD.delays.block_end, 0), block.end)
     return block
 
 
@@ -263,7 +262,7 @@ def describe_capacity_block_offerings(self: EC2Response) -> ActionResult:
         raise EC2ClientError("InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType.")
     check_usage(instance_type, CAPACITY_BLOCK)
     count, hours = self._get_int_param("InstanceCount", 1), self._get_int_param("CapacityDurationHours")
-    start = max(_date(self, "StartDateRange") or utcnow(), utcnow() + NOTICE)
+    start = max(_date(self, "StartDateRange") or CLOUD.utcnow(), CLOUD.utcnow() + NOTICE)
     latest = _date(self, "EndDateRange")
     if latest and start + timedelta(hours=hours) > latest:
         return ActionResult({"CapacityBlockOfferings": []})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from moto.core.responses import ActionResult
 from moto.core.types import Base64EncodedString
-from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
@@ -38,4 +37,4 @@ def get_console_output(self: EC2Response) -> ActionResult:
     if latest and INSTANCE_TYPES[instance.instance_type].get("Hypervisor") == "xen":
         raise EC2ClientError("UnsupportedOperation", "This instance type does not support retrieving the latest console logs")
     text = as_serial_console(CLOUD.hosts.console_output(instance.id, latest=latest))
-    return ActionResult({"InstanceId": instance.id, "Timestamp": utcnow(), "Output": Base64EncodedString.from_raw_string(text)})
+    return ActionResult({"InstanceId": instance.id, "Timestamp": CLOUD.utcnow(), "Output": Base64EncodedString.from_raw_string(text)})

@@ -6,11 +6,11 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from moto.core.utils import iso_8601_datetime_without_milliseconds, utcnow
+from moto.core.utils import iso_8601_datetime_without_milliseconds
 from moto.sts.models import sts_backends
 
 from ..context import ACCOUNT, CLOUD, instances
@@ -100,7 +100,7 @@ class InstanceMetadata:
 
     def _session(self, role: Any, region: str) -> dict[str, str]:
         """Return credentials for the role, or an error if EC2 may not assume the role. The session name is the instance ID."""
-        known, now = self._credentials.get(role.arn), utcnow()
+        known, now = self._credentials.get(role.arn), datetime.now(UTC)
         if not may_assume("ec2.amazonaws.com", role):
             message = f"EC2 cannot assume the role {role.name}. Please see documentation at {ROLE_PROBLEMS}."
             updated = iso_8601_datetime_without_milliseconds(now)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend, instances
@@ -36,9 +35,8 @@ class HostedInstance(Instance):
         self.capacity_reservation_specification: dict[str, Any] = {"CapacityReservationPreference": "open"}
         self.spot_instance_request_id: str | None = None
         self.interruption_time: datetime | None = None
-        """The time at which AWS interrupts this Spot Instance, according to its interruption notice."""
+        """The time at which AWS interrupts this Spot Instance, as the clock of its host shows it, according to its interruption notice."""
         super().__init__(ec2_backend, image_id, *args, **kwargs)
-        self.launch_time = datetime.fromtimestamp(CLOUD.clock.now(), UTC).replace(tzinfo=None)
         self._become("pending")
 
     def launch(self) -> None:
@@ -79,7 +77,7 @@ class HostedInstance(Instance):
 
     def terminate(self) -> InstanceState:
         before = copy.copy(self._state)
-        self._end(f"User initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", BY_USER)
+        self._end(f"User initiated ({CLOUD.utcnow():%Y-%m-%d %H:%M:%S} GMT)", BY_USER)
         return before
 
     def fail(self) -> None:
@@ -92,13 +90,13 @@ class HostedInstance(Instance):
 
     def announce_interruption(self, seconds: float) -> None:
         """Give the Spot Instance an interruption notice, and interrupt the instance after `seconds`."""
-        self.interruption_time = utcnow() + timedelta(seconds=seconds)
+        self.interruption_time = datetime.now(UTC) + timedelta(seconds=seconds)
         CLOUD.clock.after(seconds, self.interrupt)
 
     def interrupt(self) -> None:
         """Terminate a Spot Instance because AWS reclaims the capacity."""
         events.record_interruption(self.region_name, self.id)
-        self._end(f"Service initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
+        self._end(f"Service initiated ({CLOUD.utcnow():%Y-%m-%d %H:%M:%S} GMT)", INTERRUPTED)
 
     def become_running(self) -> None:
         if self.state == "pending":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend, nat_gateways
@@ -90,7 +89,7 @@ class RegionalNatGateway(TaggedEC2Resource):
     def __init__(self, backend: EC2Backend, vpc_id: str) -> None:
         self.ec2_backend: Any = backend
         self.id = self.nat_gateway_id = nat_gateways.random_nat_gateway_id()
-        self.vpc_id, self.state, self.create_time = vpc_id, "available", utcnow()
+        self.vpc_id, self.state, self.create_time = vpc_id, "available", CLOUD.utcnow()
 
     def start_deletion(self) -> None:
         self.state = "deleted"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.core import TaggedEC2Resource
@@ -65,7 +64,7 @@ class SpotRequest(TaggedEC2Resource):
         self.id = self.spot_instance_request_id = f"sir-{random_resource_id(8)}"
         self.type = options.get("SpotInstanceType", "one-time")
         self.spot_price = options.get("MaxPrice") or f"{price(instance.instance_type):g}"
-        self.create_time = utcnow()
+        self.create_time = CLOUD.utcnow()
         self.launched_availability_zone = instance.availability_zone
         self.launch_specification = {
             "ImageId": instance.image_id,
@@ -121,7 +120,7 @@ def describe_spot_price_history(self: EC2Response) -> ActionResult:
             "InstanceType": offering["InstanceType"],
             "ProductDescription": PRODUCT,
             "SpotPrice": f"{price(offering['InstanceType']):.6f}",
-            "Timestamp": utcnow(),
+            "Timestamp": CLOUD.utcnow(),
         }
         for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(self.region, [])
         if offering["InstanceType"] in types

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from moto.ec2.exceptions import InvalidParameterValueErrorTagNull, TagLimitExceeded
 from moto.ec2.models.tags import TagBackend
 
@@ -25,6 +23,6 @@ def create_tags(self: TagBackend, resource_ids: list[str], tags: dict[str, str])
         if sum(not key.startswith(RESERVED) for key in together) > LIMIT:
             raise TagLimitExceeded
     for resource_id in resource_ids:
-        CLOUD.tagged_at.setdefault(resource_id, time.time())
+        CLOUD.tagged_at.setdefault(resource_id, CLOUD.now())
         self.tags[resource_id].update(tags)
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from moto.ec2.exceptions import InvalidSubnetIdError
@@ -41,7 +41,7 @@ class DelayedFileSystem(LifeCycle, FileSystem):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._backup_status = "ENABLED" if self._backup else "DISABLED"
-        self._may_change_at = datetime.min.replace(tzinfo=UTC)
+        self._may_change_at = datetime.min
         self.start_creation(CLOUD.delays.file_system)
 
     def set_throughput(self, mode: str, provisioned: float | None) -> None:
@@ -50,7 +50,7 @@ class DelayedFileSystem(LifeCycle, FileSystem):
         """
         before = self.provisioned_throughput_in_mibps
         if mode != self.throughput_mode or (before and provisioned and provisioned < before):
-            now = datetime.now(UTC)
+            now = CLOUD.utcnow()
             if now < self._may_change_at:
                 text = (
                     "You have reached the maximum number of throughput mode changes or provisioned throughput value decreases. "

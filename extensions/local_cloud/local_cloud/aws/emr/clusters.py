@@ -9,7 +9,6 @@ import time
 from datetime import datetime
 from typing import Any, cast
 
-from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 from moto.emr.models import emr_backends
@@ -64,7 +63,7 @@ class Cluster:
         self.steps = [Step(each) for each in request.get("Steps", [])]
         self.subnet_id: str | None = None
         self.managed: ManagedGroups | None = None
-        self.created: datetime = utcnow()
+        self.created: datetime = CLOUD.utcnow()
         self.ready: datetime | None = None
         self.ended: datetime | None = None
         self._retry_at = 0.0
@@ -142,7 +141,7 @@ class Cluster:
 
     def _finish(self) -> None:
         if all(node.instance.state == "terminated" for node in self.nodes):
-            self.state, self.ended = OVER[self._failed], utcnow()
+            self.state, self.ended = OVER[self._failed], CLOUD.utcnow()
             for group in self.groups:
                 group.end()
 
@@ -271,11 +270,11 @@ class Cluster:
         """Update the state of the cluster from the states of its nodes, groups, and steps."""
         for group in self.groups:
             if group.state == "RUNNING":
-                group.ready = group.ready or utcnow()
+                group.ready = group.ready or CLOUD.utcnow()
         if self.state == "STARTING" and all(node.state != "PROVISIONING" for node in self.nodes):
             self.state = "BOOTSTRAPPING"
         elif self.state == "BOOTSTRAPPING" and all(group.ready for group in self.groups):
-            self.state, self.ready = "RUNNING", utcnow()
+            self.state, self.ready = "RUNNING", CLOUD.utcnow()
         if self.state in STARTED:
             self._run_steps()
 

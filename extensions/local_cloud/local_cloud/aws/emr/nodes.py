@@ -6,7 +6,6 @@ import time
 from datetime import datetime
 from typing import Any
 
-from moto.core.utils import utcnow
 from moto.emr.utils import random_id
 
 from ..context import CLOUD
@@ -27,7 +26,7 @@ class Node:
         self.instance = instance
         self.state = "PROVISIONING"
         self.reason: dict[str, str] = {}
-        self.created: datetime = utcnow()
+        self.created: datetime = CLOUD.utcnow()
         self.ready: datetime | None = None
         self.ended: datetime | None = None
         self.bootstrapped_at = 0.0
@@ -65,12 +64,12 @@ class Node:
         return self.report is not None or (time.time() >= self.bootstrapped_at and not self.has_host)
 
     def become_ready(self) -> None:
-        self.state, self.ready = "RUNNING", utcnow()
+        self.state, self.ready = "RUNNING", CLOUD.utcnow()
 
     def end(self, code: str, message: str) -> None:
         """Terminate the EC2 instance."""
         if self.is_live:
-            self.state, self.reason, self.ended = "TERMINATED", {"Code": code, "Message": message}, utcnow()
+            self.state, self.reason, self.ended = "TERMINATED", {"Code": code, "Message": message}, CLOUD.utcnow()
             self.instance.terminate()
 
     def describe(self) -> dict[str, Any]:
@@ -113,7 +112,7 @@ class InstanceGroup:
         self.nodes: list[Node] = []
         self.failure = ""
         """Why the group no longer launches instances."""
-        self.created: datetime = utcnow()
+        self.created: datetime = CLOUD.utcnow()
         self.ready: datetime | None = None
         self.ended: datetime | None = None
 
@@ -144,7 +143,7 @@ class InstanceGroup:
             node.end("USER_REQUEST", "Instance was terminated because of a resize request.")
 
     def end(self) -> None:
-        self.ended = self.ended or utcnow()
+        self.ended = self.ended or CLOUD.utcnow()
 
     def describe(self) -> dict[str, Any]:
         reason = {"Code": "INSTANCE_FAILURE", "Message": self.failure} if self.failure else {}

@@ -9,9 +9,9 @@ import time
 from datetime import datetime
 from typing import Any
 
-from moto.core.utils import utcnow
 from moto.emr.utils import random_id
 
+from ..context import CLOUD
 from .objects import is_missing
 
 # The maximum number of steps that are pending or running.
@@ -27,7 +27,7 @@ class Step:
         self.request = request
         self.state = "PENDING"
         self.failure: dict[str, str] | None = None
-        self.created: datetime = utcnow()
+        self.created: datetime = CLOUD.utcnow()
         self.started: datetime | None = None
         self.ended: datetime | None = None
         self.ends_at = 0.0
@@ -41,19 +41,19 @@ class Step:
         return self.state in ACTIVE
 
     def start(self, seconds: float) -> None:
-        self.state, self.started, self.ends_at = "RUNNING", utcnow(), time.time() + seconds
+        self.state, self.started, self.ends_at = "RUNNING", CLOUD.utcnow(), time.time() + seconds
 
     def end(self, account: str) -> None:
         """Complete the step. The step fails if its program is an S3 object that does not exist."""
         jar = str(self.request["HadoopJarStep"]["Jar"])
-        self.state, self.ended = "COMPLETED", utcnow()
+        self.state, self.ended = "COMPLETED", CLOUD.utcnow()
         if is_missing(account, jar):
             self.state = "FAILED"
             self.failure = {"Reason": "Unable to download the program of the step.", "Message": f"{jar} does not exist"}
 
     def cancel(self) -> None:
         if self.is_active:
-            self.state, self.ended = "CANCELLED", utcnow()
+            self.state, self.ended = "CANCELLED", CLOUD.utcnow()
 
     def describe(self) -> dict[str, Any]:
         jar = self.request["HadoopJarStep"]

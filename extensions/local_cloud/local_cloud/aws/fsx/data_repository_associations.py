@@ -36,7 +36,7 @@ class Association(LifeCycle):
         self.association_id = f"dra-0{secrets.token_hex(8)}"
         place = f"{self.backend.region_name}:{self.backend.account_id}"
         self.resource_arn = f"arn:aws:fsx:{place}:association/{file_system.file_system_id}/{self.association_id}"
-        self.created = time.time()
+        self.created = CLOUD.now()
         self.backend.tagger.tag_resource(self.resource_arn, request.get("Tags", []))
         self.start_creation(self._seconds_in_queue())
 

@@ -6,7 +6,6 @@ import json
 import random
 import secrets
 import string
-import time
 from typing import Any
 
 from moto.ec2.models import ec2_backends
@@ -39,7 +38,7 @@ class LustreFileSystem(LifeCycle):
         self.file_system_id = f"fs-0{secrets.token_hex(8)}"
         self.resource_arn = f"arn:aws:fsx:{backend.region_name}:{backend.account_id}:file-system/{self.file_system_id}"
         self.dns_name = f"{self.file_system_id}.fsx.{backend.region_name}.amazonaws.com"
-        self.created = time.time()
+        self.created = CLOUD.now()
         self.storage_capacity: int = request["StorageCapacity"]
         self.key = key
         self.version, self.lustre = _lustre(request)
@@ -64,7 +63,7 @@ class LustreFileSystem(LifeCycle):
 
     def change(self, target: dict[str, Any]) -> None:
         """Start an update. The new values apply when the update is complete."""
-        action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": time.time(), "Status": "IN_PROGRESS"}
+        action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": CLOUD.now(), "Status": "IN_PROGRESS"}
         self.actions.insert(0, {**action, "TargetFileSystemValues": target})
         self.start_update(CLOUD.delays.file_system)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC
 from typing import Any
+
+from ..context import CLOUD
 
 
 def age(found: Any) -> float:
     """Return the age of a role or an instance profile in seconds."""
-    return float(time.time() - found.create_date.replace(tzinfo=UTC).timestamp())
+    return CLOUD.age(found.create_date.replace(tzinfo=UTC).timestamp())

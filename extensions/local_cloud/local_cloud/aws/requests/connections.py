@@ -86,7 +86,7 @@ class RequestHandler(MotoRequestHandler):
             pass
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        return formatdate((timestamp or CLOUD.clock.now()) - CLOUD.delays.clock_lag, usegmt=True)
+        return formatdate(timestamp or CLOUD.now(), usegmt=True)
 
     def log_request(self, *_: Any) -> None:
         """Log nothing. The control API lists the requests."""

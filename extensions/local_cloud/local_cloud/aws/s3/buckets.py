@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import Any
 
 import xmltodict
@@ -11,6 +12,7 @@ from moto.s3.exceptions import InvalidBucketName, S3AccessDeniedError
 from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.s3.responses import S3Response
 
+from ..context import CLOUD
 from ..override import override
 from ..policies import as_stored
 
@@ -20,6 +22,7 @@ DIRECTORY_BUCKET = "--x-s3"
 moto_put = S3Response._bucket_response_put
 moto_bucket = S3Response._bucket_response
 moto_key = S3Response._key_response
+moto_bucket_init = FakeBucket.__init__
 accepted_policy = S3Backend.put_bucket_policy
 
 
@@ -58,6 +61,12 @@ def _bucket_response_put(self: S3Response, request: Any, bucket_name: str, query
 @override(S3Backend)
 def put_bucket_policy(self: S3Backend, bucket_name: str, policy: bytes) -> None:
     accepted_policy(self, bucket_name, as_stored(policy.decode()).encode())
+
+
+@override(FakeBucket)
+def __init__(self: FakeBucket, *args: Any, **kwargs: Any) -> None:
+    moto_bucket_init(self, *args, **kwargs)
+    self.creation_date = CLOUD.utcnow().replace(tzinfo=UTC)
 
 
 @override(FakeBucket)

@@ -122,6 +122,16 @@ def test_other_services(account: Account) -> None:
     assert record["awsRegion"] == "us-east-1"
 
 
+def test_a_request_with_a_date(account: Account) -> None:
+    end, name = datetime.now(UTC).replace(microsecond=0) + timedelta(days=2), account.name("schedule")
+    target = {"Arn": "arn:aws:scheduler:::aws-sdk:ec2:stopInstances", "RoleArn": f"arn:aws:iam::123456789012:role/{name}", "Input": "{}"}
+    client = account.client("scheduler")
+    request = {"Name": name, "ScheduleExpression": "rate(1 hour)", "FlexibleTimeWindow": {"Mode": "OFF"}, "Target": target}
+    refused(lambda: client.create_schedule(**request, EndDate=end), "ValidationException")
+    record = until(account, "EventName", "CreateSchedule", {"CreateSchedule"})["CreateSchedule"]["record"]
+    assert (record["requestParameters"]["name"], record["requestParameters"]["endDate"]) == (name, str(end.replace(tzinfo=None)))
+
+
 def test_secrets_are_hidden(account: Account) -> None:
     name = f"/{account.name()}"
     account.client("ssm").put_parameter(Name=name, Value="a secret", Type="SecureString", Tags=TAG)

@@ -31,6 +31,8 @@ def test_an_idle_cluster_ends(account: Account, emr: Emr) -> None:
     assert emr.state(cluster) == "WAITING"
     account.control.advance(11)
     assert "auto-termination" in emr.reached(cluster, "TERMINATED")["Message"]
+    timeline = emr.describe(cluster)["Status"]["Timeline"]
+    assert (timeline["EndDateTime"] - timeline["CreationDateTime"]).total_seconds() == pytest.approx(601, abs=60)
     change = {"ClusterId": cluster, **policy()}
     refused(lambda: emr.client.put_auto_termination_policy(**change), "ValidationException", "may not be modified")
 

@@ -13,8 +13,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_
 
 NODE, VPC, NAT = "i-0123456789abcdef0", "vpc-0123456789abcdef0", "nat-0123456789abcdef0"
 SINCE = datetime(2026, 9, 21, tzinfo=UTC)
+NOW = datetime(2026, 9, 28, tzinfo=UTC)
+ACCOUNT = "123456789012"
 ALICE = {"type": "IAMUser", "arn": "arn:aws:iam::123456789012:user/alice"}
 GROUPS = ("c-master", "c-workers")
+
+
+LEASE_OF_WORKERS = {"groupName": "c-nodes-lease", "name": "workers"}
 
 
 def record(name, request=None, response=None, source="ec2", **more):
@@ -33,7 +38,7 @@ def read(*records, nodes=(NODE,)):
     client = MagicMock()
     client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
     found = {name: LifeOfNode(name, "workers") for name in nodes}
-    return cloudtrail.Trail(SimpleNamespace(cluster="c", cloudtrail=client)).read(GROUPS, found, SINCE), found
+    return cloudtrail.Trail(SimpleNamespace(cluster="c", region="us-east-1", now=NOW, cloudtrail=client)).read(GROUPS, found, SINCE), found
 
 
 @pytest.mark.parametrize(
@@ -77,6 +82,12 @@ def test_an_event_of_the_cluster(one, resources):
         record("CreateThing", {"autoScalingGroupName": "c-workers"}, source="other"),
         record("UpdateAutoScalingGroup", {"autoScalingGroupName": "c-workers-2"}, source="autoscaling"),
         record("UpdateAutoScalingGroup", {"autoScalingGroupName": "x", "vPCZoneIdentifier": "c-workers"}, source="autoscaling"),
+        record("UpdateSchedule", {"groupName": "c-nodes-lease-2", "name": "workers"}, source="scheduler"),
+        record("UpdateSchedule", {"groupName": "c-nodes-lease", "name": "x"}, source="scheduler"),
+        record("UpdateSchedule", {"groupName": "c-nodes-lease", "name": "workers"}, source="other"),
+        record("UpdateSchedule", {"groupName": "x", "name": "workers", "description": "c-nodes-lease/workers"}, source="scheduler"),
+        # Attempts that runs repeat until they succeed
+        record("UpdateSchedule", LEASE_OF_WORKERS, source="scheduler", errorCode="ResourceNotFoundException"),
         # Not changes, or known from scaling activities, or too early
         record("DescribeInstances", {"instancesSet": {"items": [{"instanceId": NODE}]}}, readOnly=True),
         record("RunInstances", {}, {"instancesSet": {"items": [{"instanceId": NODE}]}}),
@@ -109,6 +120,61 @@ def test_a_call_that_failed_has_its_error_and_a_service_is_a_caller():
     )
     first, second = read(failed, evicted)[0]
     assert (first.error, second.caller) == ("Client.UnauthorizedOperation", "ec2.amazonaws.com")
+
+
+def of_role(name="c-nodes-lease-us-east-1", account=ACCOUNT, path="/deeplearning/", session="x"):
+    issuer = {"type": "Role", "arn": f"arn:aws:iam::{account}:role{path}{name}", "accountId": account, "userName": name}
+    arn = f"arn:aws:sts::{account}:assumed-role/{name}/{session}"
+    return {"type": "AssumedRole", "arn": arn, "accountId": account, "sessionContext": {"sessionIssuer": issuer}}
+
+
+def deletion(identity, **more):
+    request = {"autoScalingGroupName": "c-workers", "forceDelete": True}
+    return record("DeleteAutoScalingGroup", request, source="autoscaling", recipientAccountId=ACCOUNT, userIdentity=identity, **more)
+
+
+@pytest.mark.parametrize(("role", "ended_by"), [("c-nodes-lease-us-east-1", "lease"), ("c-nodes-idle-us-east-1", "idle")])
+def test_the_role_of_a_deletion_tells_why_aws_has_ended_the_nodes(role, ended_by):
+    assert [event.ended_by for event in read(deletion(of_role(role)))[0]] == [ended_by]
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        ALICE,
+        {"type": "IAMUser", "arn": f"arn:aws:iam::{ACCOUNT}:user/deeplearning/c-nodes-lease-us-east-1"},
+        of_role("operators", session="c-nodes-lease-us-east-1"),
+        of_role("c-nodes-us-east-1"),
+        of_role("c-nodes-lease-us-east-1-2"),
+        of_role("x-c-nodes-lease-us-east-1"),
+        of_role("c-nodes-lease-eu-west-1"),
+        of_role("c-2-nodes-lease-us-east-1"),
+        of_role(account="210987654321"),
+        of_role(path="/"),
+        of_role(path="/deeplearning/x/"),
+    ],
+)
+def test_no_other_caller_ends_the_lease(identity):
+    assert [event.ended_by for event in read(deletion(identity))[0]] == [""]
+
+
+def test_a_denied_deletion_has_ended_nothing():
+    assert [event.ended_by for event in read(deletion(of_role(), errorCode="AccessDenied"))[0]] == [""]
+
+
+@pytest.mark.parametrize(
+    ("request_", "schedule", "ended_by"),
+    [
+        (LEASE_OF_WORKERS, "c-nodes-lease/workers", "lease"),
+        ({"GroupName": "c-nodes-lease", "Name": "master"}, "c-nodes-lease/master", "lease"),
+        ({"groupName": "c-nodes-idle", "name": "check"}, "c-nodes-idle/check", "idle"),
+    ],
+)
+def test_changes_of_the_schedules_that_end_the_nodes(request_, schedule, ended_by):
+    (event,) = read(record("UpdateSchedule", request_, source="scheduler"))[0]
+    assert (event.resources, event.ended_by, event.caller, event.error) == ([schedule], ended_by, ALICE["arn"], "")
+    (denied,) = read(record("DeleteSchedule", request_, source="scheduler", errorCode="AccessDeniedException"))[0]
+    assert denied.error == "AccessDeniedException"
 
 
 def test_launches_tell_the_types_of_nodes_that_are_gone():

@@ -106,3 +106,19 @@ def test_each_node_changes_the_price_twice():
     ]
     scaling_activities.set_differences(events, nodes)
     assert [event.hourly for event in events] == [2.0, None, None, -2.0, None, None]
+
+
+def test_terminations_after_the_deletion_of_the_group_have_its_cause():
+    groups = {"c-master": "master", "c-workers": "workers"}
+    events = [
+        Event(0, "auto_scaling", "termination", [A], "workers"),
+        Event(1, "cloudtrail", "DeleteAutoScalingGroup", ["c-workers"], ended_by="lease"),
+        Event(2, "auto_scaling", "termination", [A], "workers"),
+        Event(2, "auto_scaling", "termination", [B], "master"),
+        Event(3, "cloudtrail", "DeleteAutoScalingGroup", ["c-workers"], error="AccessDenied"),
+        Event(4, "ec2", "termination", [A], "workers"),
+        Event(5, "cloudtrail", "CreateAutoScalingGroup", ["c-workers"]),
+        Event(6, "auto_scaling", "termination", [A], "workers"),
+    ]
+    scaling_activities.set_causes(events, groups)
+    assert [event.ended_by for event in events if event.action == "termination"] == ["", "lease", "", "lease", ""]
