@@ -19,30 +19,31 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     """
     if price and is_prepaid(price):
         raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
-    hourly = _hourly(price, hosts)
-    if not price or not hourly:
+    cost = hourly(price, hosts)
+    if not price or not cost:
         raise ValueError(
             "max_cost: the price of the nodes is not known in this run. Start the job with the playbook train and with "
             "deeplearning_prices: true, or limit its duration with time_limit."
         )
-    seconds = int(max_cost / hourly * 3600)
+    seconds = int(max_cost / cost * 3600)
     if seconds < LEAST_SECONDS:
-        least = hourly * LEAST_SECONDS / 3600
+        least = cost * LEAST_SECONDS / 3600
         raise ValueError(
             f"max_cost: {amount(max_cost, price['currency'])} pay for only {seconds} s of {plural(hosts, 'node', 'nodes')}, at "
-            f"{amount(hourly, price['currency'])} per hour. Set it to more than {amount(least, price['currency'])}."
+            f"{amount(cost, price['currency'])} per hour. Set it to more than {amount(least, price['currency'])}."
         )
     return min(seconds, time_limit) if time_limit else seconds
 
 
 def told(max_cost: float, seconds: int, price: Price, hosts: int) -> str:
     """Return a line about the time limit that follows from the maximum cost."""
-    hourly, currency = amount(_hourly(price, hosts), price["currency"]), price["currency"]
+    cost, currency = amount(hourly(price, hosts), price["currency"]), price["currency"]
     return (
-        f"training_job_max_cost: {amount(max_cost, currency)} for {plural(hosts, 'node', 'nodes')} at {hourly} per hour, so the job is "
+        f"training_job_max_cost: {amount(max_cost, currency)} for {plural(hosts, 'node', 'nodes')} at {cost} per hour, so the job is "
         f"stopped after {duration(seconds)}"
     )
 
 
-def _hourly(price: Price | None, hosts: int) -> float:
+def hourly(price: Price | None, hosts: int) -> float:
+    """Return what `hosts` nodes cost per hour, or 0 if that is not known."""
     return hosts * (hourly_of_nodes(price) if price else 0.0)
