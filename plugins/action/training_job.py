@@ -148,10 +148,10 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
 
     The first host tells it.
     """
-    given = arguments.pop("max_cost", None) or 0
+    given = arguments.pop("max_cost", None)
     hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
     try:
-        max_cost = float(given)
+        max_cost = cost_limit.read(given)
         if not max_cost:
             return arguments
         price: Any = prices.of_run(variables)
