@@ -78,7 +78,8 @@ class ActionModule(ActionBase):
         found = watched()
         if not found.get("price_exceeded"):
             return found
-        answer = None if is_under_runner() else ask(f"{show(found['msg'])} Make the changes?")
+        question = f"deeplearning_price_warning: after this run, {found['price_exceeded']}. Make the changes?"
+        answer = None if is_under_runner() else ask(question)
         if answer not in (None, "yes"):
             return found
         self._task.args = given

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import cluster
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
-EXCEEDED = {"failed": True, "price_exceeded": True, "msg": "price_warning: cluster demo costs 600.00 USD per day."}
+EXCEEDED = {"failed": True, "price_exceeded": "cluster demo costs 600.00 USD per day", "msg": "price_warning: this run was stopped."}
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
 def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
     found, enforced, questions = execute(answer)
     assert (found.get("changed", False), enforced) == (goes_on, [True, False] if goes_on else [True])
-    assert questions == [f"{EXCEEDED['msg']} Make the changes?"]
+    assert questions == ["deeplearning_price_warning: after this run, cluster demo costs 600.00 USD per day. Make the changes?"]
 
 
 @pytest.mark.parametrize(
