@@ -14,8 +14,10 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
+from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
+from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.variable_names import check_names
@@ -34,9 +36,35 @@ class ActionModule(ActionBase):
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
-        found = result_of_run(self._task, self._execute(task_vars or {}))
+        found = result_of_run(self._task, self._execute_for_job(task_vars or {}))
         self._notify(found, task_vars or {})
         return {**result, **found}
+
+    def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """Run the module. Before it launches nodes for a job, check that the maximum cost of the job pays for them.
+
+        The lease of the nodes need not last longer than this cost allows.
+        """
+        nodes = node_variables(variables, self._templar) if variables.get("__provision_for_job") else None
+        if nodes is None or not nodes.get("training_job_max_cost"):
+            return self._execute(variables)
+        is_check, self._task.check_mode = self._task.check_mode, True
+        try:
+            found = self._execute(variables)
+        finally:
+            self._task.check_mode = is_check
+        if found.get("failed"):
+            return found
+        try:
+            time_limit, seconds = before_launch(nodes, found["price"])
+        except ValueError as error:
+            return {"changed": False, "failed": True, "msg": f"training_job_{error}"}
+        if is_check:
+            return found
+        if time_limit:
+            least = max(int(self._task.args["lease_minimum"]) - (time_limit - seconds), 0)
+            self._task.args = {**self._task.args, "lease_minimum": least}
+        return self._execute(variables)
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. On a terminal, ask before the module makes the cluster cost more than `price_warning`."""
@@ -50,7 +78,8 @@ class ActionModule(ActionBase):
         found = watched()
         if not found.get("price_exceeded"):
             return found
-        answer = None if is_under_runner() else ask(f"{show(found['msg'])} Make the changes?")
+        question = f"deeplearning_price_warning: after this run, {found['price_exceeded']}. Make the changes?"
+        answer = None if is_under_runner() else ask(question)
         if answer not in (None, "yes"):
             return found
         self._task.args = given

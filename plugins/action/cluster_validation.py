@@ -9,12 +9,15 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ..module_utils._aws.validator import Level
+from ..module_utils._aws.validator import Finding, Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
+from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
+from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.option_names import result_of_run
+from ..plugin_utils.value_checks import refusal
 from ..plugin_utils.variable_names import messages_of
 
 
@@ -28,6 +31,10 @@ class ActionModule(InProcessAction):
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
+        if not result.get("failed"):
+            nodes = node_variables(variables, self._templar)
+            wrong = refusal("training_job_", lambda: before_launch(nodes, result["price"]))
+            own += [finding for message in wrong if (finding := Finding(JOB, Level.ERROR, message)) not in own]
         errors = messages_of(own, Level.ERROR)
         if not errors and not result.get("failed"):
             for message in messages_of(own, Level.WARNING):

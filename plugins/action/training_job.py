@@ -144,20 +144,27 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 
 
 def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with the time limit that follows from the maximum cost. The first host tells it."""
-    given = arguments.pop("max_cost", None) or 0
+    """Return the arguments with the time limit that follows from the maximum cost, and this cost if it is the shorter limit.
+
+    The first host tells it.
+    """
+    given = arguments.pop("max_cost", None)
     hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
     try:
-        max_cost = float(given)
+        max_cost = cost_limit.read(given)
         if not max_cost:
             return arguments
         price: Any = prices.of_run(variables)
-        seconds = cost_limit.limited_seconds(max_cost, int(arguments.get("time_limit") or 0), price, hosts)
+        time_limit = int(arguments.get("time_limit") or 0)
+        seconds = cost_limit.limited_seconds(max_cost, time_limit, price, hosts)
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error
     if state == "prepared" and is_first(variables):
         show(cost_limit.told(max_cost, seconds, price, hosts))
-    return {**arguments, "time_limit": seconds}
+    if seconds == time_limit:
+        return arguments
+    facts = {"amount": max_cost, "hourly": cost_limit.hourly(price, hosts), "currency": price["currency"]}
+    return {**arguments, "time_limit": seconds, "cost_limit": facts}
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -221,9 +221,10 @@ nodes_ended:
   returned: failure
   type: bool
 price_exceeded:
-  description: True if the run failed because of O(enforce_price_warning).
+  description: What the cluster would cost after the run, if the run failed because of O(enforce_price_warning).
   returned: failure
-  type: bool
+  type: str
+  sample: cluster bert costs 600.00 USD per day, more than the 500.00 that the definition expects
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

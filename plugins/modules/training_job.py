@@ -104,6 +104,12 @@ options:
         C(deeplearning_efa_devices) in the inventory, or to V(0) if O(efa) is V(false).
     type: int
     default: 0
+  cost_limit:
+    description:
+      - The C(amount) of O(max_cost), the C(hourly) price of the job's nodes, and their C(currency), if O(time_limit) follows from them. The
+        action plugin sets this option, so that the job can tell what it has cost when it reaches the limit.
+    type: dict
+    default: {}
   cluster:
     description:
       - Name of the cluster, which is a label of the metrics in O(metrics_directory).

@@ -414,6 +414,36 @@ jobs:
           description: The last lines of the output.
           type: list
           elements: str
+        cause:
+          description: Why the process failed.
+          returned: when the process has recorded it
+          type: dict
+          contains:
+            kind:
+              description: Kind of the cause.
+              type: str
+              sample: time_limit
+            cost:
+              description: What the job had cost when it reached its maximum cost.
+              returned: when the job reached RV(jobs[].failure.cause.cost.limit)
+              type: dict
+              contains:
+                limit:
+                  description: The maximum cost of the job.
+                  type: float
+                  sample: 5.0
+                spent:
+                  description: What the job had cost.
+                  type: float
+                  sample: 5.02
+                currency:
+                  description: The currency of these amounts.
+                  type: str
+                  choices: [USD, CNY, EUR]
+                seconds:
+                  description: For how long the job had run.
+                  type: float
+                  sample: 7800.0
     goodput:
       description: What the hosts of the job spent their time on. The page C(docs/watching.md) defines the buckets.
       returned: as specified by O(goodput)

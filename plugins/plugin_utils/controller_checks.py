@@ -23,7 +23,7 @@ from ..module_utils._hosts.python_environment.definition import check_name, read
 from ..module_utils._hosts.shared_storage.mounts import check_bucket_source
 from ..module_utils._job import naming
 from ..module_utils._job.definition.job_parameters import check_queue, check_tasks, find_launcher
-from . import setup_steps
+from . import cost_limit, setup_steps
 from .confusable_characters import problem_in_shell_words, problem_in_word
 from .definition_checks import definition_errors, host_errors, image_errors, own_disk_errors, permission_errors, spare_errors, then_errors
 from .job_code import code_to_send, patterns
@@ -74,6 +74,8 @@ def errors_of_run(kind: str, nodes: NodeVariables, bases: Sequence[str], *, need
     yield from setup_errors(given, bases)
     yield from environment_errors(given, bases)
     yield from job_errors(given, bases, needs_job=needs_job)
+    if are_known(given, "training_job_max_cost"):
+        yield from refusal("training_job_", lambda: cost_limit.read(given.get("training_job_max_cost")))
     yield from report_errors(given)
 
 

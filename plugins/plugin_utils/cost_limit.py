@@ -5,11 +5,40 @@
 
 from __future__ import annotations
 
-from ._output.prices import Price, amount, hourly_of_nodes, is_prepaid
+import math
+from typing import Any
+
+from ._output.prices import GROUPS, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid
 from .job_formatting import duration, plural
+from .node_variables import UNKNOWN, NodeVariables
 
 # The minimum time in seconds that the maximum cost must pay for.
 LEAST_SECONDS = 60
+
+
+def read(max_cost: Any) -> float:
+    """Return a maximum cost, or 0 if there is none. Raises ValueError if it is not an amount of money."""
+    value = float(max_cost or 0)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"max_cost: {max_cost} is not valid. Specify an amount such as 250, or 0 for no limit.")
+    return value
+
+
+def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int, int]:
+    """Return the time limit of the job that is to run on a cluster, and the one that its maximum cost makes of it, in seconds.
+
+    Both are the same without a maximum cost, or if the controller does not know the options of the job. Raises ValueError like
+    limited_seconds().
+    """
+    given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
+    if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
+        return 0, 0
+    charges = price["charges"] if price else []
+    count = sum(int(each["quantity"]) for each in charges if each["kind"] in GROUPS and each["product"] in INSTANCES)
+    # It is not known how many nodes a pattern of hosts means
+    hosts = int(given["host_count"] or 0) or (count if given["hosts"] in (None, "", "trainers") else 1)
+    time_limit = int(given["time_limit"] or 0)
+    return time_limit, limited_seconds(max_cost, time_limit, price, hosts)
 
 
 def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts: int) -> int:
@@ -19,30 +48,31 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     """
     if price and is_prepaid(price):
         raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
-    hourly = _hourly(price, hosts)
-    if not price or not hourly:
+    cost = hourly(price, hosts)
+    if not price or not cost:
         raise ValueError(
             "max_cost: the price of the nodes is not known in this run. Start the job with the playbook train and with "
             "deeplearning_prices: true, or limit its duration with time_limit."
         )
-    seconds = int(max_cost / hourly * 3600)
+    seconds = int(max_cost / cost * 3600)
     if seconds < LEAST_SECONDS:
-        least = hourly * LEAST_SECONDS / 3600
+        least = cost * LEAST_SECONDS / 3600
         raise ValueError(
             f"max_cost: {amount(max_cost, price['currency'])} pay for only {seconds} s of {plural(hosts, 'node', 'nodes')}, at "
-            f"{amount(hourly, price['currency'])} per hour. Set it to more than {amount(least, price['currency'])}."
+            f"{amount(cost, price['currency'])} per hour. Set it to more than {amount(least, price['currency'])}."
         )
     return min(seconds, time_limit) if time_limit else seconds
 
 
 def told(max_cost: float, seconds: int, price: Price, hosts: int) -> str:
     """Return a line about the time limit that follows from the maximum cost."""
-    hourly, currency = amount(_hourly(price, hosts), price["currency"]), price["currency"]
+    cost, currency = amount(hourly(price, hosts), price["currency"]), price["currency"]
     return (
-        f"training_job_max_cost: {amount(max_cost, currency)} for {plural(hosts, 'node', 'nodes')} at {hourly} per hour, so the job is "
+        f"training_job_max_cost: {amount(max_cost, currency)} for {plural(hosts, 'node', 'nodes')} at {cost} per hour, so the job is "
         f"stopped after {duration(seconds)}"
     )
 
 
-def _hourly(price: Price | None, hosts: int) -> float:
+def hourly(price: Price | None, hosts: int) -> float:
+    """Return what `hosts` nodes cost per hour, or 0 if that is not known."""
     return hosts * (hourly_of_nodes(price) if price else 0.0)

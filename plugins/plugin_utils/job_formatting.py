@@ -23,6 +23,7 @@ from ..module_utils._job.schema import Document
 from ..module_utils._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES
 from ..module_utils._text import clean_line, log_line
+from ._output.prices import amount
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
@@ -464,7 +465,14 @@ def failure_cause(found: JobStatus) -> str:
     instead.
     """
     failure = found["failure"]
-    what = failure["gone"] if "gone" in failure else "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
+    cost = failure.get("cause", {}).get("cost")
+    if "gone" in failure:
+        what = failure["gone"]
+    elif cost:
+        limit, spent = (amount(cost[key], cost["currency"]) for key in ("limit", "spent"))
+        what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}."
+    else:
+        what = "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
     return clean_line("job {} {}: {}".format(found["name"], found["state"], what))
 
 

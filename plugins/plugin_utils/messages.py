@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
 from ._output.prices import Price
+from .cost_limit import limited_seconds
 from .job_formatting import duration, plural
 from .suggested_commands import continuing_command, playbook_command
 
@@ -183,13 +185,20 @@ def _utc(text: str) -> str:
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
-def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
-    """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
-    if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED_BEFORE:
+def short_lease(lease: Mapping[str, Any] | None, time_limit: int, max_cost: float = 0, price: Price | None = None, hosts: int = 0) -> str:
+    """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit.
+
+    A job on `hosts` nodes also ends when it has used up `max_cost`, which is not checked here. 0 means no such limit.
+    """
+    seconds = time_limit
+    with contextlib.suppress(ValueError):
+        seconds = limited_seconds(float(max_cost), time_limit, price, hosts) if float(max_cost) else time_limit
+    if not lease or 0 < seconds <= lease["seconds"] - ANNOUNCED_BEFORE:
         return ""
     end = _utc(lease["end"])
     how = "change it, and run the playbook provision" if lease["fixed"] else "run the playbook configure when less than half is left"
-    limit = f"before the time limit of the job ({duration(time_limit)})" if time_limit else "and the job has no time limit"
+    what = "the time limit of the job" if seconds == time_limit else "training_job_max_cost stops the job"
+    limit = f"before {what} ({duration(seconds)})" if seconds else "and the job has no time limit"
     return (
         f"deeplearning_lease: AWS terminates the nodes at {end}, in {duration(lease['seconds'])}, {limit}. "
         f"{ANNOUNCED_BEFORE / 60:.0f} minutes earlier, the job gets SIGTERM, so that it can save a checkpoint. To prolong the lease, {how}."

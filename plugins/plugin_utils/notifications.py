@@ -50,6 +50,8 @@ RATE_SECONDS, MOST = 60.0, 10
 LIMIT = 700
 # Characters of links, mentions, entities and formatted text. Apprise does not escape all of them for each receiver.
 MARKUP = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", "@": " at ", "`": "'", "*": "'", "|": "/", "~": "-", "&": "+"})
+# The name of an option at the beginning of a message.
+OPTION = re.compile(r"[a-z]+_\w+: ")
 LINK = re.compile(r"(?i)://|\bwww\.")
 # Minimum length of a secret that is masked. Shorter ones would mask parts of words.
 SECRET_LENGTH = 4
@@ -190,7 +192,8 @@ class Notifications:
         for secret in secrets.values() if isinstance(secrets, Mapping) else ():
             line = line.replace(str(secret), NOT_SHOWN) if len(str(secret)) >= SECRET_LENGTH else line
         line = LINK.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", line[:LIMIT].translate(MARKUP))
-        return f"{line[:1].upper()}{line[1:]}{'' if line.endswith(('.', '!', '?')) else '.'}"
+        first = line[:1] if OPTION.match(line) else line[:1].upper()
+        return f"{first}{line[1:]}{'' if line.endswith(('.', '!', '?')) else '.'}"
 
     def _start(self, urls: Mapping[int, str], message: Mapping[str, str]) -> None:
         """Start a process for each URL, which outlives this one. Without a message, the process only checks the URL."""
@@ -222,7 +225,7 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif result.get("nodes_ended"):
         yield "nodes_ended", f"No nodes were launched. {message.partition(': ')[2]}"
     elif result.get("price_exceeded"):
-        yield "price_exceeded", message
+        yield "price_exceeded", f"The run was stopped because after it, {result['price_exceeded']}. Nothing was changed."
     replaced = list(filter(changes.replaces_nodes, changes.changes_of(result) or []))
     if replaced and not result.get("failed"):
         yield "nodes_replaced", "; ".join(line[2:] for _action, line in changes.plan_lines(replaced, properties=False))

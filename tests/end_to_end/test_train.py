@@ -369,6 +369,32 @@ def test_a_host_that_goes_is_named_before_its_victims(first_run, playbook, on_ma
     assert f"demo-worker3 is gone: {gone} is no longer a node of the cluster" in shown
 
 
+def test_a_maximum_cost_that_does_not_pay_for_the_nodes_is_refused_before_they_are_launched(first_run, playbook, cloud):
+    more = ("-e", '{"deeplearning_worker_count": 9, "training_job_max_cost": 0.005}')
+    refused = (
+        r"training_job_max_cost: 0\.005 USD pay for only \d+ s of 10 nodes, at 1\.\d\d USD per hour\. Set it to more than 0\.0\d\d USD\."
+    )
+    for name, options in (("validate.yml", ()), ("train.yml", ("--check",)), ("train.yml", ())):
+        told = playbook(name, *options, *more, status=2, callback=CONCISE).output
+        assert re.search(refused, " ".join(told.split())), told
+    assert instance_of(cloud, 4) == []
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost(first_run, playbook, tmp_path):
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    job = {"training_job_source": "", "training_job_script": str(tmp_path / "endless.py"), "training_job_arguments": []}
+    job |= {"training_job_name": "budget", "training_job_max_cost": 0.006, "training_job_report_directory": str(tmp_path)}
+    then = {"training_job_then": "scale_in", "training_job_then_always": True, "deeplearning_worker_count": 2}
+    told = playbook("train.yml", "-e", json.dumps({**job, **then}), status=2, callback=CONCISE).output
+    cost = r"job budget failed: it reached training_job_max_cost \(0\.006 USD\): it had run for 1 min \d+ s and cost about 0\.00[67] USD\."
+    assert re.search(cost, " ".join(told.split())), told
+    assert "time limit of" not in told
+    assert "All workers were removed." in " ".join(told.split())
+    for found in (playbook("status.yml", "-e", "training_job_name=budget").output, (tmp_path / "budget.html").read_text()):
+        assert re.search(cost, " ".join(found.split())), found
+
+
 @pytest.mark.exhaustive
 def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, playbook, cloud, tmp_path):
     (tmp_path / "fails.py").write_text("raise SystemExit('no luck')\n")

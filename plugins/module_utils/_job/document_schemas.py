@@ -33,6 +33,14 @@ STORAGE_PROBLEM: schema.Schema = {
     "shared": schema.flag(),
 }
 
+# What a job may cost, and what it had cost when it reached this amount.
+COST: schema.Schema = {
+    "limit": schema.number(),
+    "spent": schema.number(),
+    "currency": schema.text(3, r"[A-Z]{3}", "a currency"),
+    "seconds": schema.seconds(),
+}
+
 # Why a process failed.
 CAUSE: schema.Schema = {
     "kind": schema.one_of(*failure_causes.KINDS),
@@ -42,6 +50,7 @@ CAUSE: schema.Schema = {
     "message": optional(schema.text(1000)),
     "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
     "alone": optional(schema.flag()),
+    "cost": optional(schema.mapping(COST)),
 }
 
 # Maximum number of ranks of one process on its own host.

@@ -32,10 +32,20 @@ class _Record(TypedDict):
     heartbeat: float
 
 
+class CostRecord(TypedDict):
+    """What a job may cost (`limit`), and what it had cost after `seconds`, when it reached this limit."""
+
+    limit: float
+    spent: float
+    currency: str
+    seconds: float
+
+
 class CauseRecord(TypedDict, total=False):
     """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception, or of an abort.
 
-    The elements of `storage` have the fields of `storage_problems.StorageProblem`.
+    The elements of `storage` have the fields of `storage_problems.StorageProblem`. If the time limit came from the maximum cost, `cost` is
+    set.
     """
 
     kind: str
@@ -45,6 +55,7 @@ class CauseRecord(TypedDict, total=False):
     message: str
     storage: list[dict[str, Any]]
     alone: bool
+    cost: CostRecord
 
 
 class _Stuck(TypedDict):
@@ -285,7 +296,8 @@ class JobSpec(TypedDict):
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `peers` contains the names and addresses of the job's hosts.
-    `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit.
+    `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. If the time
+    limit comes from the maximum cost, `cost_limit` contains the `amount`, the `hourly` price of the job's nodes, and the `currency`.
     `metrics_directory` is the directory for the file with the job's metrics, or empty. `cluster` is the cluster's name in this file.
     """
 
@@ -302,6 +314,7 @@ class JobSpec(TypedDict):
     own_profile: bool
     peers: list[str]
     time_limit: int
+    cost_limit: dict[str, Any]
     stop_timeout: int
     heartbeat_timeout: int
     hang_timeout: int

@@ -39,7 +39,7 @@ from .failure_causes import (
 
 # Causes after which no host has time for another attempt.
 TIME_UP = {
-    TIME_LIMIT: "The job reached its time limit.",
+    TIME_LIMIT: "The job reached training_job_time_limit or training_job_max_cost.",
     LEASE_END: "AWS terminates the nodes at the end of their lease. Start nodes with a new lease, and then continue the job.",
 }
 

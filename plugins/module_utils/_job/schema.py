@@ -193,6 +193,11 @@ def seconds(most: float = TIME_LIMIT) -> Field:
     return Field(accepts, "a number of seconds")
 
 
+def number(most: float = 1e15) -> Field:
+    """Return a field for a number that is not negative."""
+    return seconds(most)._replace(words="a number that is not negative")
+
+
 def flag() -> Field:
     """Return a field for true or false."""
     return Field(lambda value: isinstance(value, bool), "true or false")

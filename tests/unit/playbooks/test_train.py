@@ -44,7 +44,7 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
 ):
     """`training_job_then_always` also applies to failed jobs. Without shared storage, the nodes have the only copy of the files."""
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if "is_unexported" in play.get("vars", {})]
-    fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck"}}]
+    fails = [{"ansible.builtin.set_fact": facts}] * bool(facts) + [{"ansible.builtin.fail": {"msg": "no luck\nsecond line"}}]
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "job.yml").write_text(json.dumps(fails))
     shown = [{"ansible.builtin.debug": {"msg": "nodes may go"}, "when": "hostvars['localhost'].job_is_over | default(false)"}]
@@ -59,8 +59,9 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
         "__playbook_jobs_directory": "/efs/jobs",
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], os.environ, tmp_path)
-    assert "no luck" in done.stdout
+    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise"}
+    done = ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], environment, tmp_path)
+    assert "no luck\n  second line\n" in done.stdout, "the cause is told as without training_job_then"
     assert (done.returncode == 0, "nodes may go" in done.stdout) == (nodes_go, nodes_go), done.stdout
     if export and not nodes_go:
         failed = not always and facts.get("__training_job_result") != {}

@@ -86,7 +86,7 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 def fail_price(run: Run, excess: str) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
     error = ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.")
-    fail(run.module, error, price_exceeded=True)
+    fail(run.module, error, price_exceeded=excess)
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:

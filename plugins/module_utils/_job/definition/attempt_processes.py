@@ -54,6 +54,7 @@ def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Seque
         "own_profile": not params["sandbox"],
         "peers": peers(hosts),
         "time_limit": params["time_limit"],
+        "cost_limit": params["cost_limit"],
         "stop_timeout": params["stop_timeout"],
         "heartbeat_timeout": params["heartbeat_timeout"],
         "hang_timeout": params["hang_timeout"],

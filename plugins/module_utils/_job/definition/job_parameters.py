@@ -52,6 +52,7 @@ SPECIFICATION: dict[str, Any] = {
         "instance_id": {"type": "str"},
         "capacity_end": {"type": "float"},
         "attempt": {"type": "int", "default": 1},
+        "cost_limit": {"type": "dict", "default": {}},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

@@ -6,8 +6,9 @@ from unittest.mock import MagicMock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import cluster
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
-EXCEEDED = {"failed": True, "price_exceeded": True, "msg": "price_warning: cluster demo costs 600.00 USD per day."}
+EXCEEDED = {"failed": True, "price_exceeded": "cluster demo costs 600.00 USD per day", "msg": "price_warning: this run was stopped."}
 
 
 @pytest.fixture
@@ -34,11 +35,45 @@ def execute(monkeypatch):
     return run
 
 
+WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
+TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
+
+
+@pytest.mark.parametrize(
+    ("job", "is_check", "made", "message"),
+    [
+        ({"max_cost": 1}, False, [(True, 9000)], TOO_SMALL),
+        ({"max_cost": 1}, True, [(True, 9000)], TOO_SMALL),
+        ({"max_cost": 237, "time_limit": 7200}, True, [(True, 9000)], None),
+        ({"max_cost": 237, "time_limit": 7200}, False, [(True, 9000), (False, 5400)], None),
+        ({"max_cost": 237}, False, [(True, 9000), (False, 9000)], None),
+        ({}, False, [(False, 9000)], None),
+        (None, False, [(False, 9000)], None),
+    ],
+)
+def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(monkeypatch, job, is_check, made, message):
+    """The lease need not last longer than the maximum cost allows. Only train.yml says that the nodes are for a job."""
+    runs = []
+
+    def execute_watched(action, _variables, _show, **_options):
+        runs.append((action._task.check_mode, action._task.args["lease_minimum"]))
+        return {"changed": True, "price": {"currency": "USD", "charges": [WORKERS]}}
+
+    monkeypatch.setattr(cluster, "execute_watched", execute_watched)
+    raw = {f"training_job_{name}": value for name, value in ({"max_cost": 1} if job is None else job).items()}
+    monkeypatch.setattr(cluster, "node_variables", lambda *_: NodeVariables(raw, lambda value: value))
+    action = cluster.ActionModule(MagicMock(args={"lease_minimum": 9000}, check_mode=is_check), *[MagicMock()] * 5)
+    found = action._execute_for_job({} if job is None else {"__provision_for_job": True})
+    assert (runs, found.get("msg"), found.get("failed", False)) == (made, message, message is not None)
+    assert found["changed"] == (message is None), "a refused run has not made the changes that it has predicted"
+    assert action._task.check_mode == is_check
+
+
 @pytest.mark.parametrize(("answer", "goes_on"), [("yes", True), (None, True), ("no", False), ("ctrl-c", False)])
 def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
     found, enforced, questions = execute(answer)
     assert (found.get("changed", False), enforced) == (goes_on, [True, False] if goes_on else [True])
-    assert questions == [f"{EXCEEDED['msg']} Make the changes?"]
+    assert questions == ["deeplearning_price_warning: after this run, cluster demo costs 600.00 USD per day. Make the changes?"]
 
 
 @pytest.mark.parametrize(

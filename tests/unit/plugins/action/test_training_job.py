@@ -69,6 +69,8 @@ def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected)
     monkeypatch.setattr(action, "show", told)
     made = action.with_cost_limit("prepared", dict(arguments), with_price())
     assert (made.pop("time_limit"), "max_cost" in made, told.called) == (expected, False, False)
+    hourly = 10.0 * arguments.get("host_count", 3)
+    assert made.get("cost_limit") == (None if arguments.get("time_limit") == 600 else {"amount": 60.0, "hourly": hourly, "currency": "USD"})
     action.with_cost_limit("prepared", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
     action.with_cost_limit("started", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
     assert told.call_count == 1

@@ -31,7 +31,8 @@ def built(**values):
 def test_all_findings_come_at_once(errors, tmp_path):
     (tmp_path / "file").touch()
     found = errors(
-        **job(script="nope.py", launcher="torch", name="My_Job", resume="Old_Job", time_limit="an hour", report_directory="file/reports"),
+        **job(script="nope.py", launcher="torch", name="My_Job", resume="Old_Job", time_limit="an hour", max_cost=-5),
+        training_job_report_directory="file/reports",
         python_environment_name="bert",
         python_environment_requirements="req.txt",
         ssh_trust_validity_days="soon",
@@ -43,11 +44,12 @@ def test_all_findings_come_at_once(errors, tmp_path):
         "training_job_name: 'My_Job' is not a valid job name",
         "training_job_resume: 'Old_Job' is not a valid job name",
         "training_job_launcher: 'torch' is unknown. Use one of command",
+        "training_job_max_cost: -5.0 is not valid. Specify an amount such as 250, or 0 for no limit.",
         f"training_job_script: 'nope.py' is not a file on the controller (searched in {tmp_path})",
         f"training_job_report_directory: '{tmp_path}/file' is not a directory. Choose another directory",
     ):
         assert any(message in finding for finding in found), message
-    assert len(found) == 8
+    assert len(found) == 9
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,8 @@ def test_all_findings_come_at_once(errors, tmp_path):
         job(queue="slurm", host_count="2"),
         job(queue=UNKNOWN, host_count=2),
         job(queue="", host_count=0),
+        job(max_cost=0),
+        job(max_cost=UNKNOWN),
         {"training_job_command": UNKNOWN},
         {**job(), "python_environment_name": "bert", "python_environment_requirements": "requirements.txt"},
         {**job(), "python_environment_name": UNKNOWN, "python_environment_requirements": UNKNOWN},

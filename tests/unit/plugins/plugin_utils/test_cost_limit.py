@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import cost_limit
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
 NODES = [
     {"kind": "auto_scaling_group", "key": "master", "product": "instance", "quantity": 1, "hourly": 1.0},
@@ -40,6 +41,32 @@ def test_nodes_that_are_paid_in_advance_have_no_limit():
 def test_without_a_price_there_is_no_limit_and_no_job(price):
     with pytest.raises(ValueError, match="max_cost: the price of the nodes is not known in this run"):
         cost_limit.limited_seconds(40, 3600, price, 4)
+
+
+@pytest.mark.parametrize("given", [-5, "-0.5", "nan", float("inf")])
+def test_only_an_amount_of_money_is_a_maximum_cost(given):
+    with pytest.raises(ValueError, match=rf"max_cost: {given} is not valid\. Specify an amount such as 250, or 0 for no limit\."):
+        cost_limit.read(given)
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ({"max_cost": 40}, (0, 3600)),
+        ({"max_cost": "40", "time_limit": 7200, "hosts": "trainers"}, (7200, 3600)),
+        ({"max_cost": 40, "time_limit": 600}, (600, 600)),
+        ({"max_cost": 40, "host_count": 2}, (0, 7200)),
+        ({"max_cost": 40, "hosts": "workers[0]"}, (0, 14400)),
+        ({"max_cost": "{{ inventory_hostname }}"}, (0, 0)),
+        ({"time_limit": 600}, (0, 0)),
+        ({}, (0, 0)),
+    ],
+)
+def test_the_limit_is_known_before_the_nodes_are_launched(job, expected):
+    """All four nodes of the cluster run the job, or as many as its queue allocates. A pattern of hosts means at least one."""
+    nodes = NodeVariables({f"training_job_{name}": value for name, value in job.items()}, lambda value: value)
+    assert cost_limit.before_launch(nodes, PRICE) == expected
+    assert cost_limit.before_launch(None, PRICE) == (0, 0)
 
 
 def test_the_limit_is_told():

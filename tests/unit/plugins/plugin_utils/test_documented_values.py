@@ -28,3 +28,13 @@ def test_numbers_and_names_that_no_host_can_have_are_refused(module, values, pro
 def test_a_ratio_is_between_0_and_1():
     with pytest.raises(documented_values.AnswerError, match=r"ratio is 1\.5, which is not between 0 and 1"):
         documented_values._value(1.5, {"type": "float"}, "jobs[0].goodput.ratio")
+
+
+def test_what_a_job_had_cost_when_it_was_stopped_reaches_the_controller():
+    info = documented_values.returned_values("deeplearning.cluster.training_job_info")
+    failure = info["jobs"]["contains"]["failure"]["contains"]
+    cost = {"limit": 5.0, "spent": 5.02, "currency": "USD", "seconds": 7800.4}
+    given = {"kind": "time_limit", "what": "x", "cost": cost}
+    assert documented_values._value(given, failure["cause"], "cause") == {"kind": "time_limit", "cost": cost}
+    with pytest.raises(documented_values.AnswerError, match="currency"):
+        documented_values._value({**given, "cost": {**cost, "currency": "x" * 999}}, failure["cause"], "cause")

@@ -171,6 +171,17 @@ def test_failure_message_names_rank_host_end_and_last_lines():
     ]
 
 
+def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost():
+    cost = {"limit": 5.0, "spent": 5.016, "currency": "USD", "seconds": 7800.4}
+    cause = {"kind": "time_limit", "what": "x", "cost": cost}
+    failure = {"name": "rank1", "host": "w2", "how": "reached training_job_max_cost", "log": "/l", "lines": ["x"], "cause": cause}
+    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    told = "job digits failed: it reached training_job_max_cost (5.00 USD): it had run for 2 h 10 min and cost about 5.02 USD."
+    assert job_formatting.failure_message(found, str).splitlines()[0] == f"{told} The end of /l:"
+    failure["gone"] = "w2 is gone."
+    assert "w2 is gone." in job_formatting.failure_cause(found), "a lost host is told first"
+
+
 NEXT = (
     "To read all logs, run: run logs -e training_job_name=digits",
     "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "

@@ -229,6 +229,25 @@ def test_a_lease_that_may_end_before_the_job_is_told(lease, time_limit, told):
     assert (told in found, bool(found)) == (True, bool(told))
 
 
+WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("max_cost", "time_limit", "told"),
+    [
+        (30, 0, ""),
+        ("30", 9000, ""),
+        (60, 0, "in 2 h 0 min, before training_job_max_cost stops the job (3 h 0 min). 10 minutes earlier"),
+        (60, 9000, "before the time limit of the job (2 h 30 min)"),
+        (0.01, 0, "and the job has no time limit"),
+    ],
+)
+def test_the_maximum_cost_also_ends_a_job_before_the_lease(max_cost, time_limit, told):
+    price = {"currency": "USD", "charges": [WORKERS]}
+    found = messages.short_lease(LEASE, time_limit, max_cost=max_cost, price=price, hosts=2)
+    assert (told in found, bool(found)) == (True, bool(told))
+
+
 def instances(*tags):
     return [{"tags": {"deeplearning:cluster": tag}} for tag in tags]
 

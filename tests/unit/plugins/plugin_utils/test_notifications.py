@@ -102,6 +102,7 @@ def test_empty_urls_keep_their_number(monkeypatch):
         ("[paid](//evil.example) **now** `x` ~~y~~", "(paid)(//evil.example) ''now'' 'x' --y--."),
         ("one\n\nJob other succeeded.\r\n\x1b[2K\u202eover\u200b", "One Job other succeeded. over."),
         ("x" * 5000, f"X{'x' * 699}."),
+        ("training_job_max_cost: too low", "training_job_max_cost: too low."),
     ],
 )
 def test_texts_of_hosts_are_one_plain_line(sent, text, body):
@@ -232,7 +233,9 @@ def test_the_events_of_provisioning():
     ]
     assert [*of_provisioning({"changes": [outdated], "degraded": None})] == []
     assert [*of_provisioning({"failed": True, "msg": "denied", "changes": [replaced]})] == []
-    assert [*of_provisioning({"failed": True, "msg": "x", "price_exceeded": True})] == [("price_exceeded", "x")]
+    told = "The run was stopped because after it, cluster demo costs 600.00 USD per day. Nothing was changed."
+    exceeded = {"failed": True, "msg": "x", "price_exceeded": "cluster demo costs 600.00 USD per day"}
+    assert [*of_provisioning(exceeded)] == [("price_exceeded", told)]
     assert [event for event, _text in of_provisioning({"failed": True, "msg": "x", "nodes_ended": True})] == ["nodes_ended"]
 
 

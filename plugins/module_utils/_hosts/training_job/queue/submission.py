@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 BEFORE = ("version", "exclude", "resume", "queue", "gpus", "max_cost")
 KEPT = (
     *(option.name for option in OPTIONS if option.name not in BEFORE),
-    *("key", "hosts", "metadata_directory", "cluster", "instance_id", "capacity_end"),
+    *("key", "hosts", "metadata_directory", "cluster", "instance_id", "capacity_end", "cost_limit"),
 )
 
 # Seconds that the queue needs to start and to end a job. These seconds are added to the time limit after which the job ends by itself.

@@ -298,7 +298,8 @@ class Supervisor:
         while True:
             now = time.monotonic()
             if now >= end:
-                self.stop(End(FAILED, "reached its time limit of {} s".format(self.spec["time_limit"]), failure_causes.TIME_LIMIT))
+                limit = "training_job_max_cost" if self.spec["cost_limit"] else "its time limit of {} s".format(self.spec["time_limit"])
+                self.stop(End(FAILED, f"reached {limit}", failure_causes.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict, self.spec["name"]))
@@ -340,6 +341,11 @@ class Supervisor:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
             reason = process_failures.find_cause(self.spec, found, kind, kills)
             how["cause"] = process_failures.blame_storage(name_listener(reason), self.storage.problems)
+            limit = self.spec["cost_limit"]
+            if limit and kind == failure_causes.TIME_LIMIT:
+                seconds = self.spec["time_limit"] + time.monotonic() - self.time_limit_at
+                spent = limit["hourly"] * seconds / 3600
+                how["cause"]["cost"] = {"limit": limit["amount"], "spent": spent, "currency": limit["currency"], "seconds": seconds}
         if kills and not kind and state != STOPPED:  # a script that loses a data loader can end with status 0
             how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)

@@ -143,7 +143,7 @@ USED_UP = (
     [
         ([KILL], {}, "The job continues on the same hosts."),
         ([OPERATOR], {}, "An operator stopped the job."),
-        ([LIMIT], {}, "The job reached its time limit."),
+        ([LIMIT], {}, "The job reached training_job_time_limit or training_job_max_cost."),
         ([KILL, KILL], {"policy": RestartPolicy(1, 3)}, USED_UP.format("1, and the last restart")),
         ([KILL] * 3, {"policy": RestartPolicy(2, 3)}, USED_UP.format("2, and each of the last 2 restarts")),
         ([EXIT], {"policy": RestartPolicy(3, 3, [3])}, "Exit status 3 is in training_job_stop_exit_codes."),

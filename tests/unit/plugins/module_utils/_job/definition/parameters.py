@@ -12,6 +12,7 @@ def parameters(**changes):
         resume=None,
         instance_id="i-0123456789abcdef0",
         capacity_end=None,
+        cost_limit={},
         attempt=1,
         launcher="torchrun",
         launcher_options={},

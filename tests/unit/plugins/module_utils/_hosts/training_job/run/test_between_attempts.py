@@ -562,7 +562,7 @@ def test_a_job_reaches_its_time_limit_between_two_attempts(job):
     running.started[0].wait(300)
     assert records.read_following(running.paths)["rule"] == "time_limit"
     assert running.records(1)["rank0"]["available"] is False
-    assert running.status()["attempts"][0]["why"] == "The job reached its time limit."
+    assert running.status()["attempts"][0]["why"] == "The job reached training_job_time_limit or training_job_max_cost."
 
 
 @pytest.mark.parametrize("restarts", [0, 3])

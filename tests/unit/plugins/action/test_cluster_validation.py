@@ -1,0 +1,34 @@
+"""Tests of what the action adds to the findings of the module."""
+
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+from ansible_collections.deeplearning.cluster.plugins.action import cluster_validation
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
+
+WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
+TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
+NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 250, or 0 for no limit."
+
+
+@pytest.mark.parametrize(
+    ("max_cost", "own", "result", "messages"),
+    [
+        (250, [], {}, []),
+        (1, [], {}, [TOO_SMALL]),
+        (-5, [NEGATIVE], {}, [NEGATIVE]),
+        (1, [], {"failed": True, "msg": "denied"}, []),
+    ],
+)
+def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, max_cost, own, result, messages):
+    found = {"price": {"currency": "USD", "charges": [WORKERS]}, "findings": [], **result}
+    nodes = NodeVariables({"training_job_max_cost": max_cost}, lambda value: value)
+    monkeypatch.setattr(cluster_validation.InProcessAction, "run", lambda *_: found)
+    monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: nodes)
+    monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [Finding("job", Level.ERROR, message) for message in own])
+    done = cluster_validation.ActionModule(MagicMock(_role=None), *[MagicMock()] * 5).run(task_vars={})
+    assert [finding["message"] for finding in done["findings"]] == messages
+    assert (done.get("failed", False), done.get("msg", "")) == (bool(messages or result), "\n".join(messages) or result.get("msg", ""))
