@@ -257,6 +257,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
     nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
     own = {
+        "deeplearning_price_warning": 5,
         "deeplearning_emr_image_id": amazon_linux(cloud),
         "deeplearning_emr_key_name": KEY_NAME,
         "deeplearning_emr_log_uri": f"s3://{bucket}/logs/",
@@ -280,6 +281,19 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
+    play(deeplearning_state="absent")
+    assert described(cloud, name) == []
+
+
+def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, emr, name):
+    options = {**emr, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
+    for check in (True, False):
+        with pytest.raises(ModuleFailed, match=rf"because after it, cluster {name} costs .* USD per day, .*Nothing was changed"):
+            run("emr_cluster", **options, check=check)
+    run("emr_cluster", **{**options, "price_warning": 10000.0})
+    assert not run("emr_cluster", **options)["changed"]
+    run("emr_cluster", **options, state="absent")
+    assert described(cloud, name) == []
 
 
 CHANGES = {

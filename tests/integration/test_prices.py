@@ -199,17 +199,25 @@ def asked(cloud) -> list[str]:
 def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, definition):
     options = {**definition, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
     cloud.control.forget_calls()
-    with pytest.raises(
-        ModuleFailed, match=r"price_warning: this run was stopped because after it, cluster .* USD per day, .*Nothing was changed\."
-    ) as failure:
-        run("cluster", **options)
-    assert failure.value.result["price_exceeded"]
+    for check in (True, False):
+        with pytest.raises(
+            ModuleFailed, match=r"price_warning: this run was stopped because after it, cluster .* USD per day, .*Nothing was changed\."
+        ) as failure:
+            run("cluster", **options, check=check)
+        assert failure.value.result["price_exceeded"]
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
     run("cluster", **{**options, "enforce_price_warning": False})
     assert run("cluster", **options)["changes"] == []
     assert kinds_of(run("cluster", **{**options, "worker_count": 1})) >= {"auto_scaling_group"}
     with pytest.raises(ModuleFailed, match="Nothing was changed"):
         run("cluster", **{**options, "worker_count": 3})
+
+
+def test_no_price_can_be_enforced_without_one(run, definition):
+    for module in ("cluster", "cluster_validation", "instance_role"):
+        given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
+        with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
+            run(module, **given, enforce_price_warning=True, check=True)
 
 
 def test_an_alternative_above_the_price_is_skipped(cloud, run, definition):

@@ -35,7 +35,7 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones:
 
 def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], zones: Iterable[str]) -> str:
     """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
-    estimate = price_after(run, plan, found, zones) if plan and run.request.options.get("enforce_price_warning") else None
+    estimate = price_after(run, plan, found, zones) if plan and run.request.options["enforce_price_warning"] else None
     if not estimate:
         return ""
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
