@@ -11,7 +11,7 @@ from typing import Any
 from ..client import AwsClient
 from ..plan.planning import Change
 from ..plan.resources import Found
-from ..pricing.charges import resources_after
+from ..pricing.charges import dated, resources_after
 from ..pricing.estimate import Estimate
 from .components import charges
 from .context import Run
@@ -53,9 +53,10 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
     limit, daily = run.request.options["price_warning"], 24 * (price["hourly"] or 0)
     if limit is None or daily <= limit:
         return ""
+    least = "at least " if any(each["hourly"] is None for each in price["charges"]) else ""
     return (
-        f"cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the {limit:,.2f} that the "
-        "definition expects"
+        f"cluster {run.request.cloud.cluster} costs {least}{daily:,.2f} {price['currency']} per day{dated(price)}, more than the "
+        f"{limit:,.2f} that the definition expects"
     )
 
 
