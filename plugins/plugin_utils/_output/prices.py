@@ -17,7 +17,7 @@ from .kinds import kind_name
 Price = Mapping[str, Any]
 
 HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
-LEFT_OUT = "without traffic, requests, taxes and discounts"
+LEFT_OUT = "traffic, requests, taxes and discounts"
 # The kinds of resources that launch nodes, and the products of which a node uses one.
 GROUPS = ("auto_scaling_group", "emr_cluster")
 PREPAID = "capacity_block"
@@ -95,7 +95,8 @@ def sentence(price: Price) -> str:
         return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
     missing = _missing(price)
-    without = f"{LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
+    volumes = "volumes of EMR nodes, " if any(each["product"] == "emr" for each in price["charges"]) else ""
+    without = f"without {volumes}{LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
     return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 

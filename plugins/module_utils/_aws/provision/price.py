@@ -11,8 +11,9 @@ from typing import Any
 from ..client import AwsClient
 from ..plan.planning import Change
 from ..plan.resources import Found
-from ..pricing.charges import dated, resources_after
+from ..pricing.charges import Charge, dated, resources_after
 from ..pricing.estimate import Estimate
+from ..tags import EMR_COMPONENT
 from .components import charges
 from .context import Run
 
@@ -29,7 +30,8 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], zones:
     estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), _zones(run.before)), after)
     reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
     if reason:
-        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook validate or info.")
+        playbooks = "info" if run.request.manages(EMR_COMPONENT) else "validate or info"
+        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}.")
     return estimate
 
 
@@ -60,9 +62,9 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
     )
 
 
-def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
-    """Return the price of the resources in `found`."""
-    return Estimate(cloud, (), charges(resources_after((), found), _zones(found)))
+def price_of(cloud: AwsClient, found: Sequence[Found], others: Iterable[Charge]) -> Estimate:
+    """Return the price of the resources in `found`, and of other charges."""
+    return Estimate(cloud, (), [*charges(resources_after((), found), _zones(found)), *others])
 
 
 def _zones(found: Iterable[Found]) -> set[str]:

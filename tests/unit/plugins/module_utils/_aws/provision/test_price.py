@@ -33,7 +33,7 @@ def forbidden(monkeypatch, tmp_path):
         monkeypatch.setattr(price, "resources_after", lambda plan, _found: after if plan else before)
         warnings = []
         options = {"prices": True, "price_warning": limit, "enforce_price_warning": True}
-        request = SimpleNamespace(options=options, cloud=Cluster(region))
+        request = SimpleNamespace(options=options, cloud=Cluster(region), manages={"node_group"}.__contains__)
         run = SimpleNamespace(request=request, before=(), module=SimpleNamespace(warn=warnings.append))
         return price.forbidden_price(run, PLAN, (), ()), warnings
 
