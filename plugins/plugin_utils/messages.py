@@ -316,12 +316,12 @@ def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
     return f"{keeps} {lost}S3 buckets are always kept."
 
 
-def remaining_resources(kept: Sequence[str], leftovers: Sequence[str]) -> str:
-    """Return what a deletion has kept, and what it could not delete."""
-    found = []
+def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Price | None) -> str:
+    """Return what a deletion has kept, and what it could not delete. `price` is the price of both."""
+    found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
     if kept:
         found.append(
-            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost money. To delete "
+            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost {money}. To delete "
             f"{_form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
         )
     if leftovers:
