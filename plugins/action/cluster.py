@@ -9,6 +9,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from ansible import context
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
@@ -86,7 +87,9 @@ class ActionModule(ActionBase):
         return watched()
 
     def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
-        events = [] if self._task.check_mode else [*of_provisioning(result)]
+        # A prediction that fails ends the run
+        is_silent = context.CLIARGS.get("check") or (self._task.check_mode and not result.get("failed"))
+        events = [] if is_silent else [*of_provisioning(result)]
         if events:
             notifications = Notifications(self, variables)
             for event, text in events:

@@ -174,7 +174,7 @@ from ..module_utils._aws.idle.component import describe as describe_idle
 from ..module_utils._aws.lease.component import describe as describe_lease
 from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership_tags import MembershipError
-from ..module_utils._aws.node_services import ARGUMENT, NODE_SERVICES
+from ..module_utils._aws.node_services import ARGUMENT, AUTO_SCALING, NODE_SERVICES, charges_of
 from ..module_utils._aws.plan.resources import printable
 from ..module_utils._aws.provision.components import billed_name
 from ..module_utils._aws.provision.price import price_of
@@ -195,7 +195,6 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         request = Request(cloud, {})
         found = read_all(request)
-        price = price_of(cloud, found) if module.params["prices"] else None
         resources = [
             {
                 "kind": item.address.kind,
@@ -207,6 +206,9 @@ def main() -> None:
             for item in sorted(found, key=lambda item: item.address)
         ]
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
+        # The charges for groups of Auto Scaling are among those for resources
+        charges = charges_of(service, live) if service is not AUTO_SCALING else []
+        price = price_of(cloud, found, charges) if module.params["prices"] else None
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
     module.exit_json(

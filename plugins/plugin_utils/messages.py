@@ -48,6 +48,11 @@ def validated(cluster: str, findings: Collection[Any], price: Price | None) -> s
     return "\n".join([valid, *prices.lines(price)] if price else [valid])
 
 
+def price_sentence(price: Price | None) -> str:
+    """Return a sentence about what the cluster costs, and a space. Return an empty string if this run does not know the price."""
+    return f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else ""
+
+
 def running_nodes(
     cluster: str,
     count: int,
@@ -72,7 +77,7 @@ def running_nodes(
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
-        + (f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else "")
+        + price_sentence(price)
         + (_lease_end(lease, price, count) + _idle_end(idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
@@ -320,12 +325,12 @@ def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
     return f"{keeps} {lost}S3 buckets are always kept."
 
 
-def remaining_resources(kept: Sequence[str], leftovers: Sequence[str]) -> str:
-    """Return what a deletion has kept, and what it could not delete."""
-    found = []
+def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Price | None) -> str:
+    """Return what a deletion has kept, and what it could not delete. `price` is the price of both."""
+    found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
     if kept:
         found.append(
-            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost money. To delete "
+            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost {money}. To delete "
             f"{_form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
         )
     if leftovers:

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils._aws.instances import ON_DEMAND
 from ._output.prices import Price, of_run
 from .inventory_nodes import node_table
 
@@ -24,15 +23,8 @@ def price_of_nodes(variables: Mapping[str, Any]) -> Price | None:
     if not nodes or not boolean(variables.get("deeplearning_prices", True), strict=False):
         return None
     # Only nodes of AWS need these, which import the SDK
-    from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES
-    from ..module_utils._aws.plan.resources import Address
-    from ..module_utils._aws.pricing.charges import Charge
+    from ..module_utils._aws.node_services import DEFAULT, NODE_SERVICES, charges_of
     from ..module_utils._aws.pricing.estimate import Estimate, Place
 
-    service = NODE_SERVICES[variables.get("deeplearning_node_service", DEFAULT)]
-    charges = [
-        Charge(Address("auto_scaling_group", node["group"]), product, 1)
-        for node in nodes.values()
-        for product in service.products(node["instance_type"], node.get("market", ON_DEMAND), {node.get("zone", "")})
-    ]
+    charges = charges_of(NODE_SERVICES[variables.get("deeplearning_node_service", DEFAULT)], nodes.values())
     return of_run(variables) or Estimate(Place(variables["deeplearning_region"]), (), charges).describe()

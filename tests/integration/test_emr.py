@@ -255,8 +255,9 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     """In the example definition, the test replaces only the values that depend on the account."""
     definition = yaml.safe_load((repository / "examples" / "definitions" / "emr.yml").read_text())
     owner, nodes = landlord(nat=False), tmp_path / "nodes.yml"
-    nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION}))
+    nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "node_service": "emr"}))
     own = {
+        "deeplearning_price_warning": 5,
         "deeplearning_emr_image_id": amazon_linux(cloud),
         "deeplearning_emr_key_name": KEY_NAME,
         "deeplearning_emr_log_uri": f"s3://{bucket}/logs/",
@@ -268,18 +269,37 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     }
     definition |= own
 
-    def play(*arguments, **more):
-        command = ["ansible-playbook", "-i", str(nodes), "playbooks/emr.yml", "-e", json.dumps({**definition, **more}), *arguments]
+    def play(*arguments, playbook="emr", status=0, **more):
+        command = ["ansible-playbook", "-i", str(nodes), f"playbooks/{playbook}.yml", "-e", json.dumps({**definition, **more}), *arguments]
         done = ansible_commands.run(command, cloud.environment, repository)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stdout + done.stderr
+        return " ".join((done.stdout + done.stderr).split())
 
+    for option in ("deeplearning_lease", "deeplearning_idle_after"):
+        assert "these options do not end the nodes of EMR clusters" in play("--check", status=2, **{option: "8h"})
+    assert "this playbook checks the clusters of the playbook provision" in play(playbook="validate", status=2)
     assert "changed=1" in play("--check", "--diff")
     assert described(cloud, name) == []
-    output = " ".join(play().split())
+    output = play()
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
+    costs = "The cluster costs 14.50 USD per hour (348.00 USD per day)"
+    assert f"whether or not a step is running. {costs}. To log in to the master" in output
+    assert f"{costs}, 10,585.00 USD per month, without volumes of EMR nodes, traffic," in play(playbook="info")
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
+    play(deeplearning_state="absent", deeplearning_lease="8h")
+    assert described(cloud, name) == []
+
+
+def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, emr, name):
+    options = {**emr, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
+    for check in (True, False):
+        with pytest.raises(ModuleFailed, match=rf"because after it, cluster {name} costs .* USD per day, .*Nothing was changed"):
+            run("emr_cluster", **options, check=check)
+    run("emr_cluster", **{**options, "price_warning": 10000.0})
+    assert not run("emr_cluster", **options)["changed"]
+    run("emr_cluster", **options, state="absent")
+    assert described(cloud, name) == []
 
 
 CHANGES = {

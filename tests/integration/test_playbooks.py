@@ -419,7 +419,15 @@ def test_info_shows_nodes_and_resources_and_how_to_log_in(
     addresses = {f"public address, elastic IP {key}" for key in made["resources"]["elastic_ip"]}
     volumes = {"100 GB in gp3 volumes, master", "200 GB in gp3 volumes, workers"}
     data = "0 GB of data in file system main"
-    assert charges == {"1 x c5.large", "2 x c5.large", "NAT gateway main", "public address, master", data, *volumes, *addresses}
+    assert charges == {
+        "1 x c5.large (master)",
+        "2 x c5.large (workers)",
+        "NAT gateway main",
+        "public address, master",
+        data,
+        *volumes,
+        *addresses,
+    }
     assert "The cluster costs 0.388 USD per hour (9.31 USD per day)" in shown.stdout
     assert "Since they were launched, the running nodes have cost 0.00" in shown.stdout
     run("cluster", cluster=name, state="absent")

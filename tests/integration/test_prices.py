@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from typing import Any
 
@@ -199,17 +200,25 @@ def asked(cloud) -> list[str]:
 def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, definition):
     options = {**definition, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
     cloud.control.forget_calls()
-    with pytest.raises(
-        ModuleFailed, match=r"price_warning: this run was stopped because after it, cluster .* USD per day, .*Nothing was changed\."
-    ) as failure:
-        run("cluster", **options)
-    assert failure.value.result["price_exceeded"]
+    for check in (True, False):
+        with pytest.raises(
+            ModuleFailed, match=r"price_warning: this run was stopped because after it, cluster .* USD per day, .*Nothing was changed\."
+        ) as failure:
+            run("cluster", **options, check=check)
+        assert failure.value.result["price_exceeded"]
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
     run("cluster", **{**options, "enforce_price_warning": False})
     assert run("cluster", **options)["changes"] == []
     assert kinds_of(run("cluster", **{**options, "worker_count": 1})) >= {"auto_scaling_group"}
     with pytest.raises(ModuleFailed, match="Nothing was changed"):
         run("cluster", **{**options, "worker_count": 3})
+
+
+def test_no_price_can_be_enforced_without_one(run, definition):
+    for module in ("cluster", "cluster_validation", "instance_role"):
+        given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
+        with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
+            run(module, **given, enforce_price_warning=True, check=True)
 
 
 def test_an_alternative_above_the_price_is_skipped(cloud, run, definition):
@@ -230,8 +239,8 @@ def test_a_run_that_enforces_the_warning_refuses_unknown_prices(cloud, run, defi
     """A price that nobody knows is no price of zero."""
     cloud.control.set_faults([{"action": "GetProducts", "code": "AccessDeniedException", "status": 400}])
     options = {**definition, "instance_type": "m5ad.large", "prices": True, "price_warning": 100.0}
-    told = "price of 1 x m5ad.large, 2 x m5ad.large is not known"
-    with pytest.raises(ModuleFailed, match=rf"because after it, the {told}\. Nothing was changed\.") as failure:
+    told = r"price of 1 x m5ad.large (master), 2 x m5ad.large (workers) is not known"
+    with pytest.raises(ModuleFailed, match=rf"because after it, the {re.escape(told)}\. Nothing was changed\.") as failure:
         run("cluster", **options, enforce_price_warning=True)
     assert failure.value.result["price_exceeded"]
     assert told in str(run("cluster", **options, check=True)["warnings"])
@@ -241,7 +250,9 @@ def test_an_alternative_of_unknown_price_is_skipped(cloud, run, definition):
     cloud.control.set_faults([{"action": "GetProducts", "code": "AccessDeniedException", "status": 400}])
     cloud.control.set_capacity({"c5.large": dict.fromkeys(("us-east-1a", "us-east-1b", "us-east-1c"), 0)})
     options = {**definition, "capacity_timeout": 1, "alternatives": [{"instance_type": "m5ad.large"}]}
-    with pytest.raises(ModuleFailed, match=r"m5ad.*price_warning: with this alternative, the price of .* x m5ad.large is not known\."):
+    with pytest.raises(
+        ModuleFailed, match=r"m5ad.*price_warning: with this alternative, the price of .* x m5ad.large \(workers\) is not known\."
+    ):
         run("cluster", **options, placement="none", prices=True, price_warning=1000.0, enforce_price_warning=True)
 
 

@@ -10,27 +10,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from ...module_utils._aws.pricing.charges import dated
 from .kinds import kind_name
 
 # The result `price` of a provisioning module.
 Price = Mapping[str, Any]
 
 HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
-LEFT_OUT = "without traffic, requests, taxes and discounts"
+LEFT_OUT = "traffic, requests, taxes and discounts"
 # The kinds of resources that launch nodes, and the products of which a node uses one.
 GROUPS = ("auto_scaling_group", "emr_cluster")
 PREPAID = "capacity_block"
 INSTANCES = (PREPAID, "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
-    "capacity_block": "{count} x {type} in a Capacity Block, paid in advance",
+    "capacity_block": "{count} x {type} ({resource}) in a Capacity Block, paid in advance",
     "data": "{count} GB of data in {resource}",
     "emr": "EMR on {count} x {type}",
-    "endpoint": "{resource}, {count} zones",
-    "instance": "{count} x {type}",
+    "endpoint": "{resource}, {count} {zones}",
+    "instance": "{count} x {type} ({resource})",
     "nat_gateway": "{resource}",
     "public_ipv4": "public address, {resource}",
-    "spot_instance": "{count} x {type} (Spot)",
+    "spot_instance": "{count} x {type} (Spot, {resource})",
     "storage": "{count} GB in {resource}",
     "throughput": "{count} MiB/s in {resource}",
     "volume": "{count} GB in {type} volumes, {resource}",
@@ -56,19 +57,22 @@ def is_known(price: Price | None) -> bool:
 
 
 def per_hour(price: Price) -> str:
-    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`, and what it leaves out. It must be known."""
-    return f"{_per_hour(price)}{_missing(price, ', without ')}"
+    """Return the price per hour and per day, such as `2.00 USD per hour (48.00 USD per day)`, from when it is, and what it leaves out.
+
+    It must be known.
+    """
+    missing = _missing(price)
+    return f"{_per_hour(price)}{dated(price)}{f'; the price of {missing} is not known' if missing else ''}"
 
 
 def _per_hour(price: Price) -> str:
     hourly, currency = price["hourly"], price["currency"]
-    return f"{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
+    return f"{'at least ' if _missing(price) else ''}{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
 
 
-def _missing(price: Price, before: str) -> str:
-    """Return which charges have no known price, after the words `before`, or an empty string."""
-    missing = [name_of(each) for each in price["charges"] if each["hourly"] is None]
-    return f"{before}{', '.join(missing)}, whose price is not known" if missing else ""
+def _missing(price: Price) -> str:
+    """Return which charges have no known price."""
+    return ", ".join(name_of(each) for each in price["charges"] if each["hourly"] is None)
 
 
 def without_nodes(price: Price) -> Price:
@@ -90,7 +94,9 @@ def sentence(price: Price) -> str:
     if not is_known(price):
         return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
-    without = f"{LEFT_OUT}{_missing(price, ', and without ')}"
+    missing = _missing(price)
+    volumes = "volumes of EMR nodes, " if any(each["product"] == "emr" for each in price["charges"]) else ""
+    without = f"without {volumes}{LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
     return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 
@@ -146,10 +152,11 @@ def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -
 
 
 def name_of(charge: Mapping[str, Any]) -> str:
-    """Return what is charged for, such as `3 x p4d.24xlarge`."""
+    """Return what is charged for, such as `3 x p4d.24xlarge (workers)`."""
     # A charge for nodes has the name of their group
     resource = charge["key"] if charge["kind"] == "auto_scaling_group" else f"{kind_name(charge['kind'])} {charge['key']}"
-    return NAMES[charge["product"]].format(count=f"{charge['quantity']:,g}", type=charge["variant"], resource=resource)
+    count, zones = f"{charge['quantity']:,g}", kind_name("zone", charge["quantity"])
+    return NAMES[charge["product"]].format(count=count, type=charge["variant"], resource=resource, zones=zones)
 
 
 def _data(price: Price) -> str:

@@ -128,11 +128,12 @@ OPTIONS = (
     Option(
         "enforce_price_warning",
         {"type": "bool", "default": False},
-        (),
+        COMPONENTS,
         NOT_STORED,
         (
             "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning), or add"
-            " something whose price is not known. Without this option, the playbooks ask on a terminal.",
+            " something whose price is not known. C(--check) then fails, too. Without this option, the playbooks ask on a terminal.",
+            "Requires O(price_warning).",
         ),
     ),
     Option(

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Address, Found
+from .instance_prices import REGION
 
 HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
 
@@ -48,6 +50,14 @@ class Charge:
 
 
 Resources = Mapping[Address, Found]
+
+
+def dated(price: Mapping[str, Any]) -> str:
+    """Return the end of a phrase with an amount: from where and when the prices are, if not all are the current ones of the region."""
+    if price["published"]:
+        return f"{', partly' if price['read_at'] else ''} at prices of {REGION} of {price['published']}"
+    read_at = price["read_at"] if price["problem"] else None
+    return f" at prices of {datetime.fromtimestamp(read_at, timezone.utc):%Y-%m-%d}" if read_at else ""
 
 
 def resources_after(plan: Iterable[Change], found: Iterable[Found]) -> dict[Address, Found]:

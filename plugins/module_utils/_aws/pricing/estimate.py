@@ -126,8 +126,11 @@ def _use(charge: Charge) -> Hashable:
 
 def _name(charge: Charge) -> str:
     product = charge.product
-    if charge.address.kind in ("auto_scaling_group", "emr_cluster") and "." in product.variant:
-        return f"{charge.quantity:,g} x {product.variant}"
+    nodes = f"{charge.quantity:,g} x {product.variant}"
+    if charge.address.kind == "emr_cluster":
+        return f"EMR on {nodes}" if product.name == "emr" else nodes
+    if charge.address.kind == "auto_scaling_group" and "." in product.variant:
+        return f"{nodes} ({charge.address.key})"
     return f"{product.name.replace('_', ' ')} ({charge.address.key})"
 
 

@@ -39,13 +39,13 @@ def provision(run: Run) -> NoReturn:
     for alternative in alternatives:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
         refusal = _outdated_refusal(run, deferred)
-        if run.module.check_mode:
-            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
-        if refusal:
+        if refusal and not run.module.check_mode:
             raise ClusterError(refusal)
         forbidden = forbidden_price(run, plan, found, alternative)
         if forbidden and not applied:
             report.fail_price(run, forbidden)
+        if run.module.check_mode:
+            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
             shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden}.")
             continue

@@ -13,8 +13,9 @@ from ..component import Alternative
 from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
 from ..plan.resources import Found
-from ..pricing.charges import resources_after
+from ..pricing.charges import Charge, dated, resources_after
 from ..pricing.estimate import Estimate
+from ..tags import EMR_COMPONENT
 from .components import charges
 from .context import Run
 
@@ -31,13 +32,14 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], altern
     estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), zones_in_use(run.before)), after)
     reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
     if reason:
-        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook validate or info.")
+        playbooks = "info" if run.request.manages(EMR_COMPONENT) else "validate or info"
+        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}.")
     return estimate
 
 
 def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> str:
     """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
-    estimate = price_after(run, plan, found, alternative) if plan and run.request.options.get("enforce_price_warning") else None
+    estimate = price_after(run, plan, found, alternative) if plan and run.request.options["enforce_price_warning"] else None
     if not estimate:
         return ""
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
@@ -55,12 +57,13 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
     limit, daily = run.request.options["price_warning"], 24 * (price["hourly"] or 0)
     if limit is None or daily <= limit:
         return ""
+    least = "at least " if any(each["hourly"] is None for each in price["charges"]) else ""
     return (
-        f"cluster {run.request.cloud.cluster} costs {daily:,.2f} {price['currency']} per day, more than the {limit:,.2f} that the "
-        "definition expects"
+        f"cluster {run.request.cloud.cluster} costs {least}{daily:,.2f} {price['currency']} per day{dated(price)}, more than the "
+        f"{limit:,.2f} that the definition expects"
     )
 
 
-def price_of(cloud: AwsClient, found: Sequence[Found]) -> Estimate:
-    """Return the price of the resources in `found`."""
-    return Estimate(cloud, (), charges(resources_after((), found), zones_in_use(found)))
+def price_of(cloud: AwsClient, found: Sequence[Found], others: Iterable[Charge]) -> Estimate:
+    """Return the price of the resources in `found`, and of other charges."""
+    return Estimate(cloud, (), [*charges(resources_after((), found), zones_in_use(found)), *others])

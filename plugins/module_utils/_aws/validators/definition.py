@@ -168,6 +168,15 @@ class TagNames(Validator):
         return check_tags(request.options["tags"], of_mounts, MOST_TAGS - (IDLE_TAGS if request.options.get("idle_after") else 0))
 
 
+class EnforcedPrice(Validator):
+    name = "enforced_price"
+    components = ALL_COMPONENTS
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if request.options["enforce_price_warning"] and request.options["price_warning"] is None:
+            yield "enforce_price_warning: there is no price to enforce. Set price_warning, for example to 600, or remove this option."
+
+
 class NetworkCidr(Validator):
     name = "network_cidr"
     components = frozenset({NETWORK_COMPONENT})

@@ -13,6 +13,7 @@ VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),
     *account.QUOTA_VALIDATORS,
     definition.TagNames(),
+    definition.EnforcedPrice(),
     definition.NetworkCidr(),
     definition.SshCidrs(),
     definition.Buckets(),

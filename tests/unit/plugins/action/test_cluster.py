@@ -89,6 +89,18 @@ def test_nobody_is_asked_without_need(execute, arguments, enforced):
     assert execute("no", **arguments)[1:] == (enforced, [])
 
 
+@pytest.mark.parametrize(
+    ("check", "result", "is_sent"),
+    [(True, EXCEEDED, False), (False, EXCEEDED, True), (False, {"degraded": {"workers": 1, "wanted": 2, "reason": ""}}, False)],
+)
+def test_a_prediction_that_fails_is_told_unless_the_run_only_predicts(monkeypatch, check, result, is_sent):
+    sent = MagicMock()
+    monkeypatch.setattr(cluster, "Notifications", sent)
+    monkeypatch.setattr(cluster.context, "CLIARGS", {"check": check})
+    cluster.ActionModule(MagicMock(check_mode=True), *[MagicMock()] * 5)._notify(result, {})
+    assert sent.return_value.send.called == is_sent
+
+
 def test_nobody_is_asked_where_nobody_can_answer(execute, monkeypatch):
     monkeypatch.setattr(cluster, "is_under_runner", lambda: True)
     assert execute("no") == ({"changed": True}, [True, False], [])

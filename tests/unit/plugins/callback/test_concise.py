@@ -210,7 +210,7 @@ def test_resources_are_named_and_the_end_says_what_was_done(project):
 @pytest.mark.parametrize(("diff", "properties"), [([], ["", ""]), (["--diff"], [": cidr 10.0.1.0/24", ": cidr 10.0.2.0/24"])])
 def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(project, diff, properties):
     priced = [{**each, "hourly": hourly} for each, hourly in zip([*CREATED, UPDATED], (0.5, 0, None))]
-    price = {"hourly": 2.5, "currency": "USD", "charges": []}
+    price = {"hourly": 2.5, "currency": "USD", "charges": [], "published": "2026-07-20", "read_at": None, "problem": ""}
     assert project.run(
         play("Provision", task("Apply", changed=True, changes=priced, price=price), hosts="localhost", connection="local"),
         play("Configure", task("Write", changed=True, diff={"before": "a\n", "after": "b\n"})),
@@ -223,7 +223,8 @@ def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(
         "Configure",
         "  Write: would change on all 3 hosts",
         *(["  all 3 hosts:", "    --- before", "    +++ after", "    @@ -1 +1 @@", "    -a", "    +b"] if diff else []),
-        "Plan: 2 to create, 1 to change, 0 to delete; then 2.50 USD per hour (60.00 USD per day); 3 hosts to change",
+        "Plan: 2 to create, 1 to change, 0 to delete; then 2.50 USD per hour (60.00 USD per day) at prices of us-east-1 of 2026-07-20; "
+        "3 hosts to change",
     ]
 
 

@@ -423,26 +423,36 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
 
 
 @pytest.mark.parametrize(
-    ("kept", "leftovers", "expected"),
+    ("kept", "leftovers", "price", "expected"),
     [
-        ([], [], "No resources of the cluster remain in AWS."),
-        ([], ["subnet-1"], "Resources that remain in AWS: subnet-1."),
+        ([], [], {**PRICE, "hourly": 0}, "No resources of the cluster remain in AWS."),
+        ([], ["subnet-1"], None, "Resources that remain in AWS: subnet-1."),
         (
             ["fs-1"],
             [],
+            PRICE,
+            "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day). To delete it as well, run "
+            f"{RUN}destroy -e deeplearning_delete_data=true.",
+        ),
+        (
+            ["fs-1"],
+            [],
+            {**PRICE, "hourly": 0},
             f"Kept, with all data: fs-1, which continues to cost money. To delete it as well, run {RUN}destroy -e "
             f"deeplearning_delete_data=true.",
         ),
         (
             ["fs-1", "fs-2"],
             ["subnet-1"],
+            PRICE,
             f"Kept, with all data: fs-1, fs-2, which continue to cost money. To delete them as well, run {RUN}destroy -e "
             "deeplearning_delete_data=true. Resources that remain in AWS: subnet-1.",
         ),
     ],
 )
-def test_a_deletion_says_what_remains(kept, leftovers, expected):
-    assert messages.remaining_resources(kept, leftovers) == expected
+def test_a_deletion_says_what_remains_and_what_it_costs(kept, leftovers, price, expected):
+    """The price of leftovers is not that of what was kept, and what AWS has not measured yet has no price."""
+    assert messages.remaining_resources(kept, leftovers, price) == expected
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,13 @@ def test_a_difference(hourly, text):
 @pytest.mark.parametrize(
     ("told", "name"),
     [
-        (charge("instance", 3), "3 x p5.48xlarge"),
-        (charge("spot_instance"), "1 x p5.48xlarge (Spot)"),
-        (charge("capacity_block", 2), "2 x p5.48xlarge in a Capacity Block, paid in advance"),
+        (charge("instance", 3), "3 x p5.48xlarge (workers)"),
+        (charge("spot_instance"), "1 x p5.48xlarge (Spot, workers)"),
+        (charge("capacity_block", 2), "2 x p5.48xlarge (workers) in a Capacity Block, paid in advance"),
         (charge("volume", 1000, variant="gp3"), "1,000 GB in gp3 volumes, workers"),
         (charge("volume_throughput", 0.25, variant="gp3"), "0.25 GiB/s of gp3 volumes, workers"),
         (charge("endpoint", 2, kind="vpc_endpoint", key="ssm"), "VPC endpoint ssm, 2 zones"),
+        (charge("endpoint", 1, kind="vpc_endpoint", key="ssm"), "VPC endpoint ssm, 1 zone"),
         (charge("data", 1234.5, kind="file_system", key="main"), "1,234.5 GB of data in file system main"),
     ],
 )
@@ -66,8 +67,24 @@ def test_a_price_says_what_it_leaves_out_and_how_old_it_is():
 def test_an_unknown_price_is_named():
     told = prices.sentence(price(charge("instance", hourly=2), charge("emr", hourly=None)))
     assert "discounts, and without EMR on 1 x p5.48xlarge, whose price is not known." in told
-    told = prices.per_hour(price(charge("instance", hourly=2), charge("instance", 8, hourly=None)))
-    assert told == "2.00 USD per hour (48.00 USD per day), without 8 x p5.48xlarge, whose price is not known"
+    unknown = (charge("instance", 1, None, key="master"), charge("instance", 8, None))
+    assert prices.per_hour(price(charge("nat_gateway", hourly=2), *unknown)) == (
+        "at least 2.00 USD per hour (48.00 USD per day); the price of 1 x p5.48xlarge (master), 8 x p5.48xlarge (workers) is not known"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        ({}, ""),
+        ({"published": "2026-07-20", "read_at": None}, " at prices of us-east-1 of 2026-07-20"),
+        ({"published": "2026-07-20"}, ", partly at prices of us-east-1 of 2026-07-20"),
+        ({"problem": "Denied."}, " at prices of 2026-11-29"),
+        ({"problem": "Denied.", "read_at": None}, ""),
+    ],
+)
+def test_prices_that_are_not_those_of_today_and_of_the_region_are_dated(more, end):
+    assert prices.per_hour(price(charge("instance", hourly=2), **more)) == f"2.00 USD per hour (48.00 USD per day){end}"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +177,7 @@ def test_each_charge_has_a_line_unless_there_is_none_of_it():
     empty = charge("data", 0, 0.0, "file_system", "main")
     told = price(charge("instance", hourly=1234.5), charge("endpoint", 0, 0.0), empty, charge("emr", hourly=None))
     assert prices.lines(told)[:-1] == [
-        f"  {'1 x p5.48xlarge':48} 1,234.50 USD per hour",
+        f"  {'1 x p5.48xlarge (workers)':48} 1,234.50 USD per hour",
         f"  {'0 GB of data in file system main':48} 0.000 USD per hour",
         f"  {'EMR on 1 x p5.48xlarge':48} not known",
     ]
