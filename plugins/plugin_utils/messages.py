@@ -183,6 +183,11 @@ def _utc(text: str) -> str:
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
+def prolonged_lease(end: str, former_end: str) -> str:
+    """Return that a run has prolonged the lease of the nodes."""
+    return f"AWS now terminates the nodes at {_utc(end)} instead of {_utc(former_end)}."
+
+
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int) -> str:
     """Return that the lease ends before a job has to, or an empty string. `time_limit` is in seconds, and 0 means no limit."""
     if not lease or 0 < time_limit <= lease["seconds"] - ANNOUNCED_BEFORE:

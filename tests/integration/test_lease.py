@@ -87,6 +87,22 @@ def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leas
     assert all_end(cloud, name)
 
 
+@pytest.mark.parametrize("name_of_playbook", ["provision", "lease"])
+def test_a_run_says_when_a_prolonged_lease_ends(cloud, run, leased, playbook, repository, tmp_path, name_of_playbook):
+    """The playbook configure imports the playbook lease after others, and train both of them."""
+    plays = [{"hosts": "localhost", "gather_facts": False}, {"import_playbook": f"{repository}/playbooks/{name_of_playbook}.yml"}]
+    (tmp_path / "plays.yml").write_text(json.dumps(plays))
+    ends = [run("cluster", **leased)["lease"]["end"]]
+    cloud.control.advance(5 * HOUR)
+    arguments = [tmp_path / "plays", "-e", "ansible_host=127.0.0.1 ansible_port=1"]  # the playbook lease connects to the nodes
+    _succeeds, told = playbook(*arguments, lease="8h")
+    ends.append(run("cluster", **leased)["lease"]["end"])
+    former, now = (f"{end[:16].replace('T', ' ')} UTC" for end in ends)
+    assert told.count(f"AWS now terminates the nodes at {now} instead of {former}.") == 1, told
+    assert "changed=1" not in told
+    assert "AWS now terminates" not in playbook(*arguments, lease="8h")[1]
+
+
 def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
     made = run("cluster", **leased, lease_minimum=10 * HOUR)
     assert seconds_left(made) == pytest.approx(10 * HOUR, abs=60)
@@ -328,14 +344,14 @@ def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
     cloud.control.advance(3 * HOUR)
     assert run("lease", cluster=name, lease="8h")["lease"]["end"] == made["lease"]["end"]
     longer = run("lease", cluster=name, lease="8h", minimum=6 * HOUR)
-    assert (longer["changed"], longer["lease"]["prolonged"]) == (False, True)
+    assert (longer["changed"], longer["lease"]["former_end"]) == (False, made["lease"]["end"])
     assert seconds_left(longer) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(5 * HOUR)
     assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
     assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(OVER)
     ended = run("lease", cluster=name, lease="8h")["lease"]
-    assert (ended["seconds"] < 0, ended["prolonged"]) == (True, False)
+    assert (ended["seconds"] < 0, ended["former_end"]) == (True, None)
 
 
 def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
@@ -395,7 +411,7 @@ def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, 
 def test_messages_follow_the_end_of_the_lease(cloud, run, leased, name, topic, told):
     run("cluster", **leased, notify_topic=topic)
     cloud.control.advance(5 * HOUR)
-    assert run("lease", cluster=name, lease="8h")["lease"]["prolonged"]
+    assert run("lease", cluster=name, lease="8h")["lease"]["former_end"]
     assert run("cluster", **leased, notify_topic=topic)["changes"] == []
     cloud.control.advance(4 * HOUR)
     assert told() == {}

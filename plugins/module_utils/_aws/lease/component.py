@@ -98,8 +98,8 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     if existing is None or end is None or request.options.get("state") == "absent":
         return None
     left = (end - request.cloud.now).total_seconds()
-    prolonged, is_fixed = existing.attributes.get("prolonged", False), existing.properties["lease"] == iso(end)
-    return {"end": iso(end), "seconds": left, "prolonged": prolonged, "fixed": is_fixed}
+    former, is_fixed = existing.attributes.get("former_end"), existing.properties["lease"] == iso(end)
+    return {"end": iso(end), "seconds": left, "former_end": former, "fixed": is_fixed}
 
 
 NODES_LEASE = Component(

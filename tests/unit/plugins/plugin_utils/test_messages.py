@@ -166,7 +166,7 @@ def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again()
     assert f"{RUN}provision -e deeplearning_start_again=true" in told
 
 
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}
 
 
 @pytest.mark.usefixtures("now")
