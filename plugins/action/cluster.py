@@ -16,6 +16,7 @@ from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
+from ..plugin_utils.messages import deletes_rest
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.variable_names import check_names
@@ -36,6 +37,8 @@ class ActionModule(ActionBase):
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = result_of_run(self._task, self._execute(task_vars or {}))
         self._notify(found, task_vars or {})
+        if found.get("nodes_ended"):
+            found["msg"] = f"{found['msg']} {deletes_rest(found['price'])}"
         return {**result, **found}
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:

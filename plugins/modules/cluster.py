@@ -217,7 +217,9 @@ idle:
           type: float
           sample: 600
 nodes_ended:
-  description: True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle.
+  description:
+    - True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle. RV(price) then
+      is what the rest of the cluster costs.
   returned: failure
   type: bool
 price_exceeded:

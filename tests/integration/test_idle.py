@@ -130,9 +130,9 @@ def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending,
     run("cluster", **ending)
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
-    for options in ({"check": True}, {}):
+    for options in ({"check": True}, {}, {"idle_after": None}):
         with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated .* idle since .* UTC\. .*start_again=true") as failure:
-            run("cluster", **ending, **options)
+            run("cluster", **{**ending, **options})
         assert failure.value.result["nodes_ended"]
     assert run("cluster_info", cluster=name, prices=False)["idle"]["since"]
     assert verdict(run, name) == ("no_nodes", "")
@@ -142,6 +142,17 @@ def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending,
     assert run("cluster", **ending)["changes"] == []
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+
+
+def test_the_cause_of_the_end_stays_the_same_after_the_end_of_the_lease(cloud, run, ending, name):
+    options = {**ending, "lease": "1h"}
+    run("cluster", **options)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    for seconds in (0, HOUR):
+        cloud.control.advance(seconds)
+        with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated"):
+            run("cluster", **options)
 
 
 def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, name):

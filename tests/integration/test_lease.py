@@ -125,9 +125,9 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     monkeypatch.setattr(resources, "LATE", timedelta())
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 450)  # between two calls, whose retries end after a minute
-    for options in ({"check": True}, {}):
+    for options in ({"check": True}, {}, {"lease": None}):
         with pytest.raises(ModuleFailed, match=r"lease: .* ended at .* UTC, and AWS terminated the nodes\. .*start_again") as failure:
-            run("cluster", **leased, **options)
+            run("cluster", **{**leased, **options})
         assert failure.value.result["nodes_ended"]
     assert groups(cloud, name) == set()
     renewed = run("cluster", **leased, start_again=True)
@@ -135,6 +135,21 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     cloud.control.advance(HOUR)
     assert running(cloud, name) == 3
     assert run("cluster", **leased)["changes"] == []
+
+
+def test_playbooks_say_after_the_end_how_to_go_on(cloud, run, leased, playbook, name):
+    end = run("cluster", **leased)["lease"]["end"]
+    cloud.control.advance(OVER)
+    assert all_end(cloud, name)
+    ended = f"The lease ended at {end[:16].replace('T', ' ')} UTC, and AWS has terminated the nodes."
+    for each in ("status", "info"):
+        told = playbook(each, lease="8h")[1]
+        assert ended in told
+        assert "To start nodes again, run ansible-playbook -i nodes.yml deeplearning.cluster.provision -e deeplearning_start_again=tr" in told
+        assert "To delete the rest of the cluster, which costs 0.0" in told
+        assert "deeplearning.cluster.destroy" in told
+    told = playbook("provision", lease="8h")[1]
+    assert "add -e deeplearning_start_again=true. To delete the rest of the cluster, which costs 0.0" in told
 
 
 def test_groups_that_still_exist_after_the_end_do_not_grow(cloud, run, leased, name):
@@ -176,7 +191,7 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
     run("cluster", **leased)
     if ended:
         cloud.control.advance(8 * HOUR + 300)
-    removed = run("cluster", **definition)
+    removed = run("cluster", **definition, start_again=ended)
     assert ("delete", "node_lease") in kinds(removed)
     order = kinds(removed)
     assert (120 in pauses) is ended
@@ -396,14 +411,14 @@ def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, 
     cloud.control.advance(8 * HOUR - 660)
     assert told() == {}
     cloud.control.advance(120)
-    assert list(told(1)) == [f"{name}: AWS terminates the nodes at {end} UTC"]
+    assert list(told(1)) == [f"{name}: the lease of the nodes ends at {end} UTC"]
     (text,) = told(1).values()
-    assert f"nodes of cluster {name} (us-east-1) at {end} UTC, because their lease ends. Jobs get SIGTERM 10 minutes before" in text
-    assert "continues to cost money. To keep the nodes, run: ansible-playbook -i nodes.yml deeplearning.cluster.configure" in text
+    assert f"nodes of cluster {name} (us-east-1) ends at {end} UTC. If any node still runs, AWS then terminates it. Jobs get" in text
+    assert "continues to cost money. To keep nodes that run, run: ansible-playbook -i nodes.yml deeplearning.cluster.configure" in text
     assert run("cluster", **leased, notify_topic=topic, check=True)["changes"] == []
     cloud.control.advance(660)
     assert all_end(cloud, name)
-    assert f"has ended at {end} UTC, and AWS terminates the nodes." in told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    assert f"has ended at {end} UTC. If any node still runs, AWS terminates it." in told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
     cloud.control.advance(HOUR)
     assert len(told(2)) == 2
 
@@ -418,7 +433,7 @@ def test_messages_follow_the_end_of_the_lease(cloud, run, leased, name, topic, t
     end = (datetime.now(UTC) + timedelta(hours=20)).replace(microsecond=0)
     assert kinds(run("cluster", **{**leased, "lease": end.isoformat()}, notify_topic=topic)) == [("update", "node_lease")]
     cloud.control.advance(11 * HOUR - 300)  # the clock of the local cloud is 9 hours ahead
-    assert "To keep the nodes, change deeplearning_lease, and run: " in next(iter(told(1).values()))
+    assert "To keep nodes that run, change deeplearning_lease, and run: " in next(iter(told(1).values()))
 
 
 def test_a_topic_can_be_added_changed_and_removed(cloud, run, leased, name, topic, told):
