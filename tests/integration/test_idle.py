@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -166,7 +167,10 @@ def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, n
 
 def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
     hold = {"cluster": name, "name": "evaluation-1"}
-    assert run("idle_hold", **hold, seconds=HOUR)["holds"] is None
+    with pytest.raises(ModuleFailed, match=f"cluster: AWS does not end idle nodes of '{name}' in us-east-1, so this hold keeps nothing"):
+        run("idle_hold", **hold, seconds=HOUR)
+    assert run("idle_hold", **hold, seconds=HOUR, missing_ok=True)["holds"] is None
+    assert run("idle_hold", **hold, seconds=0)["holds"] is None
     run("cluster", **ending)
     pass_time(cloud, name, 10)
     assert run("idle_hold", **hold, seconds=HOUR, check=True)["holds"].keys() == {"evaluation-1"}
@@ -181,6 +185,43 @@ def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
     assert run("idle_hold", cluster=name, name=own["name"], seconds=0)["holds"] == {}
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+
+
+@pytest.fixture
+def train(playbook, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    job = {"training_job_source": str(tmp_path), "training_job_script": "train.py", "training_job_launcher": "command"}
+    return partial(playbook, "train", idle_after="15m", **job)
+
+
+def hold_names(run, name) -> list[str]:
+    return list(run("cluster_info", cluster=name, prices=False)["idle"]["holds"])
+
+
+def test_a_run_that_fails_before_its_job_keeps_no_nodes(cloud, run, ending, playbook, train, name):
+    run("cluster", **ending)
+    cloud.control.forget_calls()
+    host = ["-e", "ansible_host=127.0.0.1 ansible_port=1"]
+    step = json.dumps({"node_setup_steps": [{"name": "a", "script": "missing.sh"}]})
+    assert "missing.sh" in playbook("configure", "-e", step, *host, idle_after="15m")[1]
+    assert "UntagResource" in {call["action"] for call in cloud.control.calls()}
+    assert hold_names(run, name) == []
+    assert "matches no host" in train(*host, training_job_hosts="bert-worker9")[1]
+    assert hold_names(run, name) == []
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    assert "AWS terminated the nodes" in train()[1]
+    assert hold_names(run, name) == []
+
+
+def test_the_name_of_a_hold_says_which_run_keeps_the_nodes(run, ending, playbook, repository, tmp_path, name):
+    run("cluster", **ending)
+    tasks = [{"ansible.builtin.include_tasks": f"{repository}/playbooks/tasks/idle_hold.yml"}] * 2
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars_files": [f"{repository}/playbooks/vars/common.yml"]}
+    (tmp_path / "plays.yml").write_text(json.dumps([{**play, "vars": {"kept_seconds": 60, "job_follows": True}, "tasks": tasks}]))
+    assert playbook(tmp_path / "plays", idle_after="15m")[0]
+    (found,) = hold_names(run, name)
+    assert re.fullmatch(r"train-20\d{6}T\d{4}-[0-9a-f]{4}", found)
 
 
 def test_a_hold_ends_by_itself(cloud, run, ending, name):
