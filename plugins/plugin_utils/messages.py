@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.idle import holds
-from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNREPORTED
-from ..module_utils._aws.idle.messages import unreachable
+from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIGURED, UNREPORTED, WARNING
+from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -170,10 +170,11 @@ def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
             "--output text /dev/null | base64 -d."
         )
     state, node = verdict["state"], verdict["node"]
-    if state == SILENT or (state == UNREPORTED and is_current):
+    if state == SILENT or (state in (UNREPORTED, UNCONFIGURED) and is_current):
+        advice = {UNCONFIGURED: f" {NEVER}.", SILENT: f" {unreachable(node, verdict['instance_id'], idle['region'])}."}.get(state, "")
         return (
             f" {node} has not reported since {_utc(verdict['since'])}, so no node ends. To let it report, run "
-            f"{playbook_command('configure')}. {unreachable(node, verdict['instance_id'], idle['region'])}."
+            f"{playbook_command('configure')}.{advice}"
         )
     if not is_current:
         return ""
@@ -183,11 +184,15 @@ def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
 
 
 def _all_idle(idle: Mapping[str, Any]) -> str:
-    # AWS begins to terminate nodes about 10 minutes after it has warned people
-    begins = idle["since"] and idle["warned"] and idle["then"] == "terminate"
-    is_late = begins and time.time() - datetime.fromisoformat(idle["warned"]).timestamp() > 2 * LATE
-    calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if is_late else ""
-    return f" All of them have been idle since {_utc(idle['verdict']['since'])}.{calls}"
+    since, then = datetime.fromisoformat(idle["verdict"]["since"]), ""
+    if idle["warned"] and idle["then"] == "terminate":
+        warned = datetime.fromisoformat(idle["warned"])
+        # AWS begins to terminate nodes about 10 minutes after it has warned people
+        end = max(since + timedelta(seconds=idle["seconds"]), warned + WARNING)
+        then = f" The warning was sent at {shown(warned)}, and AWS terminates them at about {shown(end)}."
+        if idle["since"] and time.time() - warned.timestamp() > 2 * LATE:
+            then = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail."
+    return f" All of them have been idle since {shown(since)}.{then}"
 
 
 def _utc(text: str) -> str:

@@ -484,11 +484,11 @@ def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name):
 
     run("cluster", **ending, notify_topic=topic)
     cloud.control.advance(50 * MINUTE)
-    assert (told(), verdict(run, name)[0]) == ([], "unreported")
+    assert (told(), verdict(run, name)[0]) == ([], "unconfigured")
     cloud.control.advance(30 * MINUTE)
     (text,) = told()
     assert "and 2 more do not report either" in text
-    assert verdict(run, name)[0] == "silent"
+    assert verdict(run, name)[0] == "unconfigured"
     cloud.control.advance(30 * MINUTE)
     assert told() == []
     pass_time(cloud, name, 10, idle=None)

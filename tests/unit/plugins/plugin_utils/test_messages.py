@@ -126,7 +126,11 @@ def ending(minutes):
             found("in_use", "bert-worker3"),
             f"{WHEN}. bert-worker3 was in use at 2026-12-01 15:55 UTC: cat /run/deeplearning-idle.json on it says why.",
         ),
-        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
+        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
+        (
+            found("unconfigured", "bert-worker3"),
+            f"{WHEN}.{SILENT}{RUN}configure. Its console shows no report, as before the first configuration.",
+        ),
         (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
         (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),
         (found("no_nodes", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),  # the function has never worked
@@ -135,7 +139,7 @@ def ending(minutes):
             f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC. AWS should have terminated them: look for denied calls of "
             "DeleteAutoScalingGroup in CloudTrail.",
         ),
-        (ending(19), "All of them have been idle since 2026-12-01 15:50 UTC."),
+        (ending(19), "The warning was sent at 2026-12-01 15:41 UTC, and AWS terminates them at about 2026-12-01 16:20 UTC."),
         ({**ending(21), "then": "notify"}, "All of them have been idle since 2026-12-01 15:50 UTC."),
         # A hold has just ended
         (found("idle", since="2026-12-01T11:00:00Z"), "All of them have been idle since 2026-12-01 11:00 UTC."),
