@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -484,7 +485,7 @@ def test_no_message_remains_if_a_run_is_killed_while_it_removes_the_topic(cloud,
 def test_an_end_that_is_too_near_for_a_warning_has_none(cloud, run, leased, name, topic, told):
     run("cluster", **leased, notify_topic=topic)
     end = (datetime.now(UTC) + timedelta(minutes=5)).replace(microsecond=0)
-    options = {**leased, "lease": end.isoformat(), "notify_topic": topic}
+    options = {**leased, "lease": end.isoformat(), "notify_topic": topic, "suppress_validators": ["lease"]}
     run("cluster", **options)
     assert set(schedules(cloud, name)) == {"master", "workers", "ended"}
     assert run("cluster", **options)["changes"] == []
@@ -506,6 +507,7 @@ FINDINGS = {
     "10m": "lease: '10m' is not from 15m to 365d",
     "2026-12-01T18:00": "lease: '2026-12-01T18:00' is a time without a time zone. For UTC, append Z",
     "2020-01-01T00:00:00Z": "lease: 2020-01-01T00:00:00Z is in the past",
+    "2099-01-01T00:00:00Z": "lease: 2099-01-01T00:00:00Z is not from 15m to 365d from now. Specify another time",
 }
 
 
@@ -514,6 +516,22 @@ def test_a_lease_that_cannot_begin_is_refused(cloud, run, definition, value):
     with pytest.raises(ModuleFailed) as failure:
         run("cluster", **definition, lease=value, check=True)
     assert FINDINGS[value] in str(failure.value)
+
+
+def test_a_fixed_end_may_come_near_once_the_lease_has_begun(cloud, run, definition):
+    options = {**definition, "lease": lease.iso(datetime.now(UTC) + timedelta(hours=1))}
+    with pytest.raises(ModuleFailed, match="Z is not from 15m to 365d from now"):
+        run("cluster", **{**options, "lease": lease.iso(datetime.now(UTC) + timedelta(minutes=14))})
+    run("cluster", **options)
+    cloud.control.advance(HOUR - 300)
+    assert run("cluster", **options)["changes"] == []
+
+
+@pytest.mark.parametrize("value", [0, False])
+@pytest.mark.parametrize("option", ["lease", "idle_after"])
+def test_0_and_false_are_refused(playbook, option, value):
+    told = playbook("provision", "--check", **{option: value})[1]
+    assert re.search(f"deeplearning_{option}: '{value}' is n.*leave it empty to have none", told)
 
 
 def test_files_of_jobs_must_outlive_the_nodes(cloud, run, leased):
