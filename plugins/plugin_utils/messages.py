@@ -246,8 +246,9 @@ def missing_nodes(
 ) -> str:
     """Return which clusters have nodes, for an inventory without nodes, or why AWS has terminated the nodes.
 
-    `info` is the result of cluster_info, if the run may read it. `instances` are all instances with the tag of a cluster, or None if they could not be listed. Anyone who may tag instances can set this
-    tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster.
+    `instances` are all instances with the tag of a cluster, or None if they could not be listed. Anyone who may tag instances can set this
+    tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster. `info` is the result of
+    cluster_info, which fails without permissions, or None if the run has not tried to read it.
     """
     names = sorted({tag for each in instances or () if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
     if cluster in names:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import boto3
 import ansible_commands
+import boto3
 import pytest
 from ansible.module_utils import _internal
 from ansible.module_utils.common import warnings

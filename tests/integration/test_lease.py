@@ -146,7 +146,7 @@ def test_playbooks_say_after_the_end_how_to_go_on(cloud, run, leased, playbook, 
     for each in ("status", "info"):
         told = playbook(each, lease="8h")[1]
         assert ended in told
-        assert "To start nodes again, run ansible-playbook -i nodes.yml deeplearning.cluster.provision -e deeplearning_start_again=tr" in told
+        assert "To start nodes again, run ansible-playbook -i nodes.yml deeplearning.cluster.provision -e deeplearning_start_again=" in told
         assert "To delete the rest of the cluster, which costs 0.0" in told
         assert "deeplearning.cluster.destroy" in told
     told = playbook("provision", lease="8h")[1]
@@ -419,7 +419,8 @@ def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, 
     assert run("cluster", **leased, notify_topic=topic, check=True)["changes"] == []
     cloud.control.advance(660)
     assert all_end(cloud, name)
-    assert f"has ended at {end} UTC. If any node still runs, AWS terminates it." in told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    ended = told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    assert f"has ended at {end} UTC. If any node still runs, AWS terminates it." in ended
     cloud.control.advance(HOUR)
     assert len(told(2)) == 2
 

@@ -53,8 +53,8 @@ def inputs(cluster: str, region: str, end: datetime, is_fixed: bool, topic: str)
     texts = {
         WARNING: (
             f"the lease of the nodes ends at {time}",
-            f"The lease of the nodes of cluster {cluster} ({region}) ends at {time}. If any node still runs, AWS then terminates it. Jobs get "
-            f"SIGTERM {minutes} minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {change}run: "
+            f"The lease of the nodes of cluster {cluster} ({region}) ends at {time}. If any node still runs, AWS then terminates it. Jobs "
+            f"get SIGTERM {minutes} minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {change}run: "
             f"{_command(playbook)}",
         ),
         ENDED: (

@@ -179,7 +179,7 @@ def test_after_an_end_only_its_cause_is_told(seconds):
     assert "20:00" not in told
     if seconds < 0:
         told = messages.cluster_overview([], [], "ssh", None, lease, {**idle, "since": None})
-        assert "The lease ended at 2026-12-01 20:00 UTC, and AWS has terminated the nodes. To start nodes again, change deeplearning_l" in told
+        assert "The lease ended at 2026-12-01 20:00 UTC, and AWS has terminated the nodes. To start nodes again, change deeplearnin" in told
         assert "idle" not in told
 
 
@@ -189,7 +189,8 @@ def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
     assert "which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
-    assert messages.missing_nodes(*arguments, {"failed": True}).endswith("provision. Whether AWS has terminated its nodes, says " f"{RUN}info")
+    unknown = messages.missing_nodes(*arguments, {"failed": True})
+    assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
 
 
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}

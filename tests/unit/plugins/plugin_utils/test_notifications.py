@@ -233,7 +233,8 @@ def test_the_events_of_provisioning():
     assert [*of_provisioning({"changes": [outdated], "degraded": None})] == []
     assert [*of_provisioning({"failed": True, "msg": "denied", "changes": [replaced]})] == []
     assert [*of_provisioning({"failed": True, "msg": "x", "price_exceeded": True})] == [("price_exceeded", "x")]
-    assert [event for event, _text in of_provisioning({"failed": True, "msg": "x", "nodes_ended": True})] == ["nodes_ended"]
+    ended = {"failed": True, "msg": "lease: the lease has ended.", "nodes_ended": True}
+    assert [*of_provisioning(ended)] == [("nodes_ended", "No nodes were launched. The lease has ended.")]
 
 
 def test_a_run_without_capacity_is_an_event(monkeypatch):
