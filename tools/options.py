@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, PREFIX, Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import END_TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_documentation import documentation
 from generated_tables import with_tables, write
 
@@ -139,7 +140,9 @@ def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
 
 def value(option: Option) -> str:
     """Return the Jinja template for an option's argument."""
-    own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
+    # The module refuses 0 and false, with which people may want to turn these options off, and ignores an empty string
+    of_string = option.spec["type"] in ("str", "path") and option.name not in END_TAGS
+    own = expression(variables(option), "omit", of_string=of_string)
     others = [expression(variables(BY_NAME[name]), repr(""), of_string=False) for name in option.yields_to]
     return f"omit if {' or '.join(others)} else {own}" if others else own
 

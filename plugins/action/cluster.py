@@ -18,6 +18,7 @@ from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
+from ..plugin_utils.messages import deletes_rest
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
@@ -39,6 +40,8 @@ class ActionModule(ActionBase):
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = result_of_run(self._task, self._execute_for_job(task_vars or {}))
         self._notify(found, task_vars or {})
+        if found.get("nodes_ended"):
+            found["msg"] = f"{found['msg']} {deletes_rest(found['price'])}"
         return {**result, **found}
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -192,8 +192,9 @@ idle:
       contains:
         state:
           description:
-            - V(idle) if all nodes are idle, V(in_use) if a node is in use, V(unreported) if a node has not reported yet or no longer,
-              V(silent) if that has lasted for an hour, or V(no_nodes), also until it first looks.
+            - V(idle) if all nodes are idle, V(in_use) if a node is in use, V(unconfigured) if the console of a node shows no report,
+              V(unreported) if a node no longer reports, V(silent) if that has lasted for an hour, or V(no_nodes), also until it first
+              looks.
           type: str
           sample: in_use
         node:
@@ -217,7 +218,9 @@ idle:
           type: float
           sample: 600
 nodes_ended:
-  description: True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle.
+  description:
+    - True if the run failed because AWS has terminated the nodes at the end of their lease, or because they were idle. RV(price) then
+      is what the rest of the cluster costs.
   returned: failure
   type: bool
 price_exceeded:

@@ -28,6 +28,10 @@ options:
       - Number of seconds from now for which the hold lasts. A hold that already lasts longer is shortened. V(0) ends the hold.
     type: int
     required: true
+  missing_ok:
+    description: Whether a hold for a cluster whose idle nodes AWS does not end is a success. If false, only V(seconds=0) is.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
@@ -90,13 +94,15 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "name": {"type": "str"},
             "seconds": {"type": "int", "required": True},
+            "missing_ok": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     try:
         cloud = AwsClient(module, module.params["cluster"])
         name = module.params["name"] or cloud.run_id
-        found = holds.hold(cloud, read_function(cloud), name, timedelta(seconds=module.params["seconds"]))
+        lasts, missing_ok = timedelta(seconds=module.params["seconds"]), module.params["missing_ok"]
+        found = holds.hold(cloud, read_function(cloud), name, lasts, missing_ok=missing_ok)
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
     module.exit_json(changed=False, name=name, holds=found)

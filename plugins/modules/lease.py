@@ -67,9 +67,10 @@ lease:
       description: Number of seconds until then. Negative after the end.
       type: float
       sample: 28800
-    prolonged:
-      description: Whether this run has prolonged the lease.
-      type: bool
+    former_end:
+      description: If this run has prolonged the lease, when it would have ended. Otherwise null.
+      type: str
+      sample: "2026-12-01T14:00:00Z"
     fixed:
       description: Whether the definition specifies the end, which no run then prolongs.
       type: bool

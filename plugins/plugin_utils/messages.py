@@ -9,13 +9,13 @@ import contextlib
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.idle import holds
-from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNREPORTED
-from ..module_utils._aws.idle.messages import unreachable
+from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIGURED, UNREPORTED, WARNING
+from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -78,10 +78,21 @@ def running_nodes(
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
         + price_sentence(price)
-        + (_lease_end(lease, price, count) + _idle_end(idle, count) or unlimited)
+        + (_node_ends(lease, price, idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
+
+
+def _node_ends(
+    lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False
+) -> str:
+    """Return when AWS terminates the nodes. If it has done so, return only why. `is_current` has the same meaning as for `_idle_end`."""
+    if _has_ended_idle(idle, count):
+        lease = None
+    elif lease and lease["seconds"] <= 0 and not count:
+        idle = None
+    return _lease_end(lease, price, count) + _idle_end(idle, count, is_current=is_current)
 
 
 def _lease_end(lease: Mapping[str, Any] | None, price: Price | None, count: int) -> str:
@@ -121,8 +132,12 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
         if price and prices.is_known(price)
         else "The nodes continue to cost money"
     )
-    ends = _lease_end(lease, price, 1) + _idle_end(idle, 1)
+    ends = _node_ends(lease, price, idle, 1)
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
+
+
+def _has_ended_idle(idle: Mapping[str, Any] | None, count: int) -> bool:
+    return bool(idle and idle["since"] and not count and idle["then"] == "terminate")
 
 
 def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False) -> str:
@@ -132,11 +147,8 @@ def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = 
     """
     if not idle:
         return ""
-    since = _utc(idle["since"]) if idle["since"] else ""
-    if since and not count and idle["then"] == "terminate":
-        again = playbook_command("provision")
-        ended = f"AWS terminated the nodes, which had been idle since {since}."
-        return f"{ended} To start nodes again, run {again} -e deeplearning_start_again=true. "
+    if _has_ended_idle(idle, count):
+        return f"AWS terminated the nodes, which had been idle since {_utc(idle['since'])}. "
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
@@ -165,10 +177,11 @@ def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
             "--output text /dev/null | base64 -d."
         )
     state, node = verdict["state"], verdict["node"]
-    if state == SILENT or (state == UNREPORTED and is_current):
+    if state == SILENT or (state in (UNREPORTED, UNCONFIGURED) and is_current):
+        advice = {UNCONFIGURED: f" {NEVER}.", SILENT: f" {unreachable(node, verdict['instance_id'], idle['region'])}."}.get(state, "")
         return (
             f" {node} has not reported since {_utc(verdict['since'])}, so no node ends. To let it report, run "
-            f"{playbook_command('configure')}. {unreachable(node, verdict['instance_id'], idle['region'])}."
+            f"{playbook_command('configure')}.{advice}"
         )
     if not is_current:
         return ""
@@ -178,16 +191,25 @@ def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
 
 
 def _all_idle(idle: Mapping[str, Any]) -> str:
-    # AWS begins to terminate nodes about 10 minutes after it has warned people
-    begins = idle["since"] and idle["warned"] and idle["then"] == "terminate"
-    is_late = begins and time.time() - datetime.fromisoformat(idle["warned"]).timestamp() > 2 * LATE
-    calls = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail." if is_late else ""
-    return f" All of them have been idle since {_utc(idle['verdict']['since'])}.{calls}"
+    since, then = datetime.fromisoformat(idle["verdict"]["since"]), ""
+    if idle["warned"] and idle["then"] == "terminate":
+        warned = datetime.fromisoformat(idle["warned"])
+        # AWS begins to terminate nodes about 10 minutes after it has warned people
+        end = max(since + timedelta(seconds=idle["seconds"]), warned + WARNING)
+        then = f" The warning was sent at {shown(warned)}, and AWS terminates them at about {shown(end)}."
+        if idle["since"] and time.time() - warned.timestamp() > 2 * LATE:
+            then = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail."
+    return f" All of them have been idle since {shown(since)}.{then}"
 
 
 def _utc(text: str) -> str:
     """Return a time such as 2026-12-01T18:00:00Z for people."""
     return f"{text[:16].replace('T', ' ')} UTC"
+
+
+def prolonged_lease(end: str, former_end: str) -> str:
+    """Return that a run has prolonged the lease of the nodes."""
+    return f"AWS now terminates the nodes at {_utc(end)} instead of {_utc(former_end)}."
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int, max_cost: float = 0, price: Price | None = None, hosts: int = 0) -> str:
@@ -210,11 +232,37 @@ def short_lease(lease: Mapping[str, Any] | None, time_limit: int, max_cost: floa
     )
 
 
-def missing_nodes(cluster: str, region: str, instances: Sequence[Mapping[str, Any]] | None, inventory: str, playbook: str) -> str:
-    """Return which clusters have nodes, for an inventory without nodes.
+def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None, price: Price | None) -> str:
+    """Return why AWS has terminated the nodes of a cluster without nodes, and what to do next, or an empty string if it has not."""
+    is_idle = _has_ended_idle(idle, 0)
+    if not is_idle and not (lease and lease["seconds"] <= 0):
+        return ""
+    again = f"run {playbook_command('provision')} -e deeplearning_start_again=true"
+    if lease and lease["fixed"] and not is_idle:
+        again = f"change deeplearning_lease, and run {playbook_command('provision')}"
+    return f"{_node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
+
+
+def deletes_rest(price: Price | None) -> str:
+    """Return how to delete the rest of a cluster whose nodes AWS has terminated, and what the rest costs, if that is known."""
+    after = prices.without_nodes(price) if price else None
+    costs = f"costs {prices.per_hour(after)}" if after and prices.is_known(after) else "continues to cost money"
+    return f"To delete the rest of the cluster, which {costs}, run {playbook_command('destroy')}"
+
+
+def missing_nodes(
+    cluster: str,
+    region: str,
+    instances: Sequence[Mapping[str, Any]] | None,
+    inventory: str,
+    playbook: str,
+    info: Mapping[str, Any] | None = None,
+) -> str:
+    """Return which clusters have nodes, for an inventory without nodes, or why AWS has terminated the nodes.
 
     `instances` are all instances with the tag of a cluster, or None if they could not be listed. Anyone who may tag instances can set this
-    tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster.
+    tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster. `info` is the result of
+    cluster_info, which fails without permissions, or None if the run has not tried to read it.
     """
     names = sorted({tag for each in instances or () if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
     if cluster in names:
@@ -222,11 +270,16 @@ def missing_nodes(cluster: str, region: str, instances: Sequence[Mapping[str, An
             f"cluster: '{cluster}' has running instances in {region} that the inventory does not contain. If the inventory is a copy, as "
             "in AWX, synchronize its source, and run the playbook again. Otherwise, wait until the nodes are in service."
         )
+    can_read = info and "resources" in info
+    ended = ended_nodes(info["lease"], info["idle"], info["price"]) if info and can_read else ""
+    if ended:
+        return f"cluster: '{cluster}' has no nodes in {region}. {ended}"
     more = [f"and {len(names) - NAMED_CLUSTERS} more"] if len(names) > NAMED_CLUSTERS else []
     others = f"Clusters with nodes in this region: {', '.join(names[:NAMED_CLUSTERS] + more)}."
     known = "" if instances is None else f"{others if names else 'No cluster has nodes in this region.'} "
     advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
-    return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}"
+    ends = "" if can_read or info is None else f". Whether AWS has terminated its nodes, says {playbook_command('info')}"
+    return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}{ends}"
 
 
 def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str, Any]) -> str:
@@ -262,8 +315,8 @@ def cluster_overview(
         billed = list(filter(None, (*prices.lines(price), prices.since_launch(price, nodes, time.time()))))
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
-    ends = (_lease_end(lease, price, len(nodes)), _idle_end(idle, len(nodes), is_current=True))
-    billed += map(str.rstrip, filter(None, ends))
+    ended = "" if nodes else ended_nodes(lease, idle, price)
+    billed += filter(None, [ended or _node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

@@ -223,7 +223,8 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif result.get("failed") and INSUFFICIENT in message:
         yield "nodes_short", message
     elif result.get("nodes_ended"):
-        yield "nodes_ended", f"No nodes were launched. {message.partition(': ')[2]}"
+        why = message.partition(": ")[2]
+        yield "nodes_ended", f"No nodes were launched. {why[:1].upper()}{why[1:]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", f"The run was stopped because after it, {result['price_exceeded']}. Nothing was changed."
     replaced = list(filter(changes.replaces_nodes, changes.changes_of(result) or []))

@@ -24,6 +24,7 @@ except ImportError:
 
 # A number or a date, without quotes.
 WORD = re.compile(r"[\w.+:-]+( [\w.+:]+)*")
+BOOLEAN = "Put the value in quotes, or leave it empty."
 LITERALS = {True: "true", False: "false", None: "null"}
 
 
@@ -78,7 +79,7 @@ def _errors_of_text(place: str, value: Any, *, is_secret: bool) -> Iterator[str]
     if isinstance(value, (list, tuple, Mapping)):
         yield f"{place}the value is a list or a dictionary, not text. Use text, for example JSON in quotes."
     elif value is None or isinstance(value, bool):
-        yield f"{place}YAML reads the value as {'something else' if is_secret else LITERALS[value]}, not as text. Put the value in quotes."
+        yield f"{place}YAML reads the value as {'something else' if is_secret else LITERALS[value]}, not as text. {BOOLEAN}"
     elif written not in (None, str(value)):
         shown = "the value as something else" if is_secret else f"{written} as {value}"
         yield f"{place}YAML reads {shown}. Put the value in quotes" + ("." if is_secret else f": '{written}'.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import ansible_commands
 import boto3
 import pytest
 from ansible.module_utils import _internal
@@ -132,6 +133,22 @@ def run_module(name: str, /, *, check: bool = False, **options: Any) -> dict[str
 def run(cloud: LocalCloud) -> Callable[..., dict[str, Any]]:
     """Run a module of the collection in the test's AWS account."""
     return run_module
+
+
+@pytest.fixture
+def playbook(cloud: LocalCloud, repository: Path, tmp_path: Path, definition: dict[str, Any]) -> Callable[..., tuple[bool, str]]:
+    """Run a playbook for the cluster. Return whether it has succeeded, and its output in one line."""
+    nodes = {"plugin": "deeplearning.cluster.nodes", "cluster": definition["cluster"], "region": REGION}
+    (tmp_path / "nodes.yml").write_text(json.dumps(nodes))
+
+    def play(playbook: str | Path, *arguments: str, **options: Any) -> tuple[bool, str]:
+        own = {key: value for key, value in {**definition, **options}.items() if key != "cluster"}
+        given = {key if key.startswith("training_job_") else f"deeplearning_{key}": value for key, value in own.items()}
+        command = ["ansible-playbook", "-i", "nodes.yml", str(repository / "playbooks" / f"{playbook}.yml"), "-e", json.dumps(given)]
+        done = ansible_commands.run([*command, *arguments], {**cloud.environment, "HOME": str(tmp_path)}, tmp_path)
+        return done.returncode == 0, " ".join((done.stdout + done.stderr).split())
+
+    return play
 
 
 @pytest.fixture

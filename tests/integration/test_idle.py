@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -130,9 +131,9 @@ def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending,
     run("cluster", **ending)
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
-    for options in ({"check": True}, {}):
+    for options in ({"check": True}, {}, {"idle_after": None}):
         with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated .* idle since .* UTC\. .*start_again=true") as failure:
-            run("cluster", **ending, **options)
+            run("cluster", **{**ending, **options})
         assert failure.value.result["nodes_ended"]
     assert run("cluster_info", cluster=name, prices=False)["idle"]["since"]
     assert verdict(run, name) == ("no_nodes", "")
@@ -142,6 +143,17 @@ def test_no_run_launches_nodes_again_until_a_person_wants_it(cloud, run, ending,
     assert run("cluster", **ending)["changes"] == []
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+
+
+def test_the_cause_of_the_end_stays_the_same_after_the_end_of_the_lease(cloud, run, ending, name):
+    options = {**ending, "lease": "1h"}
+    run("cluster", **options)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    for seconds in (0, HOUR):
+        cloud.control.advance(seconds)
+        with pytest.raises(ModuleFailed, match=r"idle_after: AWS terminated"):
+            run("cluster", **options)
 
 
 def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, name):
@@ -155,7 +167,10 @@ def test_nodes_that_others_have_deleted_are_launched_again(cloud, run, ending, n
 
 def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
     hold = {"cluster": name, "name": "evaluation-1"}
-    assert run("idle_hold", **hold, seconds=HOUR)["holds"] is None
+    with pytest.raises(ModuleFailed, match=f"cluster: AWS does not end idle nodes of '{name}' in us-east-1, so this hold keeps nothing"):
+        run("idle_hold", **hold, seconds=HOUR)
+    assert run("idle_hold", **hold, seconds=HOUR, missing_ok=True)["holds"] is None
+    assert run("idle_hold", **hold, seconds=0)["holds"] is None
     run("cluster", **ending)
     pass_time(cloud, name, 10)
     assert run("idle_hold", **hold, seconds=HOUR, check=True)["holds"].keys() == {"evaluation-1"}
@@ -170,6 +185,43 @@ def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
     assert run("idle_hold", cluster=name, name=own["name"], seconds=0)["holds"] == {}
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+
+
+@pytest.fixture
+def train(playbook, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    job = {"training_job_source": str(tmp_path), "training_job_script": "train.py", "training_job_launcher": "command"}
+    return partial(playbook, "train", idle_after="15m", **job)
+
+
+def hold_names(run, name) -> list[str]:
+    return list(run("cluster_info", cluster=name, prices=False)["idle"]["holds"])
+
+
+def test_a_run_that_fails_before_its_job_keeps_no_nodes(cloud, run, ending, playbook, train, name):
+    run("cluster", **ending)
+    cloud.control.forget_calls()
+    host = ["-e", "ansible_host=127.0.0.1 ansible_port=1"]
+    step = json.dumps({"node_setup_steps": [{"name": "a", "script": "missing.sh"}]})
+    assert "missing.sh" in playbook("configure", "-e", step, *host, idle_after="15m")[1]
+    assert "UntagResource" in {call["action"] for call in cloud.control.calls()}
+    assert hold_names(run, name) == []
+    assert "matches no host" in train(*host, training_job_hosts="bert-worker9")[1]
+    assert hold_names(run, name) == []
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    assert "AWS terminated the nodes" in train()[1]
+    assert hold_names(run, name) == []
+
+
+def test_the_name_of_a_hold_says_which_run_keeps_the_nodes(run, ending, playbook, repository, tmp_path, name):
+    run("cluster", **ending)
+    tasks = [{"ansible.builtin.include_tasks": f"{repository}/playbooks/tasks/idle_hold.yml"}] * 2
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars_files": [f"{repository}/playbooks/vars/common.yml"]}
+    (tmp_path / "plays.yml").write_text(json.dumps([{**play, "vars": {"kept_seconds": 60, "job_follows": True}, "tasks": tasks}]))
+    assert playbook(tmp_path / "plays", idle_after="15m")[0]
+    (found,) = hold_names(run, name)
+    assert re.fullmatch(r"train-20\d{6}T\d{4}-[0-9a-f]{4}", found)
 
 
 def test_a_hold_ends_by_itself(cloud, run, ending, name):
@@ -432,11 +484,11 @@ def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name):
 
     run("cluster", **ending, notify_topic=topic)
     cloud.control.advance(50 * MINUTE)
-    assert (told(), verdict(run, name)[0]) == ([], "unreported")
+    assert (told(), verdict(run, name)[0]) == ([], "unconfigured")
     cloud.control.advance(30 * MINUTE)
     (text,) = told()
     assert "and 2 more do not report either" in text
-    assert verdict(run, name)[0] == "silent"
+    assert verdict(run, name)[0] == "unconfigured"
     cloud.control.advance(30 * MINUTE)
     assert told() == []
     pass_time(cloud, name, 10, idle=None)

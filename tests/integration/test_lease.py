@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -87,6 +88,22 @@ def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leas
     assert all_end(cloud, name)
 
 
+@pytest.mark.parametrize("name_of_playbook", ["provision", "lease"])
+def test_a_run_says_when_a_prolonged_lease_ends(cloud, run, leased, playbook, repository, tmp_path, name_of_playbook):
+    """The playbook configure imports the playbook lease after others, and train both of them."""
+    plays = [{"hosts": "localhost", "gather_facts": False}, {"import_playbook": f"{repository}/playbooks/{name_of_playbook}.yml"}]
+    (tmp_path / "plays.yml").write_text(json.dumps(plays))
+    ends = [run("cluster", **leased)["lease"]["end"]]
+    cloud.control.advance(5 * HOUR)
+    arguments = [tmp_path / "plays", "-e", "ansible_host=127.0.0.1 ansible_port=1"]  # the playbook lease connects to the nodes
+    _succeeds, told = playbook(*arguments, lease="8h")
+    ends.append(run("cluster", **leased)["lease"]["end"])
+    former, now = (f"{end[:16].replace('T', ' ')} UTC" for end in ends)
+    assert told.count(f"AWS now terminates the nodes at {now} instead of {former}.") == 1, told
+    assert "changed=1" not in told
+    assert "AWS now terminates" not in playbook(*arguments, lease="8h")[1]
+
+
 def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
     made = run("cluster", **leased, lease_minimum=10 * HOUR)
     assert seconds_left(made) == pytest.approx(10 * HOUR, abs=60)
@@ -109,9 +126,9 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     monkeypatch.setattr(resources, "LATE", timedelta())
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 450)  # between two calls, whose retries end after a minute
-    for options in ({"check": True}, {}):
+    for options in ({"check": True}, {}, {"lease": None}):
         with pytest.raises(ModuleFailed, match=r"lease: .* ended at .* UTC, and AWS terminated the nodes\. .*start_again") as failure:
-            run("cluster", **leased, **options)
+            run("cluster", **{**leased, **options})
         assert failure.value.result["nodes_ended"]
     assert groups(cloud, name) == set()
     renewed = run("cluster", **leased, start_again=True)
@@ -119,6 +136,21 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     cloud.control.advance(HOUR)
     assert running(cloud, name) == 3
     assert run("cluster", **leased)["changes"] == []
+
+
+def test_playbooks_say_after_the_end_how_to_go_on(cloud, run, leased, playbook, name):
+    end = run("cluster", **leased)["lease"]["end"]
+    cloud.control.advance(OVER)
+    assert all_end(cloud, name)
+    ended = f"The lease ended at {end[:16].replace('T', ' ')} UTC, and AWS has terminated the nodes."
+    for each in ("status", "info"):
+        told = playbook(each, lease="8h")[1]
+        assert ended in told
+        assert "To start nodes again, run ansible-playbook -i nodes.yml deeplearning.cluster.provision -e deeplearning_start_again=" in told
+        assert "To delete the rest of the cluster, which costs 0.0" in told
+        assert "deeplearning.cluster.destroy" in told
+    told = playbook("provision", lease="8h")[1]
+    assert "add -e deeplearning_start_again=true. To delete the rest of the cluster, which costs 0.0" in told
 
 
 def test_groups_that_still_exist_after_the_end_do_not_grow(cloud, run, leased, name):
@@ -160,7 +192,7 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
     run("cluster", **leased)
     if ended:
         cloud.control.advance(8 * HOUR + 300)
-    removed = run("cluster", **definition)
+    removed = run("cluster", **definition, start_again=ended)
     assert ("delete", "node_lease") in kinds(removed)
     order = kinds(removed)
     assert (120 in pauses) is ended
@@ -328,14 +360,14 @@ def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
     cloud.control.advance(3 * HOUR)
     assert run("lease", cluster=name, lease="8h")["lease"]["end"] == made["lease"]["end"]
     longer = run("lease", cluster=name, lease="8h", minimum=6 * HOUR)
-    assert (longer["changed"], longer["lease"]["prolonged"]) == (False, True)
+    assert (longer["changed"], longer["lease"]["former_end"]) == (False, made["lease"]["end"])
     assert seconds_left(longer) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(5 * HOUR)
     assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
     assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(OVER)
     ended = run("lease", cluster=name, lease="8h")["lease"]
-    assert (ended["seconds"] < 0, ended["prolonged"]) == (True, False)
+    assert (ended["seconds"] < 0, ended["former_end"]) == (True, None)
 
 
 def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
@@ -380,14 +412,15 @@ def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, 
     cloud.control.advance(8 * HOUR - 660)
     assert told() == {}
     cloud.control.advance(120)
-    assert list(told(1)) == [f"{name}: AWS terminates the nodes at {end} UTC"]
+    assert list(told(1)) == [f"{name}: the lease of the nodes ends at {end} UTC"]
     (text,) = told(1).values()
-    assert f"nodes of cluster {name} (us-east-1) at {end} UTC, because their lease ends. Jobs get SIGTERM 10 minutes before" in text
-    assert "continues to cost money. To keep the nodes, run: ansible-playbook -i nodes.yml deeplearning.cluster.configure" in text
+    assert f"nodes of cluster {name} (us-east-1) ends at {end} UTC. If any node still runs, AWS then terminates it. Jobs get" in text
+    assert "continues to cost money. To keep nodes that run, run: ansible-playbook -i nodes.yml deeplearning.cluster.configure" in text
     assert run("cluster", **leased, notify_topic=topic, check=True)["changes"] == []
     cloud.control.advance(660)
     assert all_end(cloud, name)
-    assert f"has ended at {end} UTC, and AWS terminates the nodes." in told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    ended = told(2)[f"{name}: the lease of the nodes has ended at {end} UTC"]
+    assert f"has ended at {end} UTC. If any node still runs, AWS terminates it." in ended
     cloud.control.advance(HOUR)
     assert len(told(2)) == 2
 
@@ -395,14 +428,14 @@ def test_a_topic_hears_of_the_end_before_it_and_at_it(cloud, run, leased, name, 
 def test_messages_follow_the_end_of_the_lease(cloud, run, leased, name, topic, told):
     run("cluster", **leased, notify_topic=topic)
     cloud.control.advance(5 * HOUR)
-    assert run("lease", cluster=name, lease="8h")["lease"]["prolonged"]
+    assert run("lease", cluster=name, lease="8h")["lease"]["former_end"]
     assert run("cluster", **leased, notify_topic=topic)["changes"] == []
     cloud.control.advance(4 * HOUR)
     assert told() == {}
     end = (datetime.now(UTC) + timedelta(hours=20)).replace(microsecond=0)
     assert kinds(run("cluster", **{**leased, "lease": end.isoformat()}, notify_topic=topic)) == [("update", "node_lease")]
     cloud.control.advance(11 * HOUR - 300)  # the clock of the local cloud is 9 hours ahead
-    assert "To keep the nodes, change deeplearning_lease, and run: " in next(iter(told(1).values()))
+    assert "To keep nodes that run, change deeplearning_lease, and run: " in next(iter(told(1).values()))
 
 
 def test_a_topic_can_be_added_changed_and_removed(cloud, run, leased, name, topic, told):
@@ -453,7 +486,7 @@ def test_no_message_remains_if_a_run_is_killed_while_it_removes_the_topic(cloud,
 def test_an_end_that_is_too_near_for_a_warning_has_none(cloud, run, leased, name, topic, told):
     run("cluster", **leased, notify_topic=topic)
     end = (datetime.now(UTC) + timedelta(minutes=5)).replace(microsecond=0)
-    options = {**leased, "lease": end.isoformat(), "notify_topic": topic}
+    options = {**leased, "lease": end.isoformat(), "notify_topic": topic, "suppress_validators": ["lease"]}
     run("cluster", **options)
     assert set(schedules(cloud, name)) == {"master", "workers", "ended"}
     assert run("cluster", **options)["changes"] == []
@@ -475,6 +508,7 @@ FINDINGS = {
     "10m": "lease: '10m' is not from 15m to 365d",
     "2026-12-01T18:00": "lease: '2026-12-01T18:00' is a time without a time zone. For UTC, append Z",
     "2020-01-01T00:00:00Z": "lease: 2020-01-01T00:00:00Z is in the past",
+    "2099-01-01T00:00:00Z": "lease: 2099-01-01T00:00:00Z is not from 15m to 365d from now. Specify another time",
 }
 
 
@@ -483,6 +517,22 @@ def test_a_lease_that_cannot_begin_is_refused(cloud, run, definition, value):
     with pytest.raises(ModuleFailed) as failure:
         run("cluster", **definition, lease=value, check=True)
     assert FINDINGS[value] in str(failure.value)
+
+
+def test_a_fixed_end_may_come_near_once_the_lease_has_begun(cloud, run, definition):
+    options = {**definition, "lease": lease.iso(datetime.now(UTC) + timedelta(hours=1))}
+    with pytest.raises(ModuleFailed, match="Z is not from 15m to 365d from now"):
+        run("cluster", **{**options, "lease": lease.iso(datetime.now(UTC) + timedelta(minutes=14))})
+    run("cluster", **options)
+    cloud.control.advance(HOUR - 300)
+    assert run("cluster", **options)["changes"] == []
+
+
+@pytest.mark.parametrize("value", [0, False])
+@pytest.mark.parametrize("option", ["lease", "idle_after"])
+def test_0_and_false_are_refused(playbook, option, value):
+    told = playbook("provision", "--check", **{option: value})[1]
+    assert re.search(f"deeplearning_{option}: '{value}' is n.*leave it empty to have none", told)
 
 
 def test_files_of_jobs_must_outlive_the_nodes(cloud, run, leased):

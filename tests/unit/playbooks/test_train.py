@@ -71,20 +71,20 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
 
 
 @pytest.mark.parametrize(
-    ("groups", "variables", "named", "kept"),
+    ("groups", "variables", "named", "resumes"),
     [
         (["node1"], {}, False, False),
         (["node1"], {"node1": {"training_job_name": "digits"}}, True, False),
         (["node1"], {"localhost": {"training_job_resume": "newest"}, "node1": {"training_job_resume": "newest"}}, True, True),
-        ([], {"localhost": {"training_job_name": "digits", "deeplearning_idle_after": "2h"}}, True, True),
+        ([], {"localhost": {"training_job_name": "digits"}}, True, False),
     ],
 )
-def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(groups, variables, named, kept):
+def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(groups, variables, named, resumes):
     plays = {play["name"]: play for play in loaded(PLAYBOOKS / "train.yml")}
     hostvars = {name: variables.get(name, {}) for name in ("localhost", *groups)}
     for name, expected in (
         ("Check the job's name", "trainers[0]" if named else "trainers:!trainers"),
-        ("Keep the nodes until the job starts", "localhost" if kept else "localhost:!localhost"),
+        ("Check that the cluster can contain an earlier job", "localhost" if resumes else "localhost:!localhost"),
     ):
         own = {key: value for key, value in plays[name]["vars"].items() if key.startswith("__")}
         assert evaluated(plays[name]["hosts"], own, hostvars=hostvars, groups={"trainers": groups}) == expected

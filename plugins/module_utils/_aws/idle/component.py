@@ -61,9 +61,9 @@ def _environment(existing: Found) -> Mapping[str, str]:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to launch nodes that AWS has terminated because they were idle."""
+    """Refuse to launch nodes that AWS has terminated because they were idle, also if the definition no longer has the option."""
     existing = idle_in(found)
-    if not request.present or not request.options["idle_after"] or request.options["start_again"] or existing is None:
+    if not request.present or request.options["start_again"] or existing is None:
         return
     if has_ended(found) and any(map(node_ends.launches, plan)):
         since = function.time_of(existing.properties["since"])

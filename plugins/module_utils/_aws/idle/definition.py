@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ..lease.definition import INTERVAL, RETRIED, duration, role_in
+from ..lease.definition import CORRECT, INTERVAL, RETRIED, duration, role_in
 from ..node_names import NODE_TYPES, group_name
 from ..plan.resources import Address, Wanted
 from ..regions import partition_of
@@ -50,7 +50,7 @@ def parse(text: str, least: str = LEAST, most: str = MOST) -> timedelta:
 def _duration(text: str) -> timedelta:
     found = duration(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a duration such as 30m or 1h30m. Correct it")
+        raise ValueError(f"{text!r} is not a duration such as 30m or 1h30m. {CORRECT}")
     return found
 
 

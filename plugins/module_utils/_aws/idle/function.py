@@ -41,9 +41,9 @@ NEVER = datetime.fromtimestamp(0, timezone.utc)
 REWRITTEN = timedelta(hours=1)
 AT_ONCE = 16  # consoles
 # The states of a node and of the nodes together. The first of them that any node has is that of all. Nodes are silent if they have been
-# unreported for long.
-IN_USE, SILENT, UNREPORTED, IDLE, NO_NODES = "in_use", "silent", "unreported", "idle", "no_nodes"
-STATES = (IN_USE, SILENT, UNREPORTED, IDLE, NO_NODES)
+# unreported for long. The console of a node that has never been configured shows no report.
+IN_USE, SILENT, UNREPORTED, UNCONFIGURED, IDLE, NO_NODES = "in_use", "silent", "unreported", "unconfigured", "idle", "no_nodes"
+STATES = (IN_USE, SILENT, UNREPORTED, UNCONFIGURED, IDLE, NO_NODES)
 
 
 class Observation(NamedTuple):
@@ -105,7 +105,10 @@ def decisive(found: Sequence[Observation], last: Verdict | None, now: datetime) 
     those = [each for each in found if each.state == state]
     if state in (IDLE, NO_NODES):
         return Observation(state, max((each.since for each in those), default=now), "", "")
-    return min([each for each in those if last and each.instance_id == last.instance_id] or those)
+    those = [each for each in those if last and each.instance_id == last.instance_id] or those
+    if state == UNCONFIGURED and last and last.instance_id == those[0].instance_id and last.state != UNCONFIGURED:
+        return those[0]._replace(state=UNREPORTED)  # other output has removed its reports
+    return min(those)
 
 
 def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
@@ -154,7 +157,8 @@ class Function:
         """
         last = verdict_in(self.tags, self.now)
         verdict = verdict_of(found, last, self.now, is_held)
-        tells = verdict.state == SILENT and self.now - verdict.told >= REMINDED
+        is_new = verdict.state == UNCONFIGURED and self.now - verdict.since >= SILENCE and not is_held
+        tells = (is_new or verdict.state == SILENT) and self.now - verdict.told >= REMINDED
         if tells:
             verdict = verdict._replace(told=self.now)
         if last is None or verdict._replace(written=last.written) != last or self.now - last.written >= REWRITTEN:
@@ -164,9 +168,10 @@ class Function:
                 print(f"verdict: {error}")
                 return verdict
         if tells:
-            others = sum(each.state == UNREPORTED for each in found) - 1
+            others = sum(each.state in (UNREPORTED, UNCONFIGURED) for each in found) - 1
             region = os.environ["AWS_REGION"]
-            self.tell(*messages.silent(self.cluster, region, verdict.node, verdict.instance_id, others, verdict.since))
+            advice = messages.NEVER if is_new else messages.unreachable(verdict.node, verdict.instance_id, region)
+            self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since, advice))
         return verdict
 
     def tag(self, key: str, moment: datetime) -> bool:
@@ -246,12 +251,14 @@ def state_of(output: str, launched: datetime, now: datetime) -> tuple[str, datet
     """Return the state of a node by its console, and since when. It is idle at the earliest since its launch.
 
     Only the last report counts. A node is in use since this report, as far as is known. Without a current report, it is unreported since
-    now, because other output can have removed the reports of a node from its console.
+    now, because other output can have removed the reports of a node from its console. Without any since its launch, it is unconfigured.
     """
     reports = REPORT.findall(without_kernel(output))
     since, reported = reports[-1] if reports else ("", "")
     moment = time_of(reported)
-    if moment < launched or abs(now - moment) > FRESH:  # old, or by a clock that is wrong
+    if moment < launched:
+        return UNCONFIGURED, now
+    if abs(now - moment) > FRESH:  # old, or by a clock that is wrong
         return UNREPORTED, now
     return (IDLE, max(time_of(since), launched)) if since else (IN_USE, moment)
 

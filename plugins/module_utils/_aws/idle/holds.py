@@ -21,15 +21,23 @@ def held(tags: Mapping[str, str], now: datetime) -> dict[str, str]:
     return {name: iso(end) for name, end in holds_in(tags, now).items()}
 
 
-def hold(cloud: AwsClient, function: Mapping[str, Any] | None, name: str, lasts: timedelta) -> dict[str, str] | None:
+def hold(
+    cloud: AwsClient, function: Mapping[str, Any] | None, name: str, lasts: timedelta, *, missing_ok: bool = False
+) -> dict[str, str] | None:
     """Begin, change or end the hold with this name. Return the ends of all holds by name, or None without a function.
 
-    `function` is the answer of GetFunction. In check mode, the hold stays as it is. Raises ClusterError if the name is not allowed.
+    `function` is the answer of GetFunction. In check mode, the hold stays as it is. Raises ClusterError if the name is not allowed, or if
+    a hold would keep nothing and not `missing_ok`.
     """
     if lasts > LONGEST_HOLD:
         raise ClusterError(f"seconds: a hold lasts at most {LONGEST_HOLD.days} days. Specify up to {LONGEST_HOLD.total_seconds():.0f}.")
     if not NAME.fullmatch(name):
         raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 64 ASCII letters, digits and _.@+-.")
+    if function is None and lasts > timedelta() and not missing_ok:
+        raise ClusterError(
+            f"cluster: AWS does not end idle nodes of '{cloud.cluster}' in {cloud.region}, so this hold keeps nothing. Correct cluster or "
+            "region, or set deeplearning_idle_after and run the playbook provision first."
+        )
     if function is None:
         return None
     cloud.learn_time(function)

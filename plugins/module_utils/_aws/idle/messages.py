@@ -12,9 +12,12 @@ from datetime import datetime
 
 LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on the shared storage are kept."
 
+# What to know about a node that has never reported since its launch.
+NEVER = "Its console shows no report, as before the first configuration"
+
 
 def warning(cluster: str, region: str, count: int, since: datetime, end: datetime) -> tuple[str, str]:
-    return _subject(cluster), (
+    return f"{cluster}: AWS terminates the idle nodes at about {shown(end)}", (
         f"{_idle(cluster, count, since)}. If nobody uses the cluster, AWS terminates the nodes at about {shown(end)}. {LOSES} To keep the "
         "nodes for 4 hours, run ansible localhost -m deeplearning.cluster.idle_hold -a "
         f'"cluster={cluster} region={region} name=me seconds=14400"'
@@ -22,7 +25,7 @@ def warning(cluster: str, region: str, count: int, since: datetime, end: datetim
 
 
 def ended(cluster: str, count: int, since: datetime) -> tuple[str, str]:
-    return _subject(cluster), (
+    return f"{cluster}: AWS terminates the nodes, which have been idle since {shown(since)}", (
         f"{_idle(cluster, count, since)}, and AWS terminates the nodes. {LOSES} To see what still costs money, run ansible-playbook "
         "deeplearning.cluster.info. To start nodes again, run ansible-playbook deeplearning.cluster.provision "
         "-e deeplearning_start_again=true"
@@ -30,16 +33,19 @@ def ended(cluster: str, count: int, since: datetime) -> tuple[str, str]:
 
 
 def trial(cluster: str, count: int, since: datetime) -> tuple[str, str]:
-    return _subject(cluster), f"{_idle(cluster, count, since)}. With deeplearning_idle_then: terminate, AWS would terminate the nodes."
+    return f"{cluster}: the nodes have been idle since {shown(since)}", (
+        f"{_idle(cluster, count, since)}. With deeplearning_idle_then: terminate, AWS would terminate the nodes. To let it do so, remove "
+        "deeplearning_idle_then from the definition, and run ansible-playbook deeplearning.cluster.provision"
+    )
 
 
-def silent(cluster: str, region: str, node: str, instance_id: str, others: int, since: datetime) -> tuple[str, str]:
-    """Return the message about a node that reports nothing. `others` is the number of other such nodes."""
+def silent(cluster: str, node: str, others: int, since: datetime, advice: str) -> tuple[str, str]:
+    """Return the message about a node that reports nothing. `others` is the number of other such nodes, `advice` NEVER or `unreachable`."""
     more = f", and {others} more {'does' if others == 1 else 'do'} not report either" if others else ""
     return f"Cluster {cluster} does not report whether it is idle", (
         f"{node} of cluster {cluster} has not reported since {shown(since)} whether it is idle{more}. A node that says nothing counts as "
-        "in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report again, run ansible-playbook "
-        f"deeplearning.cluster.configure. {unreachable(node, instance_id, region)}. To delete the cluster, run ansible-playbook "
+        "in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report, run ansible-playbook "
+        f"deeplearning.cluster.configure. {advice}. To delete the cluster, run ansible-playbook "
         "deeplearning.cluster.destroy"
     )
 
@@ -54,10 +60,6 @@ def unreachable(node: str, instance_id: str, region: str) -> str:
 
 def shown(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def _subject(cluster: str) -> str:
-    return f"Cluster {cluster} is idle"
 
 
 def _idle(cluster: str, count: int, since: datetime) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from .. import node_ends
 from ..client import AwsClient
 from ..component import Component, Request
+from ..idle import component as idle
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..schedules.iam_actions import IAM_ACTIONS
@@ -48,8 +49,9 @@ def lease_in(found: Sequence[Found]) -> Found | None:
 
 def has_ended(request: Request, existing: Found) -> bool:
     """Return whether the lease has ended, and neither the definition nor an option of the run gives it anew."""
-    terms, end = definition.parse(request.options["lease"]), end_of(existing)
-    return bool(end and end <= request.cloud.now and _is_same(existing, terms) and not request.options["start_again"])
+    lease, end = request.options["lease"], end_of(existing)
+    is_new = request.options["start_again"] or (lease and not _is_same(existing, definition.parse(lease)))
+    return bool(end and end <= request.cloud.now and not is_new)
 
 
 def _is_same(existing: Found, terms: Terms) -> bool:
@@ -57,16 +59,17 @@ def _is_same(existing: Found, terms: Terms) -> bool:
 
 
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
-    """Refuse to launch nodes after the end of the lease."""
+    """Refuse to launch nodes after the end of the lease, also if the definition, such as that of a colleague, no longer has one."""
     existing = lease_in(found)
-    if not request.present or not request.options["lease"] or existing is None or not has_ended(request, existing):
+    if not request.present or existing is None or not has_ended(request, existing) or idle.has_ended(found):
         return
     if any(map(node_ends.launches, plan)):
-        end, is_fixed = end_of(existing), definition.parse(request.options["lease"]).fixed_end
+        end, lease = end_of(existing), request.options["lease"]
+        is_fixed = lease and definition.parse(lease).fixed_end
         anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_start_again=true"
         raise node_ends.NodesEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
-            f"start nodes with a new lease, {anew}."
+            f"start nodes {'with a new' if lease else 'without a'} lease, {anew}."
         )
 
 
@@ -98,8 +101,8 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     if existing is None or end is None or request.options.get("state") == "absent":
         return None
     left = (end - request.cloud.now).total_seconds()
-    prolonged, is_fixed = existing.attributes.get("prolonged", False), existing.properties["lease"] == iso(end)
-    return {"end": iso(end), "seconds": left, "prolonged": prolonged, "fixed": is_fixed}
+    former, is_fixed = existing.attributes.get("former_end"), existing.properties["lease"] == iso(end)
+    return {"end": iso(end), "seconds": left, "former_end": former, "fixed": is_fixed}
 
 
 NODES_LEASE = Component(

@@ -28,6 +28,7 @@ from ..regions import partition_of
 from . import messages
 
 LEASE = Address("node_lease", "main")
+CORRECT = "Correct it, or leave it empty to have none"
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 LEAST, MOST = timedelta(minutes=15), timedelta(days=365)
 # The deletions begin at the end of the lease, with a precision of one minute. AWS retries a failed one for RETRIED, and repeats them at
@@ -65,7 +66,7 @@ def parse(text: str) -> Terms:
     try:
         end = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a duration such as 8h or 1d12h nor a time such as 2026-12-01T18:00Z. Correct it") from None
+        raise ValueError(f"{text!r} is neither a duration such as 8h or 1d12h nor a time such as 2026-12-01T18:00Z. {CORRECT}") from None
     if end.tzinfo is None:
         raise ValueError(f"{text!r} is a time without a time zone. For UTC, append Z, and for another zone its offset, such as +01:00")
     return Terms(fixed_end=end.astimezone(timezone.utc).replace(microsecond=0))

@@ -43,20 +43,24 @@ def is_over(name: str, expression: str, now: datetime) -> bool:
 
 
 def inputs(cluster: str, region: str, end: datetime, is_fixed: bool, topic: str) -> dict[str, dict[str, str]]:
-    """Return the arguments of `Publish` for each message. `is_fixed` is whether the definition specifies the end."""
+    """Return the arguments of `Publish` for each message. `is_fixed` is whether the definition specifies the end.
+
+    The nodes can have ended before, such as because they were idle, and schedules cannot know it.
+    """
     time, minutes = f"{end:%Y-%m-%d %H:%M} UTC", round(ANNOUNCED_BEFORE / 60)
     kept = "What else belongs to it, such as the network and the file systems with all data, is kept and continues to cost money."
     change, playbook = ("change deeplearning_lease, and ", "provision") if is_fixed else ("", "configure")
     texts = {
         WARNING: (
-            f"AWS terminates the nodes at {time}",
-            f"AWS terminates the nodes of cluster {cluster} ({region}) at {time}, because their lease ends. Jobs get SIGTERM {minutes} "
-            f"minutes before, so that they can save checkpoints. {kept} To keep the nodes, {change}run: {_command(playbook)}",
+            f"the lease of the nodes ends at {time}",
+            f"The lease of the nodes of cluster {cluster} ({region}) ends at {time}. If any node still runs, AWS then terminates it. Jobs "
+            f"get SIGTERM {minutes} minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {change}run: "
+            f"{_command(playbook)}",
         ),
         ENDED: (
             f"the lease of the nodes has ended at {time}",
-            f"The lease of the nodes of cluster {cluster} ({region}) has ended at {time}, and AWS terminates the nodes. {kept} To see what "
-            f"still exists and what it costs, run: {_command('info')}",
+            f"The lease of the nodes of cluster {cluster} ({region}) has ended at {time}. If any node still runs, AWS "
+            f"terminates it. {kept} To see what still exists and what it costs, run: {_command('info')}",
         ),
     }
     return {name: {"TopicArn": topic, "Subject": f"{cluster}: {subject}", "Message": text} for name, (subject, text) in texts.items()}

@@ -62,11 +62,11 @@ def _schedule(cloud: AwsClient, name: str) -> dict[str, Any] | None:
 
 def prolong(cloud: AwsClient, found: Found, terms: Terms, end: datetime) -> Found:
     """Let an existing lease end later. Return the changed lease."""
-    topic = messages.topic_in(found.properties["policy"])
+    topic, former = messages.topic_in(found.properties["policy"]), end_of(found)
     calls = definition.calls(cloud.cluster, cloud.region, terms, end, cloud.now, topic)
     properties = {**found.properties, "calls": calls, "ends": {group: iso(end) for group in NODE_TYPES}}
     _put_schedules(cloud, found, properties)
-    return replace(found, properties=properties, attributes={**found.attributes, "prolonged": True})
+    return replace(found, properties=properties, attributes={**found.attributes, "former_end": former and iso(former)})
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:

@@ -51,7 +51,8 @@ def run(
         except Interrupted:
             report.fail_interrupted(this)
     except NodesEnded as error:
-        fail(module, error, nodes_ended=True)
+        price = price_after(this, (), this.before, None)
+        fail(module, error, nodes_ended=True, price=price and price.describe())
     except (ClusterError, *SDK_ERRORS, ForbiddenChange, AddressPlanError) as error:
         fail(module, error)
 

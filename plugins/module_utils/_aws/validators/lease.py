@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from ..component import Request
 from ..lease import definition
@@ -28,8 +29,14 @@ class Lease(Validator):
             yield f"lease: {error}."
             return
         existing = lease_in(found)
-        if terms.fixed_end and terms.fixed_end <= request.cloud.now and not (existing and has_ended(request, existing)):
-            yield f"lease: {definition.iso(terms.fixed_end)} is in the past. Specify a later time."
+        if not terms.fixed_end or (existing and has_ended(request, existing)):
+            return
+        end, left = definition.iso(terms.fixed_end), terms.fixed_end - request.cloud.now
+        is_new = existing is None or existing.properties["lease"] != str(terms)
+        if left <= timedelta():
+            yield f"lease: {end} is in the past. Specify a later time."
+        elif is_new and not definition.LEAST <= left <= definition.MOST:
+            yield f"lease: {end} is not from 15m to 365d from now. Specify another time."
 
 
 VALIDATORS = (Lease(),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -41,7 +42,19 @@ def is_built(tmp_path, monkeypatch):
 
 def test_ansible_uses_the_module_of_an_earlier_run(tmp_path):
     environment = {**os.environ, "ANSIBLE_DEBUG": "1"}
-    command = ["ansible", "-i", "localhost,", "-c", "local", "localhost", "-m", "deeplearning.cluster.sge_info"]
+    command = [
+        sys.executable,
+        "-m",
+        "ansible",
+        "adhoc",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "localhost",
+        "-m",
+        "deeplearning.cluster.sge_info",
+    ]
     first, second = (subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout for _run in range(2))
     assert "ANSIBALLZ: Creating module" in first
     assert "ANSIBALLZ: using cached module" in second

@@ -126,7 +126,11 @@ def ending(minutes):
             found("in_use", "bert-worker3"),
             f"{WHEN}. bert-worker3 was in use at 2026-12-01 15:55 UTC: cat /run/deeplearning-idle.json on it says why.",
         ),
-        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
+        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
+        (
+            found("unconfigured", "bert-worker3"),
+            f"{WHEN}.{SILENT}{RUN}configure. Its console shows no report, as before the first configuration.",
+        ),
         (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
         (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),
         (found("no_nodes", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),  # the function has never worked
@@ -135,7 +139,7 @@ def ending(minutes):
             f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC. AWS should have terminated them: look for denied calls of "
             "DeleteAutoScalingGroup in CloudTrail.",
         ),
-        (ending(19), "All of them have been idle since 2026-12-01 15:50 UTC."),
+        (ending(19), "The warning was sent at 2026-12-01 15:41 UTC, and AWS terminates them at about 2026-12-01 16:20 UTC."),
         ({**ending(21), "then": "notify"}, "All of them have been idle since 2026-12-01 15:50 UTC."),
         # A hold has just ended
         (found("idle", since="2026-12-01T11:00:00Z"), "All of them have been idle since 2026-12-01 11:00 UTC."),
@@ -163,10 +167,33 @@ def test_runs_that_use_the_nodes_tell_only_of_problems(more, told):
 def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
     told = messages.cluster_overview([], [], "ssh", PRICE, idle={**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"})
     assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC." in told
-    assert f"{RUN}provision -e deeplearning_start_again=true" in told
+    assert "provision -e deeplearning_start_again=true. To delete the rest of the cluster, which costs " in told
 
 
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "prolonged": False, "fixed": False}
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_after_an_end_only_its_cause_is_told(seconds):
+    lease = {"end": "2026-12-01T20:00:00Z", "seconds": seconds, "former_end": None, "fixed": True}
+    idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"}
+    told = messages.cluster_overview([], [], "ssh", None, lease, idle)
+    assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in told
+    assert "20:00" not in told
+    if seconds < 0:
+        told = messages.cluster_overview([], [], "ssh", None, lease, {**idle, "since": None})
+        assert "The lease ended at 2026-12-01 20:00 UTC, and AWS has terminated the nodes. To start nodes again, change deeplearnin" in told
+        assert "idle" not in told
+
+
+def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
+    idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"}
+    info = {"resources": [], "lease": None, "idle": idle, "price": None}
+    arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
+    assert "which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in messages.missing_nodes(*arguments, info)
+    assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
+    unknown = messages.missing_nodes(*arguments, {"failed": True})
+    assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
+
+
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}
 
 
 @pytest.mark.usefixtures("now")

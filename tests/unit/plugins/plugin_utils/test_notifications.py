@@ -236,7 +236,8 @@ def test_the_events_of_provisioning():
     told = "The run was stopped because after it, cluster demo costs 600.00 USD per day. Nothing was changed."
     exceeded = {"failed": True, "msg": "x", "price_exceeded": "cluster demo costs 600.00 USD per day"}
     assert [*of_provisioning(exceeded)] == [("price_exceeded", told)]
-    assert [event for event, _text in of_provisioning({"failed": True, "msg": "x", "nodes_ended": True})] == ["nodes_ended"]
+    ended = {"failed": True, "msg": "lease: the lease has ended.", "nodes_ended": True}
+    assert [*of_provisioning(ended)] == [("nodes_ended", "No nodes were launched. The lease has ended.")]
 
 
 def test_a_run_without_capacity_is_an_event(monkeypatch):

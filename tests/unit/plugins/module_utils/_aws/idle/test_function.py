@@ -25,7 +25,7 @@ IDLE = line("idle since 2026-12-01T16:00:00Z")
 
 IDLE_SINCE = (function.IDLE, SINCE)
 IN_USE = (function.IN_USE, NOW)
-UNREPORTED = (function.UNREPORTED, NOW)
+UNREPORTED, UNCONFIGURED = (function.UNREPORTED, NOW), (function.UNCONFIGURED, NOW)
 LAUNCHED = NOW - timedelta(days=1)
 
 
@@ -50,15 +50,15 @@ def ago(**past: int) -> datetime:
         # By a clock that is wrong
         (line("idle since 2026-12-01T16:00:00Z", NOW + timedelta(minutes=21)), UNREPORTED),
         (line("in use", NOW + timedelta(minutes=21)), UNREPORTED),
-        (line("in use", LAUNCHED - timedelta(minutes=1)), UNREPORTED),
+        (line("in use", LAUNCHED - timedelta(minutes=1)), UNCONFIGURED),
         (line("idle since 2026-12-01T99:00:00Z"), (function.IDLE, LAUNCHED)),
-        (line("idle since 0001-01-01T0000+0100"), UNREPORTED),
+        (line("idle since 0001-01-01T0000+0100"), UNCONFIGURED),
         # Unprivileged processes can cause messages of the kernel with a text of their own
         (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x{IDLE.strip()}'\r\n", IN_USE),
         (line("in use") + f"[ 9000.123456] overlayfs: failed to resolve 'x\r{IDLE.strip()}\r'\r\n", IN_USE),
-        # Other output can have removed the reports of a node from its console, so it is unreported only since now
-        (IDLE[:40], UNREPORTED),
-        ("", UNREPORTED),
+        # Other output can have removed the reports of a node from its console, so it has not reported only since now
+        (IDLE[:40], UNCONFIGURED),
+        ("", UNCONFIGURED),
     ],
 )
 def test_the_last_report_counts(output, state):
@@ -301,10 +301,12 @@ def test_people_hear_nothing_of_nodes_whose_reports_are_visible_now_and_then(cli
 
 def test_people_do_not_hear_of_nodes_that_a_hold_keeps(client):
     client.tags = hold("job", function.iso(NOW + timedelta(hours=2)))
-    assert {call(client, minutes, "") for minutes in range(0, 120, 5)} == {"unreported"}
+    assert {call(client, minutes, "") for minutes in range(0, 120, 5)} == {"unconfigured"}
     assert client.told == []
-    assert call(client, 120, "") == "silent"
-    assert len(client.told) == 1
+    assert call(client, 120, "") == "unconfigured"
+    (text,) = client.told
+    assert "run ansible-playbook deeplearning.cluster.configure. Its console shows no report, as before the first configuration." in text
+    assert "terminate" not in text
 
 
 def test_people_hear_how_many_nodes_say_nothing(client):
