@@ -140,9 +140,9 @@ def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
 
 def value(option: Option) -> str:
     """Return the Jinja template for an option's argument."""
-    # The module refuses 0 and false, with which people may want to turn these options off, and ignores an empty string
-    of_string = option.spec["type"] in ("str", "path") and option.name not in END_TAGS
-    own = expression(variables(option), "omit", of_string=of_string)
+    own = expression(variables(option), "omit", of_string=option.spec["type"] in ("str", "path"))
+    if option.name in END_TAGS:  # the module refuses 0 and false, which must not silently mean none
+        own = f"omit if {option.variable} | default('') == '' else {option.variable}"
     others = [expression(variables(BY_NAME[name]), repr(""), of_string=False) for name in option.yields_to]
     return f"omit if {' or '.join(others)} else {own}" if others else own
 

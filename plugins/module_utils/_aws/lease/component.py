@@ -12,7 +12,6 @@ from typing import Any
 from .. import node_ends
 from ..client import AwsClient
 from ..component import Component, Request
-from ..idle import component as idle
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..schedules.iam_actions import IAM_ACTIONS
@@ -61,7 +60,7 @@ def _is_same(existing: Found, terms: Terms) -> bool:
 def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) -> None:
     """Refuse to launch nodes after the end of the lease, also if the definition, such as that of a colleague, no longer has one."""
     existing = lease_in(found)
-    if not request.present or existing is None or not has_ended(request, existing) or idle.has_ended(found):
+    if not request.present or existing is None or not has_ended(request, existing):
         return
     if any(map(node_ends.launches, plan)):
         end, lease = end_of(existing), request.options["lease"]

@@ -19,8 +19,8 @@ from ..plan.resources import Address
 from ..pricing.charges import Charge, Resources
 from ..storage.registry import STORAGE
 
-# The components of the module `cluster`.
-ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_LEASE, NODES_IDLE)
+# The components of the module `cluster`. Nodes that were idle have ended before the end of their lease, so that a run names this cause.
+ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_IDLE, NODES_LEASE)
 KINDS: dict[str, Kind] = {}
 COMPONENT_OF_KIND: dict[str, Component] = {}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
