@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ..module_utils._aws.node_services import DEFAULT
 from ..module_utils._aws.validator import Finding, Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
@@ -31,7 +32,8 @@ class ActionModule(InProcessAction):
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
-        if not result.get("failed"):
+        # The price is that of the nodes that `provision` launches
+        if not result.get("failed") and variables.get("deeplearning_node_service", DEFAULT) == DEFAULT:
             nodes = node_variables(variables, self._templar)
             wrong = refusal("training_job_", lambda: before_launch(nodes, result["price"]))
             own += [finding for message in wrong if (finding := Finding(JOB, Level.ERROR, message)) not in own]

@@ -160,7 +160,7 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error
     if state == "prepared" and is_first(variables):
-        show(cost_limit.told(max_cost, seconds, price, hosts))
+        show(cost_limit.told(max_cost, seconds, time_limit, price, hosts))
     if seconds == time_limit:
         return arguments
     facts = {"amount": max_cost, "hourly": cost_limit.hourly(price, hosts), "currency": price["currency"]}

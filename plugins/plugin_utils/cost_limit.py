@@ -64,13 +64,12 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     return min(seconds, time_limit) if time_limit else seconds
 
 
-def told(max_cost: float, seconds: int, price: Price, hosts: int) -> str:
-    """Return a line about the time limit that follows from the maximum cost."""
+def told(max_cost: float, seconds: int, time_limit: int, price: Price, hosts: int) -> str:
+    """Return a line about the time limit that follows from the maximum cost. `seconds` is the shorter of both limits."""
     cost, currency = amount(hourly(price, hosts), price["currency"]), price["currency"]
-    return (
-        f"training_job_max_cost: {amount(max_cost, currency)} for {plural(hosts, 'node', 'nodes')} at {cost} per hour, so the job is "
-        f"stopped after {duration(seconds)}"
-    )
+    follows = "so the job is stopped after {}" if seconds != time_limit else "which pays for more than the time limit of the job ({})"
+    nodes = f"{plural(hosts, 'node', 'nodes')} at {cost} per hour"
+    return f"training_job_max_cost: {amount(max_cost, currency)} for {nodes}, {follows.format(duration(seconds))}"
 
 
 def hourly(price: Price | None, hosts: int) -> float:

@@ -15,20 +15,21 @@ NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 25
 
 
 @pytest.mark.parametrize(
-    ("max_cost", "own", "result", "messages"),
+    ("max_cost", "own", "result", "messages", "variables"),
     [
-        (250, [], {}, []),
-        (1, [], {}, [TOO_SMALL]),
-        (-5, [NEGATIVE], {}, [NEGATIVE]),
-        (1, [], {"failed": True, "msg": "denied"}, []),
+        (250, [], {}, [], {}),
+        (1, [], {}, [TOO_SMALL], {}),
+        (1, [], {}, [], {"deeplearning_node_service": "emr"}),
+        (-5, [NEGATIVE], {}, [NEGATIVE], {}),
+        (1, [], {"failed": True, "msg": "denied"}, [], {}),
     ],
 )
-def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, max_cost, own, result, messages):
+def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, max_cost, own, result, messages, variables):
     found = {"price": {"currency": "USD", "charges": [WORKERS]}, "findings": [], **result}
     nodes = NodeVariables({"training_job_max_cost": max_cost}, lambda value: value)
     monkeypatch.setattr(cluster_validation.InProcessAction, "run", lambda *_: found)
     monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: nodes)
     monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [Finding("job", Level.ERROR, message) for message in own])
-    done = cluster_validation.ActionModule(MagicMock(_role=None), *[MagicMock()] * 5).run(task_vars={})
+    done = cluster_validation.ActionModule(MagicMock(_role=None), *[MagicMock()] * 5).run(task_vars=variables)
     assert [finding["message"] for finding in done["findings"]] == messages
     assert (done.get("failed", False), done.get("msg", "")) == (bool(messages or result), "\n".join(messages) or result.get("msg", ""))
