@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.utils.display import Display
@@ -32,20 +33,28 @@ class ActionModule(InProcessAction):
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
-        # The price is that of the nodes that `provision` launches
-        if not result.get("failed") and variables.get("deeplearning_node_service", DEFAULT) == DEFAULT:
-            nodes = node_variables(variables, self._templar)
-            wrong = refusal("training_job_", lambda: before_launch(nodes, result["price"]))
-            own += [finding for message in wrong if (finding := Finding(JOB, Level.ERROR, message)) not in own]
-        errors = messages_of(own, Level.ERROR)
-        if not errors and not result.get("failed"):
-            for message in messages_of(own, Level.WARNING):
-                Display().warning(message)
-        findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
-        result["findings"] = sorted(findings, key=lambda finding: finding["level"] != Level.ERROR.value)
-        if errors:
-            # If the controller has found a value of the wrong type, the module fails because of the same value, so its message is left out
-            is_wrong_type = any(finding.validator == VALUE_TYPE for finding in own)
-            errors += [result["msg"]] if result.get("failed") and not is_wrong_type else []
-            result.update(failed=True, valid=False, msg="\n".join(errors))
-        return result
+        if not result.get("failed"):
+            own += [finding for finding in self._budget_errors(variables, result["price"]) if finding not in own]
+        return with_findings(result, own)
+
+    def _budget_errors(self, variables: dict[str, Any], price: Any) -> list[Finding]:
+        """Return why the maximum cost of a job does not pay for the nodes. The price is that of the nodes that `provision` launches."""
+        if variables.get("deeplearning_node_service", DEFAULT) != DEFAULT:
+            return []
+        nodes = node_variables(variables, self._templar)
+        return [Finding(JOB, Level.ERROR, message) for message in refusal("training_job_", lambda: before_launch(nodes, price))]
+
+
+def with_findings(result: dict[str, Any], own: Sequence[Finding]) -> dict[str, Any]:
+    """Return the result of the module with the findings of the controller, and show the warnings among them if no error is shown."""
+    errors, has_failed = messages_of(own, Level.ERROR), result.get("failed")
+    for message in () if errors or has_failed else messages_of(own, Level.WARNING):
+        Display().warning(message)
+    findings = [*(finding.as_dict() for finding in own), *result.get("findings", [])]
+    findings.sort(key=lambda finding: finding["level"] != Level.ERROR.value)
+    if errors:
+        # If the controller has found a value of the wrong type, the module fails because of the same value, so its message is left out
+        is_wrong_type = any(finding.validator == VALUE_TYPE for finding in own)
+        errors += [result["msg"]] if has_failed and not is_wrong_type else []
+        result = {**result, "failed": True, "valid": False, "msg": "\n".join(errors)}
+    return {**result, "findings": findings}

@@ -33,12 +33,16 @@ def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
     if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
         return 0, 0
-    charges = price["charges"] if price else []
-    count = sum(int(each["quantity"]) for each in charges if each["kind"] in GROUPS and each["product"] in INSTANCES)
     # It is not known how many nodes a pattern of hosts means
-    hosts = int(given["host_count"] or 0) or (count if given["hosts"] in (None, "", "trainers") else 1)
+    hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
     time_limit = int(given["time_limit"] or 0)
     return time_limit, limited_seconds(max_cost, time_limit, price, hosts)
+
+
+def _count(price: Price | None) -> int:
+    """Return the number of the cluster's nodes."""
+    charges = price["charges"] if price else []
+    return sum(int(each["quantity"]) for each in charges if each["kind"] in GROUPS and each["product"] in INSTANCES)
 
 
 def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts: int) -> int:

@@ -264,7 +264,7 @@ def missing_nodes(
     tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster. `info` is the result of
     cluster_info, which fails without permissions, or None if the run has not tried to read it.
     """
-    names = sorted({tag for each in instances or () if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
+    names = _clusters(instances or ())
     if cluster in names:
         return (
             f"cluster: '{cluster}' has running instances in {region} that the inventory does not contain. If the inventory is a copy, as "
@@ -280,6 +280,10 @@ def missing_nodes(
     advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
     ends = "" if can_read or info is None else f". Whether AWS has terminated its nodes, says {playbook_command('info')}"
     return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}{ends}"
+
+
+def _clusters(instances: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted({tag for each in instances if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
 
 
 def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str, Any]) -> str:
@@ -310,14 +314,19 @@ def cluster_overview(
     columns = itemgetter("name", "instance_id", "instance_type", "zone", "private_ip", "public_ip")
     lines = ["{:24} {:20} {:14} {:12} {:15} {}".format(*(value or "" for value in columns(node))).rstrip() for node in nodes]
     lines += ["{kind:24} {key:20} {id}".format(**each) for each in resources if each["kind"] != "nodes"]
-    billed = [f"  {each['billed']}" for each in resources if each["billed"]]
-    if price:
-        billed = list(filter(None, (*prices.lines(price), prices.since_launch(price, nodes, time.time()))))
+    billed = _billed(resources, nodes, price)
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
     billed += filter(None, [ended or _node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:
+    """Return the lines about what costs money."""
+    if price:
+        return list(filter(None, (*prices.lines(price), prices.since_launch(price, nodes, time.time()))))
+    return [f"  {each['billed']}" for each in resources if each["billed"]]
 
 
 def ssh_configuration(file: str, login: str, others: Sequence[str], is_removed: bool) -> str:

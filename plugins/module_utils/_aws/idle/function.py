@@ -105,10 +105,11 @@ def decisive(found: Sequence[Observation], last: Verdict | None, now: datetime) 
     those = [each for each in found if each.state == state]
     if state in (IDLE, NO_NODES):
         return Observation(state, max((each.since for each in those), default=now), "", "")
-    those = [each for each in those if last and each.instance_id == last.instance_id] or those
-    if state == UNCONFIGURED and last and last.instance_id == those[0].instance_id and last.state != UNCONFIGURED:
-        return those[0]._replace(state=UNREPORTED)  # other output has removed its reports
-    return min(those)
+    former = last.instance_id if last else ""
+    first = min(those, key=lambda each: (each.instance_id != former, each))
+    if state == UNCONFIGURED and last and former == first.instance_id and last.state != UNCONFIGURED:
+        return first._replace(state=UNREPORTED)  # other output has removed its reports
+    return first
 
 
 def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
@@ -168,11 +169,13 @@ class Function:
                 print(f"verdict: {error}")
                 return verdict
         if tells:
-            others = sum(each.state in (UNREPORTED, UNCONFIGURED) for each in found) - 1
-            region = os.environ["AWS_REGION"]
-            advice = messages.NEVER if is_new else messages.unreachable(verdict.node, verdict.instance_id, region)
-            self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since, advice))
+            advice = messages.NEVER if is_new else messages.unreachable(verdict.node, verdict.instance_id, os.environ["AWS_REGION"])
+            self.tell_silence(found, verdict, advice)
         return verdict
+
+    def tell_silence(self, found: Sequence[Observation], verdict: Verdict, advice: str) -> None:
+        others = sum(each.state in (UNREPORTED, UNCONFIGURED) for each in found) - 1
+        self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since, advice))
 
     def tag(self, key: str, moment: datetime) -> bool:
         """Set a tag of this function. Return whether it is new."""

@@ -33,13 +33,13 @@ def hold(
         raise ClusterError(f"seconds: a hold lasts at most {LONGEST_HOLD.days} days. Specify up to {LONGEST_HOLD.total_seconds():.0f}.")
     if not NAME.fullmatch(name):
         raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 64 ASCII letters, digits and _.@+-.")
-    if function is None and lasts > timedelta() and not missing_ok:
+    if function is None:
+        if missing_ok or lasts <= timedelta():
+            return None
         raise ClusterError(
             f"cluster: AWS does not end idle nodes of '{cloud.cluster}' in {cloud.region}, so this hold keeps nothing. Correct cluster or "
             "region, or set deeplearning_idle_after and run the playbook provision first."
         )
-    if function is None:
-        return None
     cloud.learn_time(function)
     arn, tags, own = function["Configuration"]["FunctionArn"], function.get("Tags", {}), HOLD + name
     changes = not cloud.module.check_mode

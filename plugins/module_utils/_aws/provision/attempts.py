@@ -39,8 +39,6 @@ def provision(run: Run) -> NoReturn:
     for alternative in alternatives:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
         refusal = _outdated_refusal(run, deferred)
-        if refusal and not run.module.check_mode:
-            raise ClusterError(refusal)
         forbidden = forbidden_price(run, plan, found, alternative)
         if forbidden and not applied:
             report.fail_price(run, forbidden)
@@ -80,13 +78,14 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 
 
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
-    """If the run leaves outdated nodes although the options do not allow them, return the reason for refusing the run.
-
-    Otherwise, return an empty string.
-    """
+    """Refuse a run that leaves outdated nodes although the options do not allow them. In check mode, only return the reason, if any."""
     message = report.describe_outdated(run.request.cloud.cluster, deferred)
     # Only modules for components with Auto Scaling groups have this option.
-    return "" if not message or run.request.options["allow_outdated_nodes"] else message
+    if not message or run.request.options["allow_outdated_nodes"]:
+        return ""
+    if not run.module.check_mode:
+        raise ClusterError(message)
+    return message
 
 
 def _plan_now(run: Run, request: Request, found: Sequence[Found]) -> list[Change]:
