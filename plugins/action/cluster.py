@@ -18,7 +18,7 @@ from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
-from ..plugin_utils.messages import deletes_rest
+from ..plugin_utils.node_end_messages import deletes_rest
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
