@@ -48,6 +48,7 @@ class Controller:
         return {
             **self.cloud.environment,
             "HOME": str(self.home),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),  # for modules that Ansible has built
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.folder / "control"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
