@@ -28,6 +28,8 @@ from botocore import xform_name
 ROOT = Path(__file__).resolve().parents[2]
 # Without these actions, a check is skipped and nothing fails: the owner of a bucket decides who may check whether the bucket exists.
 OPTIONAL = {"s3:ListBucket"}
+# Files of other packages that make calls for a package
+OF_OTHERS = {"emr": ["node_group/launch_and_termination.py"]}
 # Calls whose names the code computes. test_needed_actions.py shows that the code makes these calls
 COMPUTED = {
     "ec2:DescribeCapacityReservations",  # by the inventory, about Capacity Blocks
@@ -139,7 +141,7 @@ def test_every_call_in_the_code_is_declared(actions):
 def users(path):
     """Return the files that make the declared calls: those in the declaration's directory, and those that its package shares."""
     shared = path.parents[1].glob("*.py") if path.parents[1].name != "_aws" else ()
-    return [*path.parent.glob("*.py"), *shared]
+    return [*path.parent.glob("*.py"), *shared, *(path.parents[1] / name for name in OF_OTHERS.get(path.parent.name, ()))]
 
 
 def test_every_call_that_is_declared_is_in_the_code(actions):
