@@ -59,7 +59,7 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
         "__playbook_jobs_directory": "/efs/jobs",
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise"}
+    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "COLUMNS": "200"}
     done = ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], environment, tmp_path)
     assert "no luck\n  second line\n" in done.stdout, "the cause is told as without training_job_then"
     assert (done.returncode == 0, "nodes may go" in done.stdout) == (nodes_go, nodes_go), done.stdout
