@@ -124,7 +124,7 @@ pythons: test-setup ## Run ansible-test's pylint, and import the collection's fi
 
 .PHONY: units
 units: test-setup ## Test individual functions
-	$(PYTEST) -n 4 tests/unit
+	$(PYTEST) -n 4 --dist worksteal tests/unit
 
 .PHONY: integration
 integration: test-setup ## Test modules and inventory against the local cloud's API
