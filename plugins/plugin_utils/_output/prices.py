@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...module_utils._aws.pricing.charges import dated
+from ...module_utils._aws.pricing.charges import HOURS_PER_MONTH, dated
 from .kinds import kind_name
 
 # The result `price` of a provisioning module.
 Price = Mapping[str, Any]
 
-HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
 LEFT_OUT = "traffic, requests, taxes and discounts"
 # The kinds of resources that launch nodes, and the products of which a node uses one.
 GROUPS = ("auto_scaling_group", "emr_cluster")
