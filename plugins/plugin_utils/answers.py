@@ -194,8 +194,12 @@ class NodeAction(ActionBase):
         try:
             with memory_limit(MEMORY_LIMIT):
                 try:
-                    with built_modules.kept_module(module):
-                        answer = super()._execute_module(module_name, module_args, tmp, task_vars, **options)
+                    with built_modules.kept_module(module) as versions:
+                        for version in versions if self.get_become_option("become_user") == "root" else versions[-1:]:
+                            variables = {**(task_vars or {}), "ansible_module_compression": version}
+                            answer = super()._execute_module(module_name, module_args, tmp, variables, **options)
+                            if "files_missing" not in answer:
+                                break
                 except (AttributeError, TypeError, RecursionError) as error:
                     # ansible-core assumes the structure of a module result, but a node can return anything.
                     return refusal(host, module, f"the response does not have the format of a module result ({clean_line(str(error))})")

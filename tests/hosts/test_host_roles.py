@@ -87,6 +87,20 @@ def test_second_run_changes_nothing_and_asks_each_host_once_per_role(cluster: Pr
     assert "/usr/bin/python3" not in done.stdout, "a module has run"
 
 
+def test_hosts_keep_the_files_of_modules_until_they_reboot(cluster: Project) -> None:
+    host, modules = cluster.hosts[0], "/run/deeplearning/modules"
+    damage = "sudo rm /etc/profile.d/deeplearning.sh"
+    for _task in ("build", "keep"):
+        host.ssh(f"sudo rm -rf {modules} && {damage}")
+        cluster.play("worker_metadata")
+    assert host.ssh(f"sudo find {modules} -mindepth 1 -maxdepth 1 -printf '%U %m'").stdout == "0 700"
+    host.ssh(f"{damage} && sudo find {modules} -name worker_metadata.py -exec sed -i '1i no Python' {{}} +")
+    assert "invalid syntax (worker_metadata.py, line 1)" in cluster.play("worker_metadata", check=False).stdout, "the files were not used"
+    host.ssh(f"sudo rm -rf {modules} && sudo touch {modules}")  # stands for a full disk
+    cluster.play("worker_metadata")
+    host.ssh(f"sudo rm {modules} && test -e /etc/profile.d/deeplearning.sh")
+
+
 # Additional faults that the roles repair
 MORE_DAMAGE = [
     ("ssh_trust", "sudo chown ubuntu /etc/ssh/ssh_config.d/40-deeplearning.conf"),

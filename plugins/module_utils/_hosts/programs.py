@@ -9,15 +9,25 @@ program's main module, if only for type checking. Therefore, Ansible copies the 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import io
+import marshal
+import os
 import pathlib
 import re
+import sys
 import zipfile
 from typing import Any, Iterator, cast
 
+from . import kept_modules
+
 # The package of all modules. The names of modules below are relative to it.
 PACKAGE = __name__[: -len("._hosts.programs")]
+
+# The header of bytecode that Python does not compare with the source: version, flags, and an unused digest. See PEP 552.
+UNCHECKED_BYTECODE = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 # A relative import, also inside functions and for type checking.
 IMPORT = re.compile(r"^ *from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
@@ -36,6 +46,29 @@ def build(main: str) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in contents.items():
             archive.writestr(zipfile.ZipInfo(name), source, zipfile.ZIP_DEFLATED)  # without the current time
+    return content.getvalue()
+
+
+@functools.lru_cache(maxsize=None)
+def compiled(main: str) -> bytes:
+    """Return the zip file of build() with the bytecode of its modules, which only this version of Python uses. Raises ImportError.
+
+    Each process of a job has a supervisor, and would compile the modules again. If this host keeps the modules of this task, it also keeps
+    the zip file.
+    """
+    is_kept, kept = os.path.dirname(sys.path[0]) == kept_modules.FOLDER, os.path.join(sys.path[0], main + ".zip")
+    if is_kept and os.path.exists(kept):
+        return pathlib.Path(kept).read_bytes()
+    content = io.BytesIO(build(main))
+    with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
+        for name in archive.namelist():
+            code = compile(archive.read(name), name, "exec", dont_inherit=True)
+            archive.writestr(zipfile.ZipInfo(name + "c"), UNCHECKED_BYTECODE + marshal.dumps(code), zipfile.ZIP_DEFLATED)
+    if is_kept:
+        with contextlib.suppress(OSError):
+            new = f"{kept}.{os.getpid()}"
+            pathlib.Path(new).write_bytes(content.getvalue())
+            os.replace(new, kept)
     return content.getvalue()
 
 

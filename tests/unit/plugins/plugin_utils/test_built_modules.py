@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import os
+import pickle
 import subprocess
 import sys
 import time
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from ansible import constants
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import kept_modules
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import built_modules
 
 FILE = "ansible_collections.deeplearning.cluster.plugins.modules.sge_info-ZIP_DEFLATED-none"
+SHORT_FILE = FILE.replace("DEFLATED", "STORED")
+
+
+@dataclass
+class Built:
+    """A module as Ansible keeps it for the rest of a run."""
+
+    zip_data: bytes
+
+
+def module_of(text: str) -> bytes:
+    """Return a module that prints a text."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        path = "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)\n"
+        archive.writestr("ansible/__init__.py", f"name = {text!r}\n{path}")
+        archive.writestr("ansible/module.py", f"print({text!r})\n")
+    return pickle.dumps(Built(base64.b64encode(content.getvalue())))
+
+
+def payload(file: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(base64.b64decode(pickle.loads(file.read_bytes()).zip_data)))
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +63,7 @@ def is_built(tmp_path, monkeypatch):
         with built_modules.kept_module("deeplearning.cluster.sge_info"):
             there = (folder / "ansiballz_cache" / FILE).exists()
             if not there:
-                (folder / "ansiballz_cache" / FILE).write_text(name)
+                (folder / "ansiballz_cache" / FILE).write_bytes(module_of(name))
         return not there
 
     return run
@@ -59,7 +88,7 @@ def test_ansible_uses_the_module_of_an_earlier_run(tmp_path):
     assert "ANSIBALLZ: Creating module" in first
     assert "ANSIBALLZ: using cached module" in second
     assert "ANSIBALLZ: Creating module" not in second
-    assert [path.name for path in (tmp_path / "cache").glob("*/*/*/*")] == [FILE]
+    assert {path.name for path in (tmp_path / "cache").glob("*/*/*/*")} == {FILE, SHORT_FILE}
 
 
 def test_modules_of_other_files_are_not_used_and_deleted_after_a_week(is_built, kept, monkeypatch):
@@ -67,7 +96,7 @@ def test_modules_of_other_files_are_not_used_and_deleted_after_a_week(is_built, 
     assert not is_built("second")
     monkeypatch.setattr(built_modules, "digest", lambda: "other")
     assert is_built("third")
-    assert (kept / FILE).read_text() == "first"
+    assert b"first" in payload(kept / FILE).read("ansible/__init__.py")
     os.utime(kept, (0, time.time() - 8 * 24 * 3600))
     monkeypatch.setattr(built_modules, "digest", lambda: "latest")
     assert is_built("fourth")
@@ -103,3 +132,52 @@ def test_ansible_builds_modules_if_the_folder_cannot_be_created(is_built, tmp_pa
     Path(tmp_path, "cache").write_text("a file")
     assert is_built("first")
     assert is_built("second")
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """Run a version of a module, as on a host, and return what it prints."""
+    folder = tmp_path / "host" / "modules"
+    monkeypatch.setattr(kept_modules, "FOLDER", str(folder))
+
+    def run(version: str, text: str = "ran") -> str:
+        file = tmp_path / "module.zip"
+        file.write_bytes(base64.b64decode(pickle.loads(built_modules.versions("sge_info", module_of(text))[version]).zip_data))
+        code = f"import sys; sys.path.insert(0, {str(file)!r}); import ansible.module"
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    return run
+
+
+def test_the_short_version_uses_what_the_whole_one_has_left_on_the_host(host, tmp_path):
+    assert json.loads(host(built_modules.SHORT))["files_missing"]
+    assert host(built_modules.WHOLE) == "ran\n"
+    assert host(built_modules.SHORT) == "ran\n"
+    (folder,) = (tmp_path / "host" / "modules").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "ansible" / "module.py").write_text("print('kept')\n")
+    assert host(built_modules.SHORT) == "kept\n"
+    assert host(built_modules.WHOLE) == "ran\n"
+    assert json.loads(host(built_modules.SHORT, "of another version"))["files_missing"]
+
+
+def test_files_of_other_versions_are_deleted_after_a_day(host, tmp_path):
+    folder = tmp_path / "host" / "modules"
+    for name in ("sge_info-old", "sge_info-new", "sge-old"):
+        (folder / name).mkdir(parents=True)
+        if name.endswith("old"):
+            os.utime(folder / name, (0, time.time() - 25 * 3600))
+    assert host(built_modules.WHOLE) == "ran\n"
+    assert {each.name for each in folder.iterdir()} > {"sge_info-new", "sge-old"}
+    assert len(list(folder.iterdir())) == 3
+
+
+@pytest.mark.parametrize("obstacle", ["file", "kept"])
+def test_a_host_that_cannot_keep_the_files_runs_the_module(host, tmp_path, obstacle):
+    folder = tmp_path / "host" / "modules"
+    if obstacle == "kept":
+        host(built_modules.WHOLE)
+    else:
+        folder.parent.write_text("")
+    assert host(built_modules.WHOLE) == "ran\n"
+    assert obstacle == "file" or len(list(folder.iterdir())) == 1

@@ -296,7 +296,7 @@ def _install(directory: str, place: SupervisorAccount, spec: ProcessSpec) -> Non
     archive, spec_path = os.path.join(directory, "supervisor.zip"), os.path.join(directory, "spec.json")
     command = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(place.python)} {archive} "$action" {spec_path} "$@"\n'
     contents = {
-        "supervisor.zip": programs.build(SUPERVISOR),
+        "supervisor.zip": programs.compiled(SUPERVISOR),
         "supervisor": command.encode(),
         "spec.json": json.dumps(spec).encode(),
         "hostfile": spec["hostfile"].encode(),

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import compileall
 import json
-import py_compile
-import shutil
 import sys
 import time
-import zipfile
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
@@ -17,15 +13,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
-    """The program file of the supervisor, as it is copied to hosts. It also contains bytecode, because tests start it hundreds of times."""
-    folder = tmp_path_factory.mktemp("program")
-    path, files = folder / "supervisor.zip", folder / "files"
-    path.write_bytes(programs.build(systemd.SUPERVISOR))
-    with zipfile.ZipFile(path) as archive:
-        archive.extractall(files)
-    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    assert compileall.compile_dir(files, ddir=str(path), legacy=True, quiet=1, invalidation_mode=unchecked)
-    shutil.make_archive(str(path.with_suffix("")), "zip", files)
+    """The program file of the supervisor, as it is copied to hosts."""
+    path = tmp_path_factory.mktemp("program") / "supervisor.zip"
+    path.write_bytes(programs.compiled(systemd.SUPERVISOR))
     return path
 
 
