@@ -445,6 +445,7 @@ def _facts(node: Node) -> dict[str, Any]:
         "deeplearning_has_efa": node.efa,
         "deeplearning_efa_devices": node.efa_devices,
         "deeplearning_mounts": node.mounts,
+        **({"deeplearning_volumes": node.volumes} if node.volumes else {}),
     }
     facts.update({f"deeplearning_{tag.variable}": tag.value(node.tags) for tag in TAGS if tag.variable and tag.is_told(node.tags)})
     if node.capacity_end:

@@ -118,6 +118,13 @@ nodes:
       description: How the instance is paid for, V(on-demand), V(spot) or V(capacity-block).
       type: str
       sample: on-demand
+    volumes:
+      description:
+        - With O(node_service=emr), the volumes of the node. Each is a list of its type, its size in GiB, its IOPS and its throughput in
+          MiB/s, the latter two as far as AWS tells them. Otherwise, or without the permission C(ec2:DescribeVolumes), null.
+      type: list
+      elements: list
+      sample: [["gp3", 15, 3000, 125], ["gp2", 32, 100, null]]
     private_ip:
       description: Private address in the VPC.
       type: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._output.prices import GROUPS, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid
+from ._output.prices import GROUP, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid
 from .job_formatting import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
@@ -42,7 +42,7 @@ def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int
 def _count(price: Price | None) -> int:
     """Return the number of the cluster's nodes."""
     charges = price["charges"] if price else []
-    return sum(int(each["quantity"]) for each in charges if each["kind"] in GROUPS and each["product"] in INSTANCES)
+    return sum(int(each["quantity"]) for each in charges if each["kind"] == GROUP and each["product"] in INSTANCES)
 
 
 def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts: int) -> int:

@@ -17,7 +17,7 @@ from ..module_utils._job.naming import INSTANCE_ID
 DECISIONS = ("deeplearning_cluster", "deeplearning_region", "deeplearning_node_service", "deeplearning_account")
 DECIDED: dict[str, str] = {}
 VARIABLES = {"number": "deeplearning_number", "hostname": "deeplearning_hostname", "private_ip": "deeplearning_private_ip"}
-# The inventory variables of a node that `node_table` contains, by key. Some nodes lack the last two.
+# The inventory variables of a node that `node_table` contains, by key. Some nodes lack the volumes and the last two.
 TABLE = {
     **VARIABLES,
     "instance_id": "deeplearning_instance_id",
@@ -25,6 +25,7 @@ TABLE = {
     "zone": "deeplearning_zone",
     "launched_at": "deeplearning_launched_at",
     "market": "deeplearning_market",
+    "volumes": "deeplearning_volumes",
     "address": "ansible_host",
     "user": "ansible_user",
     "public_ip": "deeplearning_public_ip",

@@ -51,6 +51,7 @@ INVENTORY = (
     "inventory_file",
     "launched_at",
     "market",
+    "volumes",
     "mounts",
     "node_service",
     "number",

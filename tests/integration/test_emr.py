@@ -283,12 +283,36 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     output = play()
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
-    costs = "The cluster costs 14.50 USD per hour (348.00 USD per day)"
+    costs = "The cluster costs 14.54 USD per hour (349.05 USD per day)"
     assert f"whether or not a step is running. {costs}. To log in to the master" in output
-    assert f"{costs}, 10,585.00 USD per month, without volumes of EMR nodes, traffic," in play(playbook="info")
+    assert f"{costs}, 10,617.00 USD per month, without traffic," in play(playbook="info")
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
     play(deeplearning_state="absent", deeplearning_lease="8h")
     assert described(cloud, name) == []
+
+
+def test_the_price_contains_the_volumes(cloud, run, emr, name):
+    """Before the cluster exists, after its creation, as it runs, and on the meter. Here, 4 processors with EMR cost 0.25 USD per hour."""
+
+    def cost():
+        return sum(price for kind, price in cloud.control.cost(REGION).items() if kind != "address")
+
+    before = cost()
+    # 3 nodes, each with a root of 15 GB of gp3 at 0.08 USD (1.20 USD per month) and two volumes of 32 GB of gp2 at 0.10 USD (6.40)
+    hourly = 3 * 0.25 + 3 * (1.2 + 6.4) / 730
+    # A root of 50 GB (4.00) has the type of the image. The task node, with 8 processors and a GPU for 2.50 USD, has disks of its own.
+    root = {"emr_root_volume_size": 50, "emr_image_id": amazon_linux(cloud), "emr_replace": True}
+    replaced = 3 * 0.25 + 3 * (4.0 + 6.4) / 730
+    task = {"emr_task_count": 1, "emr_task_instance_type": "g5.2xlarge"}
+    for changes, expected in (({}, hourly), (root, replaced), ({**root, **task}, replaced + 1.25 * 2.9 + 4.0 / 730)):
+        options = {**emr, **changes, "prices": True}
+        prices = [run("emr_cluster", **options, check=check)["price"] for check in (True, False, False)]
+        info = run("cluster_info", cluster=name, node_service="emr")
+        assert [each["hourly"] for each in (*prices, info["price"])] == [pytest.approx(expected)] * 4, (changes, prices)
+        assert cost() - before == pytest.approx(expected)
+    assert info["nodes"][0]["volumes"][1:] == [["gp2", 32, None, None]] * 2
+    ended = run("emr_cluster", cluster=name, state="absent", prices=True, check=True)
+    assert sum(change["hourly"] for change in ended["changes"]) == pytest.approx(-expected)
 
 
 def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, emr, name):

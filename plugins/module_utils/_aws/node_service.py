@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Mapping, Protocol
@@ -39,8 +39,8 @@ class NodeService:
     `former(reader, since, current)` returns `instance_id`, `cause`, `replacement`, `launched_at` and `left_at` for each instance that left
     the cluster at or after the time `since`, in the order in which the instances left. `current` contains the IDs of instances that are in
     the cluster now. Times are in seconds since 1970, or None if they are unknown.
-    `products(instance_type, market, zones)` returns the products that AWS charges for while an instance is running. `zones` are those in
-    which a Spot Instance can be.
+    `products(node)` returns the products that AWS charges for while a node is running, with their quantities. `node` has the fields of
+    `Node`, or some of them.
     """
 
     instances: Callable[[Reader], list[Instance]]
@@ -49,7 +49,7 @@ class NodeService:
     # Advice for the case in which several masters are running.
     second_master: str
     former: Callable[[Reader, datetime, Collection[str]], list[dict[str, Any]]]
-    products: Callable[[str, str, Collection[str]], tuple[Product, ...]]
+    products: Callable[[Mapping[str, Any]], Iterable[tuple[Product, float]]]
     # The default login user of the nodes.
     login_user: str
     # The IAM actions that `instances` needs.

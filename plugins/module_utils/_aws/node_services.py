@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Mapping
 
 from .emr.nodes import EMR_NODES
-from .instances import ON_DEMAND
 from .node_group.node_service import AUTO_SCALING
 from .node_service import NodeService
 from .plan.resources import Address
-from .pricing.charges import Charge
+from .pricing.charges import Charge, Product
 
 DEFAULT = "auto_scaling"
 NODE_SERVICES: dict[str, NodeService] = {DEFAULT: AUTO_SCALING, "emr": EMR_NODES}
@@ -23,10 +22,9 @@ ARGUMENT = {"type": "str", "choices": list(NODE_SERVICES), "default": DEFAULT}
 
 
 def charges_of(service: NodeService, nodes: Iterable[Mapping[str, Any]]) -> list[Charge]:
-    """Return what AWS charges for running nodes by the hour, without volumes."""
-    used = Counter(
-        (node["group"], product)
-        for node in nodes
-        for product in service.products(node["instance_type"], node.get("market", ON_DEMAND), {node.get("zone", "")})
-    )
-    return [Charge(Address("auto_scaling_group", group), product, count) for (group, product), count in used.items()]
+    """Return what AWS charges for running nodes by the hour, without volumes of nodes that Auto Scaling launches."""
+    used = defaultdict[tuple[Address, Product], float](float)
+    for node in nodes:
+        for product, quantity in service.products(node):
+            used[Address("auto_scaling_group", node["group"]), product] += quantity
+    return [Charge(*key, quantity) for key, quantity in used.items()]

@@ -17,8 +17,8 @@ from .kinds import kind_name
 Price = Mapping[str, Any]
 
 LEFT_OUT = "traffic, requests, taxes and discounts"
-# The kinds of resources that launch nodes, and the products of which a node uses one.
-GROUPS = ("auto_scaling_group", "emr_cluster")
+# The kind of resource in the charges for nodes, and the products of which a node uses one.
+GROUP = "auto_scaling_group"
 PREPAID = "capacity_block"
 INSTANCES = (PREPAID, "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
@@ -35,6 +35,7 @@ NAMES = {
     "throughput": "{count} MiB/s in {resource}",
     "volume": "{count} GB in {type} volumes, {resource}",
     "volume_iops": "{count} IOPS of {type} volumes, {resource}",
+    "volumes": "volumes of {count} x {type} ({resource})",
     "volume_throughput": "{count} GiB/s of {type} volumes, {resource}",
 }
 
@@ -76,7 +77,7 @@ def _missing(price: Price) -> str:
 
 def without_nodes(price: Price) -> Price:
     """Return the price of the cluster without nodes."""
-    charges = [each for each in price["charges"] if each["kind"] not in GROUPS]
+    charges = [each for each in price["charges"] if each["kind"] != GROUP]
     known = [each["hourly"] for each in charges if each["hourly"] is not None]
     return {**price, "charges": charges, "hourly": sum(known) if known or not charges else None}
 
@@ -94,8 +95,7 @@ def sentence(price: Price) -> str:
         return f"The price of the cluster is not known. {source(price)}"
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
     missing = _missing(price)
-    volumes = "volumes of EMR nodes, " if any(each["product"] == "emr" for each in price["charges"]) else ""
-    without = f"without {volumes}{LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
+    without = f"without {LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
     return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 
@@ -116,11 +116,10 @@ def hourly_of_nodes(price: Price, group: str = "") -> float:
 
     Return 0 if that is not known, or if nodes are paid in advance.
     """
-    groups = defaultdict[tuple[str, str], list[Mapping[str, Any]]](list)
+    groups = defaultdict[str, list[Mapping[str, Any]]](list)
     for each in price["charges"]:
-        if each["kind"] in GROUPS and each["quantity"] and group in ("", each["key"]):
-            # The charges of an EMR cluster do not name the group, but the instance type
-            groups[each["key"], each["variant"] if each["kind"] == "emr_cluster" else ""].append(each)
+        if each["kind"] == GROUP and each["quantity"] and group in ("", each["key"]):
+            groups[each["key"]].append(each)
     costs = [_hourly_of_group(each) for each in groups.values()]
     return max(costs, default=0.0) if all(costs) and not is_prepaid(price, group) else 0.0
 
@@ -153,7 +152,7 @@ def since_launch(price: Price, nodes: Iterable[Mapping[str, Any]], now: float) -
 def name_of(charge: Mapping[str, Any]) -> str:
     """Return what is charged for, such as `3 x p4d.24xlarge (workers)`."""
     # A charge for nodes has the name of their group
-    resource = charge["key"] if charge["kind"] == "auto_scaling_group" else f"{kind_name(charge['kind'])} {charge['key']}"
+    resource = charge["key"] if charge["kind"] == GROUP else f"{kind_name(charge['kind'])} {charge['key']}"
     count, zones = f"{charge['quantity']:,g}", kind_name("zone", charge["quantity"])
     return NAMES[charge["product"]].format(count=count, type=charge["variant"], resource=resource, zones=zones)
 

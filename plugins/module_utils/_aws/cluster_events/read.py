@@ -86,7 +86,7 @@ def _set_prices(cloud: AwsClient, nodes: Iterable[LifeOfNode]) -> dict[str, Any]
     charges = [
         Charge(Address("auto_scaling_group", node.group), product, 1)
         for node in known
-        for product in SERVICE.products(node.instance_type, node.market, {node.zone})
+        for product, _quantity in SERVICE.products(asdict(node))
     ]
     price = Estimate(cloud, (), charges).describe()
     for node, charge in zip(known, price["charges"]):

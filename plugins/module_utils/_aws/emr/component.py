@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ..client import ClusterError
 from ..component import Component, Request
@@ -16,6 +17,7 @@ from . import definition, resources
 from .charges import charges
 from .definition import CLUSTER
 from .iam_actions import IAM_ACTIONS
+from .volumes import volumes
 
 
 def _read(request: Request, _found: Sequence[Found]) -> list[Found]:
@@ -29,7 +31,11 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     has_task_group = cluster is not None and "TASK" in cluster.attributes["groups"]
     yield from roles
     after = [role.address for role in roles]
-    yield definition.wanted_cluster(options, request.tags(EMR_COMPONENT), has_task_group=has_task_group, after=after)
+    wanted = definition.wanted_cluster(options, request.tags(EMR_COMPONENT), has_task_group=has_task_group, after=after)
+    before = cluster.properties if cluster else {}
+    changed = {name: value for name, value in wanted.properties.items() if value not in (None, before.get(name))}
+    stays = before and not definition.needs_replacement(before, changed)
+    yield replace(wanted, parameters={**wanted.parameters, "volumes": before["volumes"] if stays else volumes(request)})
     yield from definition.wanted_steps(options)
 
 

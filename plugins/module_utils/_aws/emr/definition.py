@@ -9,7 +9,7 @@ Performs no I/O.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Optional, Tuple
 
 from ..idle.definition import parse
 from ..plan.resources import Address, Ref, Wanted
@@ -43,6 +43,9 @@ IN_PLACE = frozenset(
 )
 # For how long a cluster can be idle before EMR terminates it. Source: Amazon EMR API Reference, AutoTerminationPolicy.
 LEAST_IDLE, MOST_IDLE = "1m", "7d"
+# A volume: its type, its size in GiB, its IOPS, and its throughput in MiB/s, the latter two as far as they are known.
+Volume = Tuple[str, int, Optional[int], Optional[int]]
+UNKNOWN_VOLUMES = (None,)
 # Prefixes in the names of instance group properties.
 GROUPS = {"MASTER": "master", "CORE": "core", "TASK": "task"}
 SECURITY_GROUPS = {

@@ -10,6 +10,7 @@ from ..iam_actions import IamActions
 IAM_ACTIONS = IamActions(
     reads=(
         "ec2:DescribeInstances",
+        "ec2:DescribeVolumes",
         "elasticmapreduce:DescribeCluster",
         "elasticmapreduce:GetAutoTerminationPolicy",
         "elasticmapreduce:ListBootstrapActions",
@@ -65,6 +66,7 @@ RECORD = IamActions(reads=("ssm:GetParameters",))
 NODES = IamActions(
     reads=(
         "ec2:DescribeInstances",
+        "ec2:DescribeVolumes",
         "elasticmapreduce:DescribeCluster",
         "elasticmapreduce:ListClusters",
         "elasticmapreduce:ListInstances",

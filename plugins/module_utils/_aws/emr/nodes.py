@@ -8,6 +8,7 @@ The nodes are the instances that EMR lists as running in the recorded EMR cluste
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Mapping
@@ -21,6 +22,7 @@ from ..node_service import Instance, NodeService, Reader
 from ..tags import EMR_COMPONENT
 from . import record
 from .charges import products
+from .definition import UNKNOWN_VOLUMES, Volume
 from .iam_actions import NODES
 
 # EMR sets these tags on the instances of a cluster. Users cannot set or delete tags that begin with `aws:`.
@@ -131,6 +133,21 @@ def running_instances(reader: Reader, cluster_id: str) -> list[Instance]:
     return sorted(found, key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
 
 
+def volumes_of(reader: Reader, instances: Sequence[Instance]) -> dict[str, list[Volume]]:
+    """Return the volumes of a node of each role, in which all nodes have the same ones. Without the permission, none is known."""
+    roles = {node: role for role, node in {role_of(item) or "": item["InstanceId"] for item in instances}.items()}
+    try:
+        filters = [{"Name": "attachment.instance-id", "Values": [*roles]}]
+        found = reader.retrieve("ec2", "describe_volumes", "Volumes", Filters=filters) if roles else []
+    except ClientError:
+        return {}
+    result = defaultdict[str, list[Volume]](list)
+    for each in found:
+        volume = (each["VolumeType"], each["Size"], each.get("Iops"), each.get("Throughput"))
+        result[roles[each["Attachments"][0]["InstanceId"]]].append(volume)
+    return dict(result)
+
+
 def role_of(instance: Instance) -> str | None:
     """Return the role of an instance: MASTER, CORE or TASK."""
     return tags_of(instance).get(ROLE_TAG)
@@ -160,7 +177,9 @@ def _instances(reader: Reader) -> list[Instance]:
     if described is None:
         return []
     tags = tag_dict(described["Tags"])
-    return [with_storage_tags(instance, tags) for instance in running_instances(reader, described["Id"])]
+    instances = running_instances(reader, described["Id"])
+    volumes = volumes_of(reader, instances)
+    return [{**with_storage_tags(each, tags), "Volumes": volumes.get(role_of(each) or "")} for each in instances]
 
 
 def _launcher(cluster: str, _group: str) -> str:
@@ -190,7 +209,7 @@ EMR_NODES = NodeService(
     _launcher,
     "The collection supports only EMR clusters with one master. For this cluster, write an inventory that specifies the master.",
     _former,
-    lambda instance_type, _market, _zones: products(instance_type),
+    lambda node: products(node["instance_type"], node.get("volumes") or UNKNOWN_VOLUMES),
     "hadoop",
     NODES,
     NODES,

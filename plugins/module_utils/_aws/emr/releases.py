@@ -14,6 +14,9 @@ FIRST_WITH_SERVICE_RULE = (5, 30, 0)
 # The first releases of the lines 5 and 6 with auto-termination. Source: Amazon EMR API Reference, PutAutoTerminationPolicy.
 FIRST_WITH_AUTO_TERMINATION = {5: (5, 30, 0), 6: (6, 1, 0)}
 FIRST_WITH_LARGER_ROOT = (6, 10, 0)
+FIRST_WITH_GP3_ROOT = (6, 15, 0)
+# The first release whose volumes for data depend on the size of the instance type.
+FIRST_WITH_DATA_VOLUMES = (5, 22, 0)
 # GiB. Source: Amazon EMR Management Guide, "Customizing the Amazon EBS root device volume".
 LARGEST_ROOT = 100
 # The versions of Amazon Linux, and patterns for the names of images that are based on these versions.
@@ -32,6 +35,11 @@ def release(label: str | None) -> tuple[int, ...] | None:
 
 def has_auto_termination(version: tuple[int, ...]) -> bool:
     return version >= FIRST_WITH_AUTO_TERMINATION[5 if version < (6,) else 6]
+
+
+def smallest_root(version: tuple[int, ...] | None) -> int:
+    """Return the smallest size of root volumes in GiB, which is also the default."""
+    return 15 if version and version >= FIRST_WITH_LARGER_ROOT else 10
 
 
 def amazon_linux(version: tuple[int, ...]) -> str:

@@ -23,8 +23,21 @@ from ..plan.resources import Address, Found, Properties
 from . import definition, record
 from .cluster_properties import RESIZABLE, ClusterDescription, cluster_properties, managed_groups, node_properties, read_steps, state
 from .definition import CLUSTER, GROUPS, READY
-from .nodes import LIVE, STARTED, describe, group_of, own_cluster, role_of, running_instances, surplus, unnumbered, unrecorded_clusters
+from .nodes import (
+    LIVE,
+    STARTED,
+    describe,
+    group_of,
+    own_cluster,
+    role_of,
+    running_instances,
+    surplus,
+    unnumbered,
+    unrecorded_clusters,
+    volumes_of,
+)
 from .roles import add_role, attach_policy, create_profile, create_role, read_roles
+from .volumes import volumes
 
 OVER = ("TERMINATED", "TERMINATED_WITH_ERRORS")
 # The minimum time in seconds to wait for a cluster: EMR needs up to 15 minutes, and more for large images.
@@ -77,13 +90,14 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     if request.present:
         groups = managed_groups(described["Id"], groups)
     actions = cloud.retrieve("emr", "list_bootstrap_actions", "BootstrapActions", **listed)
-    instances = running_instances(cloud, described["Id"]) if request.present else []
+    instances = running_instances(cloud, described["Id"])
     roles = {"groups": frozenset(group["InstanceGroupType"] for group in groups)}
     recorded = record.read(cloud)
     properties = {
         **cluster_properties(request, described, groups, actions),
         **node_properties(request, instances),
         "idle_seconds": _idle_seconds(cloud, described["Id"]) if request.present else 0,
+        "volumes": {**(volumes(request) if request.present else {}), **volumes_of(cloud, instances)},
         "is_recorded": recorded is not None and recorded.cluster_id == described["Id"],
     }
     yield Found(CLUSTER, described["Id"], properties, roles)

@@ -20,7 +20,7 @@ from ..validator import Level, Validator
 from .definition import CLUSTER, idle_seconds
 from .network_validators import EmrNetwork, EmrPublicAccess
 from .node_validators import EmrImageSystem, EmrNodes
-from .releases import FIRST_WITH_CUSTOM_IMAGES, FIRST_WITH_LARGER_ROOT, LARGEST_ROOT, has_auto_termination, release
+from .releases import FIRST_WITH_CUSTOM_IMAGES, LARGEST_ROOT, has_auto_termination, release, smallest_root
 from .role_validators import EmrRoles, EmrServicePolicy
 
 LOG_URI = re.compile(rf"(?i:s3[an]?)://({BUCKET_NAME})(/.*)?")
@@ -64,7 +64,7 @@ def _check_release(options: Mapping[str, Any]) -> Iterator[str]:
     elif options["emr_image_id"] and version < FIRST_WITH_CUSTOM_IMAGES:
         yield f"emr_image_id: {label} does not support custom images. Remove this option, or choose release emr-5.7.0 or later."
     size = options["emr_root_volume_size"]
-    smallest = 15 if version and version >= FIRST_WITH_LARGER_ROOT else 10
+    smallest = smallest_root(version)
     if size is not None and size < smallest:
         yield f"emr_root_volume_size: {size} GiB is too small. Specify at least {smallest} GiB for {label}."
     if size is not None and size > LARGEST_ROOT:

@@ -204,7 +204,13 @@ def without_driver(accelerators: Iterable[str]) -> list[str]:
     return [each for each in dict.fromkeys(accelerators) if each in OLD_GPUS or not each.startswith("NVIDIA ")]
 
 
+def root_disk(image: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the root volume in the description of an image, as far as the description tells it."""
+    disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
+    found: Mapping[str, Any] = disks.get(image.get("RootDeviceName"), {})
+    return found
+
+
 def root_volume_size(image: Mapping[str, Any]) -> int:
     """Return the minimum size of the root volume in GiB: the size of the image's snapshot, or 0 if that size is unknown."""
-    disks = {disk["DeviceName"]: disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", [])}
-    return int(disks.get(image["RootDeviceName"], {}).get("VolumeSize", 0))
+    return int(root_disk(image).get("VolumeSize", 0))

@@ -48,6 +48,7 @@ class InstanceType:
     architectures: frozenset[str]
     placement_strategies: frozenset[str]
     ebs_optimized: bool
+    has_disks: bool
     most_adapters: int
     network_cards: tuple[NetworkCard, ...]
     accelerators: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
         placement_strategies=frozenset(description["PlacementGroupInfo"]["SupportedStrategies"]),
         # Amazon EC2 API Reference, GetConsoleOutput: the latest output is "supported on all instance types on the Nitro System"
         shows_console=description.get("Hypervisor") != "xen",
+        has_disks=description.get("InstanceStorageSupported", False),
         ebs_optimized=description["EbsInfo"]["EbsOptimizedSupport"] != "unsupported",
         most_adapters=network["EfaInfo"]["MaximumEfaInterfaces"] if has_efa else 0,
         network_cards=tuple(

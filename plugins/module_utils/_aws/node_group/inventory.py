@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -43,6 +43,8 @@ class Node:
     launched_at: float = 0.0
     # How the instance is paid for: `on-demand`, `spot` or `capacity-block`.
     market: str = ON_DEMAND
+    # The volumes of a node of EMR, as the module `emr.definition` describes them, if they are known.
+    volumes: Sequence[Any] | None = None
 
     @property
     def mounts(self) -> list[dict[str, Any]]:
@@ -106,4 +108,5 @@ def _node(cluster: str, group: str, number: int, instance: Mapping[str, Any]) ->
         capacity_block=instance.get("CapacityReservationId", "") if instance.get("InstanceLifecycle") == "capacity-block" else "",
         launched_at=_seconds(instance["LaunchTime"]),
         market=market_of(instance),
+        volumes=instance.get("Volumes"),
     )

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ..client import tag_dict
-from ..instances import GROUP_TAG, group_of, tags_of
+from ..instances import GROUP_TAG, ON_DEMAND, group_of, tags_of
 from ..node_names import MASTER, WORKERS, group_name
 from ..node_service import Instance, NodeService, Reader
 from ..pricing.instance_products import of_market
@@ -57,7 +57,7 @@ AUTO_SCALING = NodeService(
     "Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance with "
     "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ...",
     _former,
-    lambda instance_type, market, zones: (of_market(instance_type, market, zones),),
+    lambda node: [(of_market(node["instance_type"], node.get("market", ON_DEMAND), {node.get("zone", "")}), 1)],
     "ubuntu",
     NODES,
     FORMER_NODES,

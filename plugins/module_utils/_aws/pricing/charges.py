@@ -64,6 +64,7 @@ def resources_after(plan: Iterable[Change], found: Iterable[Found]) -> dict[Addr
     """Return the resources that exist after a plan is applied, without adopted ones.
 
     Properties of new resources can contain references, so that the number of their subnets is known before the subnets exist.
+    Parameters of wanted resources are among the properties, as when a resource has been created.
     """
     result = {item.address: item for item in found if not item.adopted}
     for change in plan:
@@ -71,6 +72,6 @@ def resources_after(plan: Iterable[Change], found: Iterable[Found]) -> dict[Addr
             result.pop(change.address, None)
             continue
         before = result.get(change.address, Found(change.address, KNOWN_AFTER_APPLY))
-        new: dict[str, Any] = {name: change.wanted.properties[name] for name in change.after}
+        new: dict[str, Any] = {**change.wanted.parameters, **{name: change.wanted.properties[name] for name in change.after}}
         result[change.address] = Found(change.address, before.id, {**before.properties, **new}, before.attributes)
     return result

@@ -21,6 +21,7 @@ from .instance_products import PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
+EMR_NAMES = {"emr": "EMR on {}", "volumes": "the volumes of {}"}
 UNTOLD = cache.Known(None, 0)  # a price that AWS has never told
 
 
@@ -40,7 +41,7 @@ class Estimate:
 
     def __init__(self, cloud: AwsClient | Place, before: Iterable[Charge], after: Iterable[Charge]) -> None:
         self._before, self._after = list(before), list(after)
-        products = {charge.product for charge in (*self._before, *self._after) if charge.product.name != PREPAID}
+        products = {charge.product for charge in (*self._before, *self._after) if charge.product.service}
         self._endpoint = cloud.endpoint("pricing")
         self._region, self._known, self._problem = cloud.region, *_known_prices(cloud, sorted(products))
 
@@ -128,7 +129,7 @@ def _name(charge: Charge) -> str:
     product = charge.product
     nodes = f"{charge.quantity:,g} x {product.variant}"
     if charge.address.kind == "emr_cluster":
-        return f"EMR on {nodes}" if product.name == "emr" else nodes
+        return EMR_NAMES.get(product.name, "{}").format(nodes)
     if charge.address.kind == "auto_scaling_group" and "." in product.variant:
         return f"{nodes} ({charge.address.key})"
     return f"{product.name.replace('_', ' ')} ({charge.address.key})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.charges import products as emr_products
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache, instance_products
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import node_prices
@@ -53,5 +54,13 @@ def test_no_price(table):
     assert hourly() is None
 
 
-def test_emr_has_a_price_of_its_own():
+def test_emr_has_a_price_of_its_own(tmp_path, table):
     assert hourly(deeplearning_node_service="emr") == 0, "the price of EMR is not published"
+    node = {**NODE, "volumes": [["gp3", 15, 3000, 125], ["gp2", 64, 192, None]]}
+    (*_others, fee, _root, _data) = emr_products(node["instance_type"], node["volumes"])
+    cache.write(tmp_path / "prices.json", {fee[0]: cache.Known(Price(0.25, "USD"), cache.time.time())})
+    table["c-worker2"] = node
+    # A root of 15 GB at 0.08 USD, and 64 GB at 0.10 USD per month
+    assert hourly(deeplearning_node_service="emr") == pytest.approx(1.006 + 0.25 + (1.2 + 6.4) / 730)
+    table["c-worker2"] = NODE
+    assert hourly(deeplearning_node_service="emr") == 0, "nobody knows the volumes"

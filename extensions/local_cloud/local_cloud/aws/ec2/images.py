@@ -58,6 +58,7 @@ KINDS: dict[str, Kind] = {
 
 moto_register_image = EC2Backend.register_image
 moto_copy_image = EC2Backend.copy_image
+moto_block_device_mappings: Any = Ami.block_device_mappings
 
 
 class Release(Ami):
@@ -118,6 +119,14 @@ def copy_image(self: EC2Backend, source_image_id: str, source_region: str, name:
     source = ec2_backends[self.account_id][source_region].amis[source_image_id]
     copy.root_device_type, copy.root_device_name = source.root_device_type, source.root_device_name
     return copy
+
+
+def _block_device_mappings(self: Ami) -> list[dict[str, Any]]:
+    """Return the root volume with the type that `launch` gives to it."""
+    return [{**each, "Ebs": {**each["Ebs"], "VolumeType": "gp3"}} for each in moto_block_device_mappings.fget(self)]
+
+
+Ami.block_device_mappings = property(_block_device_mappings)  # type: ignore[method-assign]
 
 
 def missing_programs(image: Any) -> tuple[str, ...]:

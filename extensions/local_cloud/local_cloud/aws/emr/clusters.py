@@ -27,6 +27,7 @@ from .nodes import CORE, JOB_FLOW_TAG, MASTER, ROLE_TAG, ROLES, InstanceGroup, N
 from .objects import is_missing
 from .roles import SCOPED_TAG, check_effective, check_service_role, needs_tags
 from .steps import Step
+from .volumes import data_volumes, mappings
 
 LOG = logging.getLogger(__name__)
 STARTED = ("RUNNING", "WAITING")
@@ -56,7 +57,7 @@ class Cluster:
         self.auto_termination = None if policy is None else AutoTermination(request["ReleaseLabel"], policy)
         self.protected: bool = self.instances.get("TerminationProtected", False)
         self.groups = [
-            InstanceGroup(each, replication_of(each["InstanceCount"]) if each["InstanceRole"] == CORE else 0)
+            self._group(each, replication_of(each["InstanceCount"]) if each["InstanceRole"] == CORE else 0)
             for each in self.instances["InstanceGroups"]
         ]
         self.groups.sort(key=lambda group: ROLES.index(group.role))
@@ -118,10 +119,13 @@ class Cluster:
         return new
 
     def add_group(self, request: dict[str, Any]) -> InstanceGroup:
-        group = InstanceGroup(request)
+        group = self._group(request)
         self.groups.append(group)
         CLOUD.wake.set()
         return group
+
+    def _group(self, request: dict[str, Any], replication: int = 0) -> InstanceGroup:
+        return InstanceGroup(request, data_volumes(self.request["ReleaseLabel"], request["InstanceType"]), replication)
 
     def reconcile(self) -> None:
         """Track the nodes, launch missing ones, run steps, and update the state of the cluster."""
@@ -179,7 +183,7 @@ class Cluster:
         side, own = ("Master", self.managed.master) if group.role == MASTER else ("Slave", self.managed.slave)
         tags = {**self.tags, JOB_FLOW_TAG: self.id, ROLE_TAG: group.role}
         image = self.request.get("CustomAmiId") or image_of_release(self._ec2, self.request["ReleaseLabel"])
-        profile, size = self.request["JobFlowRole"], self.request.get("EbsRootVolumeSize")
+        profile = self.request["JobFlowRole"]
         interface = {
             "DeviceIndex": 0,
             "SubnetId": subnet.id,
@@ -196,9 +200,8 @@ class Cluster:
             "UserData": base64.b64encode(user_data(self._public_key).encode()).decode(),
         }
         check_launch(self._ec2, data)
-        if size:
-            device = self._ec2.describe_images(ami_ids=[image])[0].root_device_name
-            data["BlockDeviceMappings"] = [{"DeviceName": device, "Ebs": {"VolumeSize": size, "VolumeType": "gp3"}}]
+        device = self._ec2.describe_images(ami_ids=[image])[0].root_device_name
+        data["BlockDeviceMappings"] = mappings(self.request, device, group.volumes)
         return data, subnet
 
     @property

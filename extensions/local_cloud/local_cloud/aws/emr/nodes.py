@@ -101,13 +101,14 @@ def replication_of(count: int) -> int:
 class InstanceGroup:
     """A uniform instance group."""
 
-    def __init__(self, request: dict[str, Any], replication: int = 0) -> None:
+    def __init__(self, request: dict[str, Any], volumes: list[dict[str, Any]], replication: int = 0) -> None:
         self.id = f"ig-{random_id()}"
         self.replication = replication
         """The number of copies of each HDFS block. The group never shrinks to fewer nodes than this number."""
         self.role = str(request["InstanceRole"])
         self.instance_type = str(request["InstanceType"])
         self.name = str(request.get("Name") or self.role)
+        self.volumes = volumes
         self.requested = int(request["InstanceCount"])
         self.nodes: list[Node] = []
         self.failure = ""
@@ -161,6 +162,6 @@ class InstanceGroup:
                 "Timeline": {"CreationDateTime": self.created, "ReadyDateTime": self.ready, "EndDateTime": self.ended},
             },
             "Configurations": [],
-            "EbsBlockDevices": [],
+            "EbsBlockDevices": self.volumes,
             "ShrinkPolicy": {},
         }

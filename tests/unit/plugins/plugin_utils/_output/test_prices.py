@@ -145,13 +145,6 @@ def test_nodes_have_the_price_of_the_most_expensive_group():
     assert prices.hourly_of_nodes(price({**master, "hourly": 20.0}, *workers)) == 20.0
     assert prices.hourly_of_nodes(price(master, charge("instance", 0, 0.0), charge("volume", 0, 0.0))) == 2.0, "there are no workers"
     assert prices.hourly_of_nodes(price({**master, "hourly": None}, *workers)) == 0.0
-    kinds = {"kind": "emr_cluster", "key": "main"}
-    roles = [
-        charge(product, count, count * each, **kinds, variant=name)
-        for name, count, each in (("m", 1, 1.0), ("p", 3, 8.0))
-        for product in ("instance", "emr")
-    ]
-    assert prices.hourly_of_nodes(price(*roles)) == 16.0, "the nodes of EMR have their types"
 
 
 def test_what_is_paid_in_advance_is_not_in_the_cost_so_far():

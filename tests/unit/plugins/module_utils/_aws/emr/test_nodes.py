@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClientError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import nodes
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.membership_tags import MembershipError
@@ -63,3 +65,27 @@ def test_a_cluster_with_several_masters_is_refused():
     masters = [instance("i-a", "MASTER"), instance("i-b", "MASTER")]
     with pytest.raises(MembershipError, match=r"i-a and i-b: more than one instance is running in EMR cluster bert, .*with one master"):
         inventory.nodes("bert", masters, nodes.EMR_NODES)
+
+
+def test_the_volumes_of_one_node_of_each_role_are_read():
+    asked = []
+
+    def retrieve(*_call, **arguments):
+        asked.append(sorted(arguments["Filters"][0]["Values"]))
+        disk = {"VolumeType": "gp3", "Size": 15, "Iops": 3000, "Throughput": 125}
+        return [{**disk, "Attachments": [{"InstanceId": node}]} for node in ("i-new", "i-m", "i-new")]
+
+    root = ("gp3", 15, 3000, 125)
+    reader = SimpleNamespace(retrieve=retrieve)
+    assert nodes.volumes_of(reader, NODES) == {"MASTER": [root], "CORE": [root, root]}
+    assert asked == [["i-m", "i-new", "i-t4"]]
+    assert nodes.volumes_of(reader, []) == {}
+
+
+def test_without_the_permission_no_volume_is_known():
+    def refuse(*_call, **_arguments):
+        raise ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeVolumes")
+
+    assert nodes.volumes_of(SimpleNamespace(retrieve=refuse), NODES) == {}
+    (node,) = inventory.nodes("bert", NODES[:1], nodes.EMR_NODES)
+    assert [product.name for product, _quantity in nodes.EMR_NODES.products(node.as_dict())] == ["instance", "emr", "volumes"]

@@ -57,7 +57,9 @@ def test_the_reason_says_which_prices_these_are_and_that_some_are_missing(forbid
 
 
 def test_only_the_fee_of_emr_may_be_unknown(forbidden):
-    reason, _warnings = forbidden([], [Charge(Address("emr_cluster", "main"), each, 2) for each in products("m5.xlarge")], limit=1000.0)
+    reason, _warnings = forbidden(
+        [], [Charge(Address("emr_cluster", "main"), each, 2) for each, _count in products("m5.xlarge", [])], limit=1000.0
+    )
     assert reason == "the price of EMR on 2 x m5.xlarge is not known"
 
 
