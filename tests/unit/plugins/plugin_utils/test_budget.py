@@ -117,9 +117,10 @@ def test_a_host_that_answers_late_in_each_task_becomes_unreachable(monkeypatch, 
     monkeypatch.setattr(Action, "run_module", lambda self, variables: self._execute_module(module_args=arguments, task_vars=variables))
 
     def run():
-        Action(MagicMock(args={"timeout": timeout} if timeout else {}, check_mode=False, async_val=0), *[MagicMock()] * 5).run(
-            task_vars=variables
+        task = MagicMock(
+            action="deeplearning.cluster.node_health", args={"timeout": timeout} if timeout else {}, check_mode=False, async_val=0
         )
+        Action(task, *[MagicMock()] * 5).run(task_vars=variables)
 
     for _task in range(tasks):
         run()
