@@ -32,6 +32,7 @@ def use(folder: str) -> None:
 def keep(folder: str) -> None:
     """Keep the files of the module that is running. Without space for them, or if another task keeps them, do nothing."""
     above, name = os.path.split(folder)
+    before = os.umask(0o022)  # other users must be able to read what else is in /run/deeplearning
     with contextlib.suppress(OSError):
         os.makedirs(above, exist_ok=True)
         for other in os.scandir(above):
@@ -45,3 +46,4 @@ def keep(folder: str) -> None:
         except OSError:
             shutil.rmtree(new, ignore_errors=True)
             raise
+    os.umask(before)

@@ -143,7 +143,7 @@ def host(tmp_path, monkeypatch):
     def run(version: str, text: str = "ran") -> str:
         file = tmp_path / "module.zip"
         file.write_bytes(base64.b64decode(pickle.loads(built_modules.versions("sge_info", module_of(text))[version]).zip_data))
-        code = f"import sys; sys.path.insert(0, {str(file)!r}); import ansible.module"
+        code = f"import os, sys; os.umask(0o77); sys.path.insert(0, {str(file)!r}); import ansible.module; assert os.umask(0) == 0o77"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     return run
@@ -154,7 +154,7 @@ def test_the_short_version_uses_what_the_whole_one_has_left_on_the_host(host, tm
     assert host(built_modules.WHOLE) == "ran\n"
     assert host(built_modules.SHORT) == "ran\n"
     (folder,) = (tmp_path / "host" / "modules").iterdir()
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder.stat().st_mode & 0o777, folder.parents[1].stat().st_mode & 0o777) == (0o700, 0o755)
     (folder / "ansible" / "module.py").write_text("print('kept')\n")
     assert host(built_modules.SHORT) == "kept\n"
     assert host(built_modules.WHOLE) == "ran\n"
