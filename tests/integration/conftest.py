@@ -96,7 +96,11 @@ def _clients_are_made_once(monkeypatch: pytest.MonkeyPatch, clients: dict[str, A
         return shared(lambda: connect(self, service, config, region), *settings)
 
     monkeypatch.setattr(AwsClient, "_connect", shared_client)
-    monkeypatch.setattr(boto3.session, "Session", lambda **settings: shared(lambda: new_session(**settings), "session", settings))
+
+    def shared_session(botocore_session: Any = None, **settings: Any) -> Any:
+        return shared(lambda: new_session(botocore_session=botocore_session, **settings), "session", settings)
+
+    monkeypatch.setattr(boto3.session, "Session", shared_session)
 
 
 @pytest.fixture(autouse=True)

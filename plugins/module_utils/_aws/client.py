@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 try:
     import boto3
     import botocore.exceptions
+    import botocore.session
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 except ImportError:
@@ -96,6 +97,12 @@ def use_module_class(module_class: Callable[..., Any]) -> None:
     modules.AnsibleAWSModule.default_settings["module_class"] = module_class
 
 
+@lru_cache(maxsize=None)
+def service_models() -> Any:
+    """Return what loads the SDK's descriptions of services. Tasks share those that the inventory plugin has loaded before them."""
+    return botocore.session.get_session().get_component("data_loader")
+
+
 class Interrupted(ClusterError):
     """Ansible was interrupted before the cluster matched its definition."""
 
@@ -125,7 +132,9 @@ class AwsClient:
             self.region = valid_region(region)
         except ValueError as error:
             raise ClusterError(str(error)) from error
-        self.session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None))
+        session = botocore.session.get_session()
+        session.register_component("data_loader", service_models())
+        self.session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None), botocore_session=session)
         own = Config(
             user_agent_extra="deeplearning.cluster",
             retries={"mode": "standard", "max_attempts": 10},

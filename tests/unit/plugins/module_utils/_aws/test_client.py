@@ -1,13 +1,15 @@
-"""Tests that modules which use AWS show warnings without a deprecation."""
+"""Tests that modules which use AWS show warnings without a deprecation, and share the SDK's descriptions of services."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AnsibleAWSModule, AwsClient
+from botocore.loaders import JSONFileLoader
 
 # The module runs in a separate process, because Ansible stores warnings elsewhere in a process that has imported the controller's modules.
 MODULE = f"""
@@ -27,3 +29,11 @@ def test_a_warning_is_returned_once_and_without_a_deprecation(end):
     assert len(result["warnings"]) == 1
     assert "the master has no public address" in str(result["warnings"])
     assert "deprecations" not in result
+
+
+def test_tasks_do_not_load_a_service_that_the_inventory_has_loaded(monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    module = SimpleNamespace(params={"region": "us-east-1", "access_key": "a", "secret_key": "b"}, fail_json=None)
+    AwsClient(module, "bert").client("ec2")
+    monkeypatch.setattr(JSONFileLoader, "load_file", None)
+    AwsClient(module, "bert").client("ec2")
