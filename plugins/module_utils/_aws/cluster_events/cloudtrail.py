@@ -36,6 +36,11 @@ DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
 # Calls that set, change and remove the schedules of the lease, and that which looks for idle nodes.
 SCHEDULES = ("CreateSchedule", "UpdateSchedule", "DeleteSchedule")
 LEASE, IDLE = "lease", "idle"
+# The services whose events count, by the names of the events. All others are of EC2 and Auto Scaling. Many services share such names.
+SERVICES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(SCHEDULES, ("scheduler",)),
+    **dict.fromkeys(("CreateFileSystem", "DeleteFileSystem"), ("elasticfilesystem", "fsx")),
+}
 
 
 class Trail:
@@ -108,10 +113,15 @@ class Trail:
         pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
-            yield from records
+            yield from filter(_is_of_known_service, records)
             if number == PAGES and page.get("NextToken"):
                 self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
                 return
+
+
+def _is_of_known_service(record: Mapping[str, Any]) -> bool:
+    services = SERVICES.get(record["eventName"], ("autoscaling", "ec2"))
+    return record["eventSource"] in [f"{service}.amazonaws.com" for service in services]
 
 
 def _is_change(record: Mapping[str, Any]) -> bool:

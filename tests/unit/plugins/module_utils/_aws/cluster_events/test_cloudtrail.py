@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import botocore
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling_activities import LifeOfNode
@@ -105,6 +109,28 @@ def test_an_event_of_the_cluster(one, resources):
 )
 def test_what_is_no_event_of_the_cluster(one):
     assert read(one)[0] == []
+
+
+def services_with(names):
+    """Return the pairs of a service of AWS and one of its operations with one of the names."""
+    operation = re.compile(rf'"({"|".join(names)})":\s*\{{\s*"name"'.encode())
+    models = [gzip.decompress(path.read_bytes()) for path in Path(botocore.__file__).parent.glob("data/*/*/service-2.json.gz")]
+    named = [(found, model) for model in models if (found := operation.findall(model))]
+    return {(re.search(rb'"endpointPrefix":\s*"([^"]+)"', model)[1].decode(), name.decode()) for found, model in named for name in found}
+
+
+def test_events_of_other_services_with_the_same_names_are_ignored():
+    names = {*cloudtrail.ENDS, *cloudtrail.CREATIONS, *cloudtrail.DELETIONS, *cloudtrail.SCHEDULES, cloudtrail.RUN, cloudtrail.TAG}
+    shared = services_with(names)
+    others = [(service, name) for service, name in shared if service not in cloudtrail.SERVICES.get(name, ("autoscaling", "ec2"))]
+    assert {("databrew", "CreateSchedule"), ("medialive", "DeleteSchedule"), ("redshift", "CreateTags")} <= {*others}
+    assert {name for _service, name in shared - {*others}} == names - {"BidEvictedEvent"}
+    number = {"tagSet": [{"key": "deeplearning:number", "value": "9"}]}
+    named = {"name": NODE, "resourcesSet": {"items": [{"resourceId": NODE}]}, **tags("c"), **number}
+    for service, name in others:
+        for more in ({}, {"errorCode": "AccessDenied"}):
+            events, nodes = read(record(name, named, {"fileSystemId": "fs-1", "x": NODE}, service, **more))
+            assert (events, nodes[NODE].name) == ([], ""), (service, name)
 
 
 def test_the_adopted_vpc_of_a_nat_gateway_is_not_the_clusters_own():
