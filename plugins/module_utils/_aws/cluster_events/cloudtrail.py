@@ -10,7 +10,7 @@ Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -28,6 +28,10 @@ from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNo
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
+# If there are more, from how long before to how long after the end of a node its cause is looked for. Whoever makes many calls to hide one
+# has only the time after it. Then also the most ends, and the most nodes, for which events are read.
+BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
+MOST = 50
 RUN, TAG = "RunInstances", "CreateTags"
 # Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
 # of the response that contains its ID.
@@ -49,19 +53,21 @@ class Trail:
     def __init__(self, cloud: AwsClient) -> None:
         self._cloud = cloud
         self._records: dict[str, dict[str, Any]] = {}
+        self._ends: list[datetime] = []
         self.problems: list[dict[str, str]] = []
 
-    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
+    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> list[Event]:
         """Return the events since a time, and complete the nodes with what the history tells about their launches.
 
-        `groups` contains the names of the cluster's Auto Scaling groups.
+        `groups` contains the names of the cluster's Auto Scaling groups, and `ends` when nodes ended, as far as other sources tell.
         """
         ids = {*nodes}
+        self._ends = [datetime.fromtimestamp(time, timezone.utc) for time in ends.values()]
         try:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
-            self._complete(nodes, since)
+            self._complete(nodes, since, ends)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
@@ -82,13 +88,19 @@ class Trail:
         }
         return own.get(str(issuer.get("arn")), "")
 
-    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> None:
         """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
         unknown = [node for node in nodes.values() if not node.instance_type]
         for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
             _describe_nodes(record, nodes)
         unnamed = [node for node in nodes.values() if not node.name]
         for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
+            _name_nodes(record, unnamed, self._cloud.cluster)
+        if all(each["kind"] != "truncated" for each in self.problems):
+            return
+        lost = [name for name, node in nodes.items() if not (node.running or name in ends) or not node.instance_type or not node.name]
+        for record in self._lookup("ResourceName", lost[:MOST], _first_launch(nodes.values(), since)):
+            _describe_nodes(record, nodes)
             _name_nodes(record, unnamed, self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
@@ -102,21 +114,41 @@ class Trail:
         """Return the records of the events with one of the values, and keep them."""
         found = []
         for value in values:
-            for record in self._pages(attribute, value, since):
+            for record in self._with_value(attribute, value, since):
                 self._records[record["eventID"]] = record
                 found.append(record)
         return found
 
-    def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
-        start = max(since, self._cloud.now - KEPT)
-        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
-        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
+    def _with_value(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
+        """Yield the newest records of the events with a value and, if there are more, those around the ends of nodes."""
+        begin = max(since, self._cloud.now - KEPT)
+        oldest = yield from self._pages(attribute, value, StartTime=begin)
+        for start, end in _spans(self._ends, begin, oldest) if oldest else ():
+            yield from self._pages(attribute, value, StartTime=start, EndTime=end)
+
+    def _pages(self, attribute: str, value: str, **times: datetime) -> Generator[dict[str, Any], None, datetime | None]:
+        """Yield records, newest first. Return the time of the last one if there are more."""
+        asked = [{"AttributeKey": attribute, "AttributeValue": value}]
+        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(LookupAttributes=asked, **times)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
             yield from filter(_is_of_known_service, records)
             if number == PAGES and page.get("NextToken"):
                 self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
-                return
+                return _time(records[-1])
+        return None
+
+
+def _spans(ends: Iterable[datetime], start: datetime, oldest: datetime) -> list[tuple[datetime, datetime]]:
+    """Return the times around the ends of nodes between two times, newest first. Those that overlap are one."""
+    spans: list[tuple[datetime, datetime]] = []
+    for end in sorted(ends, reverse=True):
+        first, last = max(end - BEFORE, start), min(end + AFTER, oldest)
+        if spans and last >= spans[-1][0]:
+            spans[-1] = (first, spans[-1][1])
+        elif first <= last:
+            spans.append((first, last))
+    return spans[:MOST]
 
 
 def _is_of_known_service(record: Mapping[str, Any]) -> bool:
@@ -155,10 +187,13 @@ def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str
 
 
 def _event(record: Mapping[str, Any], resources: list[str], ended_by: str) -> Event:
-    moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     identity = record.get("userIdentity") or {}
     caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
-    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
+    return Event(_time(record).timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
+
+
+def _time(record: Mapping[str, Any]) -> datetime:
+    return datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
 
 
 def _elements(record: Mapping[str, Any]) -> list[Any]:

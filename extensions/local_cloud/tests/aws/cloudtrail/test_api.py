@@ -56,7 +56,9 @@ def test_a_denied_call_has_its_error(account: Account) -> None:
     vpc = account.vpc()
     refused(lambda: account.user(LOOKUP).ec2.delete_vpc(VpcId=vpc), "UnauthorizedOperation")
     denied = found(account, "EventName", "DeleteVpc")[0]
-    assert json.loads(denied["CloudTrailEvent"])["errorCode"] == "Client.UnauthorizedOperation"
+    record = json.loads(denied["CloudTrailEvent"])
+    assert (record["errorCode"], record["requestParameters"]) == ("Client.UnauthorizedOperation", {"vpcId": vpc})
+    assert denied["EventId"] in [event["EventId"] for event in found(account, "ResourceName", vpc)]
 
 
 def test_what_auto_scaling_does_is_its_own(account: Account) -> None:

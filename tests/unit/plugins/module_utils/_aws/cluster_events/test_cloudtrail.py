@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -42,7 +42,11 @@ def read(*records, nodes=(NODE,)):
     client = MagicMock()
     client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
     found = {name: LifeOfNode(name, "workers") for name in nodes}
-    return cloudtrail.Trail(SimpleNamespace(cluster="c", region="us-east-1", now=NOW, cloudtrail=client)).read(GROUPS, found, SINCE), found
+    return trail(client).read(GROUPS, found, SINCE, {}), found
+
+
+def trail(client):
+    return cloudtrail.Trail(SimpleNamespace(cluster="c", region="us-east-1", now=NOW, cloudtrail=client))
 
 
 @pytest.mark.parametrize(
@@ -225,3 +229,30 @@ def test_a_node_has_the_name_that_it_was_given_last():
     events, nodes = read(tagged("9", errorCode="Client.UnauthorizedOperation"), tagged("x", "Name"), other, tagged("3"), tagged("2"))
     assert (nodes[NODE].name, events) == ("c-worker3", [])
     assert read(tagged("03"), record("CreateTags"))[1][NODE].name == ""
+
+
+def test_repeated_deletions_do_not_hide_the_first_one():
+    """The groups were deleted four days ago because the nodes were idle, and every five minutes since then."""
+    end, minute = NOW - timedelta(days=4), timedelta(minutes=1)
+    missing = {"errorCode": "ValidationException", "errorMessage": "AutoScalingGroup name not found - null"}
+    times = [f"{end + 5 * minute * number:%Y-%m-%dT%H:%M:%SZ}" for number in range(4 * 288)]
+    role = of_role("c-nodes-idle-us-east-1")
+    records = [deletion(role, eventTime=time, eventID=time, **(missing if time != times[0] else {})) for time in reversed(times)]
+    looked_up = []
+
+    def pages(**asked):
+        looked_up.append(asked["LookupAttributes"][0]["AttributeValue"])
+        first, last = (f"{asked.get(name, NOW):%Y-%m-%dT%H:%M:%SZ}" for name in ("StartTime", "EndTime"))
+        found = [each for each in records if first <= each["eventTime"] <= last]
+        for first in range(0, len(found), 50) if looked_up[-1] == "c-workers" else ():
+            events = [{"CloudTrailEvent": json.dumps(each)} for each in found[first : first + 50]]
+            yield {"Events": events, "NextToken": "x" if first + 50 < len(found) else ""}
+
+    client, ids = MagicMock(), [f"i-{number}" for number in range(100)]
+    client.get_paginator.return_value.paginate.side_effect = pages
+    history = trail(client)
+    nodes = {name: LifeOfNode(name, "workers", name, "g5.xlarge") for name in ids}
+    events = history.read(GROUPS, nodes, SINCE, {name: (end + minute).timestamp() + int(name[2:]) for name in nodes})
+    assert [(event.time, event.ended_by) for event in events] == [(end.timestamp(), "idle")]
+    assert [(each["kind"], each["message"]) for each in history.problems] == [("truncated", "ResourceName c-workers")]
+    assert (looked_up.count("c-workers"), {*looked_up} & {*ids}) == (2, set())
