@@ -53,7 +53,7 @@ class Trail:
     def __init__(self, cloud: AwsClient) -> None:
         self._cloud = cloud
         self._records: dict[str, dict[str, Any]] = {}
-        self._ends: list[datetime] = []
+        self._ends: Mapping[str, float] = {}
         self.problems: list[dict[str, str]] = []
 
     def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> list[Event]:
@@ -62,12 +62,14 @@ class Trail:
         `groups` contains the names of the cluster's Auto Scaling groups, and `ends` when nodes ended, as far as other sources tell.
         """
         ids = {*nodes}
-        self._ends = [datetime.fromtimestamp(time, timezone.utc) for time in ends.values()]
+        self._ends = ends
         try:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
-            self._complete(nodes, since, ends)
+            self._complete(nodes, since)
+            if any(each["kind"] == "truncated" for each in self.problems):
+                self._look_up_nodes(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
@@ -88,7 +90,7 @@ class Trail:
         }
         return own.get(str(issuer.get("arn")), "")
 
-    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> None:
+    def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
         """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
         unknown = [node for node in nodes.values() if not node.instance_type]
         for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
@@ -96,12 +98,15 @@ class Trail:
         unnamed = [node for node in nodes.values() if not node.name]
         for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
             _name_nodes(record, unnamed, self._cloud.cluster)
-        if all(each["kind"] != "truncated" for each in self.problems):
-            return
-        lost = [name for name, node in nodes.items() if not (node.running or name in ends) or not node.instance_type or not node.name]
-        for record in self._lookup("ResourceName", lost[:MOST], _first_launch(nodes.values(), since)):
-            _describe_nodes(record, nodes)
-            _name_nodes(record, unnamed, self._cloud.cluster)
+
+    def _look_up_nodes(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+        """Look up the nodes of which something is unknown by their IDs."""
+        lost = {
+            name: node for name, node in nodes.items() if not (node.name and node.instance_type and (node.running or name in self._ends))
+        }
+        for record in self._lookup("ResourceName", [*lost][:MOST], _first_launch(lost.values(), since)):
+            _describe_nodes(record, lost)
+            _name_nodes(record, lost.values(), self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
         """Return the IDs of the resources that were created with the cluster's tag."""
@@ -123,7 +128,7 @@ class Trail:
         """Yield the newest records of the events with a value and, if there are more, those around the ends of nodes."""
         begin = max(since, self._cloud.now - KEPT)
         oldest = yield from self._pages(attribute, value, StartTime=begin)
-        for start, end in _spans(self._ends, begin, oldest) if oldest else ():
+        for start, end in _spans(self._ends.values(), begin, oldest) if oldest else ():
             yield from self._pages(attribute, value, StartTime=start, EndTime=end)
 
     def _pages(self, attribute: str, value: str, **times: datetime) -> Generator[dict[str, Any], None, datetime | None]:
@@ -139,10 +144,10 @@ class Trail:
         return None
 
 
-def _spans(ends: Iterable[datetime], start: datetime, oldest: datetime) -> list[tuple[datetime, datetime]]:
+def _spans(ends: Iterable[float], start: datetime, oldest: datetime) -> list[tuple[datetime, datetime]]:
     """Return the times around the ends of nodes between two times, newest first. Those that overlap are one."""
     spans: list[tuple[datetime, datetime]] = []
-    for end in sorted(ends, reverse=True):
+    for end in (datetime.fromtimestamp(each, timezone.utc) for each in sorted(ends, reverse=True)):
         first, last = max(end - BEFORE, start), min(end + AFTER, oldest)
         if spans and last >= spans[-1][0]:
             spans[-1] = (first, spans[-1][1])

@@ -165,8 +165,8 @@ def test_what_is_missing_is_said():
     assert lines(problems=told)[:-1] == [
         "CloudTrail does not say who did what, because this is not allowed: An error occurred. Allow cloudtrail:LookupEvents.",
         "CloudTrail could not be asked who did what, so events may be missing: no route.",
-        "CloudTrail has more events for EventName RunInstances than are read. Before 2026-09-21T00:00:00Z, only those near the ends of nodes "
-        "are shown. To see the others, run aws cloudtrail lookup-events.",
+        "CloudTrail has more events for EventName RunInstances than are read. Before 2026-09-21T00:00:00Z, only those near the ends "
+        "of nodes are shown. To see the others, run aws cloudtrail lookup-events.",
         "Auto Scaling group demo-workers does not have the tag of this cluster, so its events are not shown.",
     ]
 
