@@ -68,8 +68,7 @@ class Trail:
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
             self._complete(nodes, since)
-            if any(each["kind"] == "truncated" for each in self.problems):
-                self._look_up_nodes(nodes, since)
+            self._look_up_nodes(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
@@ -100,7 +99,9 @@ class Trail:
             _name_nodes(record, unnamed, self._cloud.cluster)
 
     def _look_up_nodes(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
-        """Look up the nodes of which something is unknown by their IDs."""
+        """If there were too many events, look up the nodes of which something is unknown by their IDs."""
+        if "truncated" not in [each["kind"] for each in self.problems]:
+            return
         lost = {
             name: node for name, node in nodes.items() if not (node.name and node.instance_type and (node.running or name in self._ends))
         }
