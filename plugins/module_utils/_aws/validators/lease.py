@@ -28,6 +28,9 @@ class Lease(Validator):
         except ValueError as error:
             yield f"lease: {error}."
             return
+        least = request.options.get("lease_minimum") or 0
+        if terms.duration and least > definition.MOST.total_seconds():
+            yield f"lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
         existing = lease_in(found)
         if not terms.fixed_end or (existing and has_ended(request, existing)):
             return
