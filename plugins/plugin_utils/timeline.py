@@ -225,6 +225,7 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
         "unavailable": "CloudTrail could not be asked who did what, so events may be missing: {message}.",
         "truncated": "CloudTrail has more events for {message} than are read. Before {time}, only those near the ends of nodes are shown. "
         "To see the others, run aws cloudtrail lookup-events.",
+        "omitted": "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: {message}.",
         "foreign_group": "Auto Scaling group {message} does not have the tag of this cluster, so its events are not shown.",
     }
     return [_clean(words[each["kind"]].format(message=each["message"].rstrip("."), time=each.get("time", ""))) for each in problems]

@@ -10,7 +10,8 @@ Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..idle import definition as idle
 from ..instance_role.own_role import PATH
 from ..instances import ON_DEMAND
 from ..lease import definition as lease
-from ..node_names import NODE_TYPES
+from ..node_names import NODE_TYPES, group_name
 from ..regions import partition_of
 from ..tags import CLUSTER_TAG
 from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNode, name_of
@@ -33,6 +34,9 @@ PAGES = 20
 BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
 MOST = 50
 RUN, TAG = "RunInstances", "CreateTags"
+TEMPLATES = ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
+# The longest time in seconds between the beginning of a launch and the call that launches the instance.
+LAUNCH_TIME = 60
 # Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
 # of the response that contains its ID.
 CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
@@ -92,11 +96,27 @@ class Trail:
     def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
         """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
         unknown = [node for node in nodes.values() if not node.instance_type]
-        for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
+        launches = self._lookup("EventName", [RUN], _first_launch(unknown, since))
+        for record in launches:
             _describe_nodes(record, nodes)
+        self._describe_omitted(launches, unknown)
         unnamed = [node for node in nodes.values() if not node.name]
         for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
             _name_nodes(record, unnamed, self._cloud.cluster)
+
+    def _describe_omitted(self, launches: Iterable[Mapping[str, Any]], nodes: Sequence[LifeOfNode]) -> None:
+        """Describe nodes by the launch templates in calls from which CloudTrail has omitted the instances, because they are too long."""
+        by_group = defaultdict[str, list[LifeOfNode]](list)
+        for node in nodes:
+            by_group[group_name(self._cloud.cluster, node.group)].append(node)
+        omitted = [record for record in launches if _omitted_group(record) in by_group]
+        made = self._lookup("EventName", TEMPLATES if omitted else (), datetime.fromtimestamp(0, timezone.utc))
+        templates = {_template(each): each for each in map(_members, made)}
+        for record in omitted:
+            asked, launched = _members(record), by_group[_omitted_group(record)]
+            _describe_by_template(launched, _time(record).timestamp(), {**templates.get(_template(asked), {}), **asked})
+        if omitted and (unknown := [node.instance_id for node in nodes if not node.instance_type]):
+            self.problems.append({"kind": "omitted", "message": ", ".join(unknown)})
 
     def _look_up_nodes(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
         """If there were too many events, look up the nodes of which something is unknown by their IDs."""
@@ -170,7 +190,7 @@ def _is_change(record: Mapping[str, Any]) -> bool:
     by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
     is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
     has_no_effect = record["eventName"] in SCHEDULES and (record.get("errorCode") or DENIED[0]) not in DENIED
-    return not (record.get("readOnly") or by_auto_scaling or is_repeated or has_no_effect or record["eventName"] in (RUN, TAG))
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or has_no_effect or record["eventName"] in (RUN, TAG, *TEMPLATES))
 
 
 def _schedules(cluster: str) -> dict[str, str]:
@@ -219,6 +239,35 @@ def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) 
         if node and not node.instance_type:
             node.instance_type, node.market = item.get("instanceType", ""), item.get("instanceLifecycle") or ON_DEMAND
             node.zone = (item.get("placement") or {}).get("availabilityZone", "")
+
+
+def _describe_by_template(nodes: Iterable[LifeOfNode], time: float, data: Mapping[str, Any]) -> None:
+    """Describe the nodes whose launch began at most LAUNCH_TIME before a call with these data."""
+    for node in nodes:
+        if not node.instance_type and node.launched_at and abs(node.launched_at - time) <= LAUNCH_TIME:
+            node.instance_type, node.market = data.get("instancetype", ""), data.get("markettype", ON_DEMAND)
+            node.zone = data.get("availabilityzone", "")
+
+
+def _omitted_group(record: Mapping[str, Any]) -> str:
+    """Return the Auto Scaling group in whose launch CloudTrail has omitted the instances, or an empty string.
+
+    Only Auto Scaling can set the tag.
+    """
+    is_long = record.get("omitted") or (record.get("responseElements") or {}).get("omitted")
+    tags = dict(map(_pair, _objects(record.get("requestParameters"))))
+    return str(tags.get("aws:autoscaling:groupName", "")) if is_long else ""
+
+
+def _template(members: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the ID and the version of the launch template in a call that has created or used it."""
+    version = next((members[name] for name in ("latestversionnumber", "versionnumber", "version") if name in members), "")
+    return members.get("launchtemplateid"), str(version)
+
+
+def _members(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of all objects in a request and its answer by their names in lower case, which differ between calls."""
+    return {name.lower(): value for each in _objects(_elements(record)) for name, value in each.items()}
 
 
 def _name_nodes(record: Mapping[str, Any], nodes: Iterable[LifeOfNode], cluster: str) -> None:

@@ -160,6 +160,7 @@ def test_what_is_missing_is_said():
         {"kind": "denied", "message": "An error occurred."},
         {"kind": "unavailable", "message": "no route"},
         {"kind": "truncated", "message": "EventName RunInstances", "time": "2026-09-21T00:00:00Z"},
+        {"kind": "omitted", "message": "i-1, i-2"},
         {"kind": "foreign_group", "message": "demo-workers"},
     ]
     assert lines(problems=told)[:-1] == [
@@ -167,6 +168,7 @@ def test_what_is_missing_is_said():
         "CloudTrail could not be asked who did what, so events may be missing: no route.",
         "CloudTrail has more events for EventName RunInstances than are read. Before 2026-09-21T00:00:00Z, only those near the ends "
         "of nodes are shown. To see the others, run aws cloudtrail lookup-events.",
+        "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: i-1, i-2.",
         "Auto Scaling group demo-workers does not have the tag of this cluster, so its events are not shown.",
     ]
 

@@ -219,6 +219,59 @@ def test_launches_tell_the_types_of_nodes_that_are_gone():
     assert "i-00000002" not in nodes
 
 
+OMITTED = {"omitted": True, "originalSize": 149893, "reason": "responseElements too large"}
+DATA = {"ImageId": "ami-1", "InstanceType": "p5.48xlarge", "InstanceMarketOptions": {"MarketType": "capacity-block"}}
+
+
+def version(number, data):
+    request = {"CreateLaunchTemplateVersionRequest": {"LaunchTemplateId": "lt-1", "LaunchTemplateData": data}}
+    made = {"launchTemplateVersion": {"launchTemplateId": "lt-1", "versionNumber": number, "defaultVersion": False}}
+    return record("CreateLaunchTemplateVersion", request, {"CreateLaunchTemplateVersionResponse": made})
+
+
+def launched(group="c-workers", response=OMITTED, **asked):
+    """Return a call of Auto Scaling, which has launched several instances with version 2 of a launch template."""
+    tag = {"resourceType": "instance", "tags": [{"key": "aws:autoscaling:groupName", "value": group}]}
+    template = {"launchTemplate": {"launchTemplateId": "lt-1", "version": "2"}, "availabilityZone": "us-east-1d"}
+    request = {"instancesSet": {"items": [{"minCount": 1, "maxCount": 8}]}, "tagSpecificationSet": {"items": [tag]}, **template, **asked}
+    return record("RunInstances", request, response, userIdentity={"arn": "arn:x", "invokedBy": "autoscaling.amazonaws.com"})
+
+
+def described(*records, launched_at=-30.0):
+    node = LifeOfNode(NODE, "workers", launched_at=datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC).timestamp() + launched_at)
+
+    def pages(**asked):
+        name = asked["LookupAttributes"][0]["AttributeValue"]
+        yield {"Events": [{"CloudTrailEvent": json.dumps(each)} for each in records if each["eventName"] == name]}
+
+    client = MagicMock()
+    client.get_paginator.return_value.paginate.side_effect = pages
+    history = trail(client)
+    assert history.read(GROUPS, {NODE: node}, SINCE, {}) == []
+    is_said = not node.instance_type and "c-workers" in map(cloudtrail._omitted_group, records)
+    assert history.problems == [{"kind": "omitted", "message": NODE}] * is_said
+    return node.instance_type, node.market, node.zone
+
+
+def test_the_launch_template_tells_the_type_if_the_answer_was_too_long():
+    block = ("p5.48xlarge", "capacity-block", "us-east-1d")
+    templates = [version(1, {"InstanceType": "g5.xlarge"}), version(2, DATA), version(3, {"InstanceType": "t3.micro"})]
+    assert described(*templates, launched()) == block
+    assert described(*templates, {**launched(response=None), "omitted": True}) == block
+    created = {"launchTemplate": {"launchTemplateId": "lt-2", "latestVersionNumber": 1}}
+    first = record("CreateLaunchTemplate", {"CreateLaunchTemplateRequest": {"LaunchTemplateData": {"InstanceType": "g5.xlarge"}}}, created)
+    asked = launched(launchTemplate={"launchTemplateId": "lt-2", "version": "1"})
+    assert described(first, asked) == ("g5.xlarge", "on-demand", "us-east-1d")
+    assert described(*templates, launched(instanceType="p5en.48xlarge"))[0] == "p5en.48xlarge"
+
+
+def test_what_does_not_tell_the_type_of_a_node():
+    for other in (launched("c-master"), launched(response={}), launched("c-workers-2")):
+        assert described(version(2, DATA), other)[0] == ""
+    assert described(version(2, DATA), launched(), launched_at=-90.0)[0] == ""
+    assert described(version(3, DATA), launched())[0] == ""
+
+
 def tagged(value, key="deeplearning:number", node=NODE, **more):
     items = {"items": [{"resourceId": node}]}
     return record("CreateTags", {"resourcesSet": items, "tagSet": {"items": [{"key": key, "value": value}]}}, {"_return": True}, **more)
