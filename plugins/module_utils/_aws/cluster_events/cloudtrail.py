@@ -29,9 +29,9 @@ from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNo
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
-# If there are more, from how long before to how long after the end of a node its cause is looked for. Whoever makes many calls to hide one
-# has only the time after it. Then also the most ends, and the most nodes, for which events are read.
+# If there are more, events are also read from BEFORE to AFTER the end of a node, newest first, so only calls after the end could hide its cause.
 BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
+# The most times around ends, and the most nodes, for which events are then read.
 MOST = 50
 RUN, TAG = "RunInstances", "CreateTags"
 TEMPLATES = ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
