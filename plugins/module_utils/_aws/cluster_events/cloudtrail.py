@@ -29,7 +29,7 @@ from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNo
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
-# If there are more, events are also read from BEFORE to AFTER the end of a node, newest first, so only calls after the end could hide its cause.
+# If there are more, events are also read from BEFORE to AFTER the end of a node, newest first. Only later calls could hide its cause.
 BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
 # The most times around ends, and the most nodes, for which events are then read.
 MOST = 50
