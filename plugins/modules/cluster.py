@@ -116,6 +116,9 @@ price:
           description: Price of all units per hour, or null if it is not known.
           type: float
           sample: 65.87
+        foreign:
+          description: Whether this is a published price of another region, because AWS has told none of the cluster's region.
+          type: bool
     data:
       description: Prices of data in file systems that grow.
       type: list

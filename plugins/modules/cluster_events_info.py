@@ -144,8 +144,9 @@ price:
 problems:
   description:
     - Which events may be missing. With the C(kind) V(denied) or V(unavailable), CloudTrail has told nothing or not everything, and
-      C(message) says why. With V(truncated), there were too many events for the look-up in C(message), and only those since C(time) were
-      read. With V(foreign_group), the Auto Scaling group in C(message) does not have the cluster's tag, and is ignored.
+      C(message) says why. With V(truncated), there were too many events for the look-up in C(message), and before C(time), only those near
+      the ends of nodes were read. With V(omitted), the types of the nodes in C(message) are not known, because CloudTrail has shortened the
+      events of their launches. With V(foreign_group), the Auto Scaling group in C(message) does not have the cluster's tag, and is ignored.
   returned: success
   type: list
   elements: dict

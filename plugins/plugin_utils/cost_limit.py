@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._output.prices import GROUP, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid
+from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid
 from .job_formatting import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
@@ -48,10 +48,16 @@ def _count(price: Price | None) -> int:
 def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts: int) -> int:
     """Return the time limit of a job on `hosts` nodes in seconds. A `time_limit` of 0 means no other limit.
 
-    Raises ValueError if the price of a node is not known, if nodes are paid in advance, or if the maximum cost pays for less than a minute.
+    Raises ValueError if the price of a node in its region is not known, if nodes are paid in advance, or if the maximum cost pays for less
+    than a minute.
     """
     if price and is_prepaid(price):
         raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
+    if price and any(each.get("foreign") for each in price["charges"] if each["kind"] in GROUPS and each["product"] in INSTANCES):
+        raise ValueError(
+            "max_cost: AWS has not told the price of the nodes in their region. Allow pricing:GetProducts, or limit the duration of the "
+            "job with time_limit."
+        )
     cost = hourly(price, hosts)
     if not price or not cost:
         raise ValueError(
@@ -63,7 +69,7 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
         least = cost * LEAST_SECONDS / 3600
         raise ValueError(
             f"max_cost: {amount(max_cost, price['currency'])} pay for only {seconds} s of {plural(hosts, 'node', 'nodes')}, at "
-            f"{amount(cost, price['currency'])} per hour. Set it to more than {amount(least, price['currency'])}."
+            f"{amount(cost, price['currency'])} per hour{dated(price)}. Set it to more than {amount(least, price['currency'])}."
         )
     return min(seconds, time_limit) if time_limit else seconds
 
@@ -72,7 +78,7 @@ def told(max_cost: float, seconds: int, time_limit: int, price: Price, hosts: in
     """Return a line about the time limit that follows from the maximum cost. `seconds` is the shorter of both limits."""
     cost, currency = amount(hourly(price, hosts), price["currency"]), price["currency"]
     follows = "so the job is stopped after {}" if seconds != time_limit else "which pays for more than the time limit of the job ({})"
-    nodes = f"{plural(hosts, 'node', 'nodes')} at {cost} per hour"
+    nodes = f"{plural(hosts, 'node', 'nodes')} at {cost} per hour{dated(price)}"
     return f"training_job_max_cost: {amount(max_cost, currency)} for {nodes}, {follows.format(duration(seconds))}"
 
 

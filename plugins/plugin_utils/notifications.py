@@ -29,6 +29,7 @@ from ansible.utils.display import Display
 
 from ..module_utils._job import state_names
 from ..module_utils._job.documents import JobStatus
+from ..module_utils._secret_forms import mask
 from ..module_utils._text import clean_line
 from ._output import changes
 from .gone_nodes import gone_hosts, with_gone_hosts
@@ -53,8 +54,6 @@ MARKUP = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", "@": " at ", "`"
 # The name of an option at the beginning of a message.
 OPTION = re.compile(r"[a-z]+_\w+: ")
 LINK = re.compile(r"(?i)://|\bwww\.")
-# Minimum length of a secret that is masked. Shorter ones would mask parts of words.
-SECRET_LENGTH = 4
 # What the message of a run that fails for lack of capacity contains.
 INSUFFICIENT = "AWS has insufficient capacity"
 SCHEMA = re.compile(r"([a-z][a-z0-9+.-]{0,20})://", re.IGNORECASE)
@@ -187,10 +186,9 @@ class Notifications:
 
     def _plain(self, text: str) -> str:
         """Return a text from hosts as one sentence without links, mentions, formatting and the job's secrets."""
-        line = " ".join(clean_line(text).split())
         secrets = self._value("training_job_secrets")
-        for secret in secrets.values() if isinstance(secrets, Mapping) else ():
-            line = line.replace(str(secret), NOT_SHOWN) if len(str(secret)) >= SECRET_LENGTH else line
+        values = map(str, secrets.values()) if isinstance(secrets, Mapping) else ()
+        line = mask(_one_line(text), values, NOT_SHOWN, _one_line)
         line = LINK.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", line[:LIMIT].translate(MARKUP))
         first = line[:1] if OPTION.match(line) else line[:1].upper()
         return f"{first}{line[1:]}{'' if line.endswith(('.', '!', '?')) else '.'}"
@@ -213,6 +211,10 @@ class Notifications:
             process.returncode = 0  # it outlives this process, which does not wait for it
             with contextlib.suppress(OSError), cast(IO[str], process.stdin) as given:
                 json.dump({"url": url, **message}, given)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean_line(text).split())
 
 
 def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleActionFail
 
+from ..module_utils._secret_forms import SHORTEST
 from ..module_utils._text import clean_line
 from .git_repositories import GitError, address_and_credentials
 from .inventory_nodes import known_nodes
@@ -40,8 +41,6 @@ TIMEOUT, USER = 1800, "root"
 # Maximum size of a script in bytes. The script is part of the module's arguments.
 SCRIPT_LIMIT = 1 << 20
 NAME_LIMIT = 100
-# Masking shorter values would also mask text that is not secret.
-SHORTEST_SECRET = 4
 
 # A package name for apt or dnf (optionally with an architecture or a version), a dnf group, or the path of a package file on the node.
 # apt removes packages whose names end in a hyphen.
@@ -218,8 +217,8 @@ def _secrets(value: Mapping[str, Any]) -> dict[str, str]:
     """Return the secret environment variables of a step. Raises _WrongError if a value is too short to be masked."""
     secrets = _variables(value, "secrets")
     for name, secret in secrets.items():
-        if 0 < len(secret) < SHORTEST_SECRET:
-            raise _WrongError(f"secrets: {name}: the value is too short to be masked. Use {SHORTEST_SECRET} characters or more.")
+        if 0 < len(secret) < SHORTEST:
+            raise _WrongError(f"secrets: {name}: the value is too short to be masked. Use {SHORTEST} characters or more.")
     return secrets
 
 

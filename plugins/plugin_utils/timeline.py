@@ -14,6 +14,7 @@ import csv
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from .job_formatting import failure_cause, moment, plural
 REPORTED, CAUSE = 300, 1000
 # The most events of the hosts that are shown. The newest ones count.
 MOST_REPORTED = 1000
+# The most refused calls of a caller that are shown.
+MOST_REFUSED = 20
 WORDS = {
     DETACHMENT: "detached, so it no longer belongs to the cluster",
     LAUNCH: "launched",
@@ -38,6 +41,8 @@ WORDS = {
 ENDED_BY = {"lease": "their lease had ended", "idle": "they had been idle"}
 SCHEDULES = {"lease": "The lease of the nodes", "idle": "The end of idle nodes"}
 CHANGES = {"CreateSchedule": "set", "UpdateSchedule": "changed", "DeleteSchedule": "removed"}
+# The ARN of a role that was assumed, and the name of the session, which the caller chooses.
+SESSION = re.compile(r"(arn:[^:]+:sts::\d+:assumed-role/[^/]+)/.*")
 # The beginnings of cells that a spreadsheet would evaluate as formulas, also in full width.
 FORMULA = re.compile(r"[\s]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 COLUMNS = ("time", "source", "what", "by", "why", "price_per_hour", "cost", "currency")
@@ -110,7 +115,7 @@ def _name(text: str, node: Node | None) -> str:
 def _of_aws(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, Node]) -> Iterator[Line]:
     """Yield the lines for AWS's events. Failed launches with the same cause are one line, however often the group has tried."""
     failed: list[Mapping[str, Any]] = []
-    for event in events:
+    for event in _without_floods(events):
         if failed and (event["action"] != LAUNCH_FAILED or _kind(event) != _kind(failed[0])):
             yield _failed(failed)
             failed = []
@@ -120,6 +125,24 @@ def _of_aws(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, Node]) -> I
             yield _line(event, nodes)
     if failed:
         yield _failed(failed)
+
+
+def _without_floods(events: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the events with at most MOST_REFUSED refused calls of each caller. The last of these says how many more there were."""
+    shown = list(events)
+    refused = defaultdict[str, list[int]](list)
+    for index, event in enumerate(shown):
+        if event["error"]:
+            refused[SESSION.sub(r"\1", event["caller"])].append(index)
+    left_out = {index for each in refused.values() for index in each[MOST_REFUSED:]}
+    last = {each[MOST_REFUSED - 1]: each[MOST_REFUSED:] for each in refused.values() if len(each) > MOST_REFUSED}
+    for index, event in enumerate(shown):
+        if index in last:
+            more = plural(len(last[index]), "more refused call", "more refused calls")
+            cause = f"{event['cause']} This caller made {more} until {moment(shown[last[index][-1]]['time'])}."
+            yield {**event, "cause": cause.strip()}
+        elif index not in left_out:
+            yield event
 
 
 def _kind(event: Mapping[str, Any]) -> tuple[str, str]:
@@ -146,7 +169,7 @@ def _line(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> Line:
 def _why(event: Mapping[str, Any]) -> str:
     ended_by = event["ended_by"]
     if event["action"] in CHANGES:
-        return "" if event["error"] else f"{SCHEDULES[ended_by]} was {CHANGES[event['action']]}"
+        return event["cause"] if event["error"] else f"{SCHEDULES[ended_by]} was {CHANGES[event['action']]}"
     return f"AWS ended the nodes: {ENDED_BY[ended_by]}. {event['cause']}".strip() if ended_by else event["cause"]
 
 
@@ -200,7 +223,9 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
     words = {
         "denied": "CloudTrail does not say who did what, because this is not allowed: {message}. Allow cloudtrail:LookupEvents.",
         "unavailable": "CloudTrail could not be asked who did what, so events may be missing: {message}.",
-        "truncated": "CloudTrail has more events for {message}. Only those since {time} are shown. Choose a shorter time.",
+        "truncated": "CloudTrail has more events for {message} than are read. Before {time}, only those near the ends of nodes are shown. "
+        "To see the others, run aws cloudtrail lookup-events.",
+        "omitted": "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: {message}.",
         "foreign_group": "Auto Scaling group {message} does not have the tag of this cluster, so its events are not shown.",
     }
     return [_clean(words[each["kind"]].format(message=each["message"].rstrip("."), time=each.get("time", ""))) for each in problems]

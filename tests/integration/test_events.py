@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from datetime import UTC, datetime, timedelta
 
+import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.timeline import cluster_events
+from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 from permissions import operators
 
@@ -155,7 +158,30 @@ def test_too_many_events_are_said(cloud, run, definition, name, events, monkeypa
         groups.update_auto_scaling_group(AutoScalingGroupName=f"{name}-workers", DefaultCooldown=count)
     found = events()
     assert [each["message"] for each in found["problems"]] == [f"ResourceName {name}-workers"]
-    assert f"CloudTrail has more events for ResourceName {name}-workers. Only those since " in shown(found)
+    assert f"CloudTrail has more events for ResourceName {name}-workers than are read. Before " in shown(found)
+
+
+def test_calls_of_others_hide_no_end_of_a_node(cloud, run, definition, name, events, operators):
+    """EC2 forgets an ended node after an hour. Nothing but the history then tells its type and name, and who has ended it."""
+    run("cluster", **definition)
+    cloud.control.advance(3600)
+    ec2, victim = cloud.client("ec2"), min(numbers(cloud, name))
+    operators.be("configure")
+    denied = boto3.client("ec2", region_name="us-east-1")
+    ec2.terminate_instances(InstanceIds=[victim])
+    cloud.control.advance(300)
+    for instance in ["i-00000000000000001"] * 1100 + [victim] * 30:
+        with contextlib.suppress(ClientError):
+            denied.terminate_instances(InstanceIds=[instance])
+    operators.be("events")
+    for hours in (0, 2):
+        cloud.control.advance(hours * 3600)
+        found = events()
+        (ended,) = (each for each in found["events"] if each["action"] == "TerminateInstances" and not each["error"])
+        (node,) = (each for each in found["nodes"] if each["instance_id"] == victim)
+        assert (ended["caller"][-5:], node["ended_at"]) == (":root", ended["time"])
+        lines = [line for line in shown(found).splitlines() if f"{victim}) failed (Client.UnauthorizedOperation)" in line]
+        assert (len(lines), "This caller made 10 more refused calls until " in lines[-1]) == (20, True)
 
 
 def test_a_shortage_is_one_line_and_costs_nothing(cloud, run, definition, name, events):

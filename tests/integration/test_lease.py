@@ -112,6 +112,16 @@ def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
     assert (seconds_left(longer) == pytest.approx(20 * HOUR, abs=60), longer["changed"]) == (True, False)
 
 
+@pytest.mark.parametrize("seconds", [365 * 24 * HOUR + 1, 10**14])
+def test_no_job_makes_a_lease_longer_than_the_longest_one(cloud, run, leased, seconds):
+    wrong = f"lease_minimum: {seconds} s are longer than the longest lease .365d.. Reduce training_job_time_limit, or use no lease"
+    with pytest.raises(ModuleFailed, match=wrong):
+        run("cluster", **leased, lease_minimum=seconds)
+    for _run in range(2):
+        made = run("cluster", **leased, lease_minimum=seconds, suppress_validators=["lease"])
+        assert seconds_left(made) == pytest.approx(365 * 24 * HOUR, abs=60)
+
+
 def test_a_fixed_end_is_not_prolonged(cloud, run, definition):
     end = (datetime.now(UTC) + timedelta(hours=2)).replace(microsecond=0)
     options = {**definition, "lease": end.isoformat()}

@@ -205,9 +205,10 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
     assert naming.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"
 
 
-@pytest.mark.parametrize(("time_limit", "longest"), [(0, "infinity"), (600, "705")])
-def test_systemd_limits_the_time_of_units_too(time_limit, longest):
-    assert systemd.longest_runtime({"time_limit": time_limit, "stop_timeout": 15, "heartbeat_timeout": 60}) == longest
+@pytest.mark.parametrize(("time_limit", "elapsed", "longest"), [(0, 0, "infinity"), (600, 0, "705"), (600, 500, "205"), (600, 700, "105")])
+def test_systemd_limits_the_time_of_units_too(time_limit, elapsed, longest):
+    spec = {"time_limit": time_limit, "elapsed": elapsed, "stop_timeout": 15, "heartbeat_timeout": 60}
+    assert systemd.longest_runtime(spec) == longest
 
 
 @pytest.mark.parametrize("is_running", [True, False])

@@ -336,7 +336,8 @@ class ProcessSpec(JobSpec):
     A process without `argv` runs the commands that other hosts send. `instance` is the ID of the EC2 instance, or an empty string outside
     AWS. `capacity_end` is the time at which the Capacity Block of the instance ends, or 0.
 
-    `rejoins` is true after a reboot of the host, until the supervisor has found the attempt that the host has left.
+    `rejoins` is true after a reboot of the host, until the supervisor has found the attempt that the host has left. `elapsed` is the
+    number of seconds of the time limit that had passed when the supervisor was started: 0 unless the host has rebooted.
     """
 
     slot: int
@@ -352,6 +353,7 @@ class ProcessSpec(JobSpec):
     instance: str
     capacity_end: float
     rejoins: bool
+    elapsed: int
 
 
 class StartedProcess(TypedDict):

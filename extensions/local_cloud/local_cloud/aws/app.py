@@ -83,7 +83,9 @@ class AwsApi:
             return errors.send(start, environ, call, *identity)
         record, answer = self._record(call), list[Any]()
         body = b"".join(self._answer(environ, lambda *line: answer.extend(line), call, identity, record))
-        events.record(environ, call, identity, record["parameters"], answer[0], body)
+        # CloudTrail has the parameters of calls that EC2 has refused, too
+        refused = calls.parameters(environ, call) if call.service == "ec2" and not (call.read_only or record["parameters"]) else None
+        events.record(environ, call, identity, refused[1] if refused else record["parameters"], answer[0], body)
         start(*answer)
         return [body]
 

@@ -10,7 +10,8 @@ Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..idle import definition as idle
 from ..instance_role.own_role import PATH
 from ..instances import ON_DEMAND
 from ..lease import definition as lease
-from ..node_names import NODE_TYPES
+from ..node_names import NODE_TYPES, group_name
 from ..regions import partition_of
 from ..tags import CLUSTER_TAG
 from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNode, name_of
@@ -28,7 +29,14 @@ from .scaling_activities import CLOUD_TRAIL, DELETE_GROUP, ENDS, Event, LifeOfNo
 KEPT = timedelta(days=90)
 # The most pages of 50 events to read for one attribute.
 PAGES = 20
+# If there are more, events are also read from BEFORE to AFTER the end of a node, newest first. Only later calls could hide its cause.
+BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
+# The most times around ends, and the most nodes, for which events are then read.
+MOST = 50
 RUN, TAG = "RunInstances", "CreateTags"
+TEMPLATES = ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
+# The longest time in seconds between the beginning of a launch and the call that launches the instance.
+LAUNCH_TIME = 60
 # Calls that create and delete the network and what costs money, other than nodes. For those that create something, the name of the member
 # of the response that contains its ID.
 CREATIONS = {"CreateVpc": "vpcId", "CreateNatGateway": "natGatewayId", "CreateFileSystem": "fileSystemId"}
@@ -36,6 +44,11 @@ DELETIONS = ("DeleteNatGateway", "DeleteFileSystem")
 # Calls that set, change and remove the schedules of the lease, and that which looks for idle nodes.
 SCHEDULES = ("CreateSchedule", "UpdateSchedule", "DeleteSchedule")
 LEASE, IDLE = "lease", "idle"
+# The services whose events count, by the names of the events. All others are of EC2 and Auto Scaling. Many services share such names.
+SERVICES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(SCHEDULES, ("scheduler",)),
+    **dict.fromkeys(("CreateFileSystem", "DeleteFileSystem"), ("elasticfilesystem", "fsx")),
+}
 
 
 class Trail:
@@ -44,19 +57,22 @@ class Trail:
     def __init__(self, cloud: AwsClient) -> None:
         self._cloud = cloud
         self._records: dict[str, dict[str, Any]] = {}
+        self._ends: Mapping[str, float] = {}
         self.problems: list[dict[str, str]] = []
 
-    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime) -> list[Event]:
+    def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> list[Event]:
         """Return the events since a time, and complete the nodes with what the history tells about their launches.
 
-        `groups` contains the names of the cluster's Auto Scaling groups.
+        `groups` contains the names of the cluster's Auto Scaling groups, and `ends` when nodes ended, as far as other sources tell.
         """
         ids = {*nodes}
+        self._ends = ends
         try:
             ids |= self._own_ids()
             self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
             self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
             self._complete(nodes, since)
+            self._look_up_nodes(nodes, since)
         except SDK_ERRORS as error:
             denied = isinstance(error, ClientError) and error_code(error) in DENIED
             self.problems.append({"kind": "denied" if denied else "unavailable", "message": str(error)})
@@ -80,11 +96,38 @@ class Trail:
     def _complete(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
         """Complete the nodes with what the history tells about their launches and, if EC2 has forgotten them, their numbers."""
         unknown = [node for node in nodes.values() if not node.instance_type]
-        for record in self._lookup("EventName", [RUN], _first_launch(unknown, since)):
+        launches = self._lookup("EventName", [RUN], _first_launch(unknown, since))
+        for record in launches:
             _describe_nodes(record, nodes)
+        self._describe_omitted(launches, unknown)
         unnamed = [node for node in nodes.values() if not node.name]
         for record in self._lookup("EventName", [TAG] if unnamed else (), _first_launch(unnamed, since)):
             _name_nodes(record, unnamed, self._cloud.cluster)
+
+    def _describe_omitted(self, launches: Iterable[Mapping[str, Any]], nodes: Sequence[LifeOfNode]) -> None:
+        """Describe nodes by the launch templates in calls from which CloudTrail has omitted the instances, because they are too long."""
+        by_group = defaultdict[str, list[LifeOfNode]](list)
+        for node in nodes:
+            by_group[group_name(self._cloud.cluster, node.group)].append(node)
+        omitted = [record for record in launches if _omitted_group(record) in by_group]
+        made = self._lookup("EventName", TEMPLATES if omitted else (), datetime.fromtimestamp(0, timezone.utc))
+        templates = {_template(each): each for each in map(_members, made)}
+        for record in omitted:
+            asked, launched = _members(record), by_group[_omitted_group(record)]
+            _describe_by_template(launched, _time(record).timestamp(), {**templates.get(_template(asked), {}), **asked})
+        if omitted and (unknown := [node.instance_id for node in nodes if not node.instance_type]):
+            self.problems.append({"kind": "omitted", "message": ", ".join(unknown)})
+
+    def _look_up_nodes(self, nodes: Mapping[str, LifeOfNode], since: datetime) -> None:
+        """If there were too many events, look up the nodes of which something is unknown by their IDs."""
+        if "truncated" not in [each["kind"] for each in self.problems]:
+            return
+        lost = {
+            name: node for name, node in nodes.items() if not (node.name and node.instance_type and (node.running or name in self._ends))
+        }
+        for record in self._lookup("ResourceName", [*lost][:MOST], _first_launch(lost.values(), since)):
+            _describe_nodes(record, lost)
+            _name_nodes(record, lost.values(), self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
         """Return the IDs of the resources that were created with the cluster's tag."""
@@ -97,21 +140,46 @@ class Trail:
         """Return the records of the events with one of the values, and keep them."""
         found = []
         for value in values:
-            for record in self._pages(attribute, value, since):
+            for record in self._with_value(attribute, value, since):
                 self._records[record["eventID"]] = record
                 found.append(record)
         return found
 
-    def _pages(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
-        start = max(since, self._cloud.now - KEPT)
-        asked = {"LookupAttributes": [{"AttributeKey": attribute, "AttributeValue": value}], "StartTime": start}
-        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(**asked)
+    def _with_value(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
+        """Yield the newest records of the events with a value and, if there are more, those around the ends of nodes."""
+        begin = max(since, self._cloud.now - KEPT)
+        oldest = yield from self._pages(attribute, value, StartTime=begin)
+        for start, end in _spans(self._ends.values(), begin, oldest) if oldest else ():
+            yield from self._pages(attribute, value, StartTime=start, EndTime=end)
+
+    def _pages(self, attribute: str, value: str, **times: datetime) -> Generator[dict[str, Any], None, datetime | None]:
+        """Yield records, newest first. Return the time of the last one if there are more."""
+        asked = [{"AttributeKey": attribute, "AttributeValue": value}]
+        pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(LookupAttributes=asked, **times)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
-            yield from records
+            yield from filter(_is_of_known_service, records)
             if number == PAGES and page.get("NextToken"):
                 self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
-                return
+                return _time(records[-1])
+        return None
+
+
+def _spans(ends: Iterable[float], start: datetime, oldest: datetime) -> list[tuple[datetime, datetime]]:
+    """Return the times around the ends of nodes between two times, newest first. Those that overlap are one."""
+    spans: list[tuple[datetime, datetime]] = []
+    for end in (datetime.fromtimestamp(each, timezone.utc) for each in sorted(ends, reverse=True)):
+        first, last = max(end - BEFORE, start), min(end + AFTER, oldest)
+        if spans and last >= spans[-1][0]:
+            spans[-1] = (first, spans[-1][1])
+        elif first <= last:
+            spans.append((first, last))
+    return spans[:MOST]
+
+
+def _is_of_known_service(record: Mapping[str, Any]) -> bool:
+    services = SERVICES.get(record["eventName"], ("autoscaling", "ec2"))
+    return record["eventSource"] in [f"{service}.amazonaws.com" for service in services]
 
 
 def _is_change(record: Mapping[str, Any]) -> bool:
@@ -122,7 +190,7 @@ def _is_change(record: Mapping[str, Any]) -> bool:
     by_auto_scaling = (record.get("userIdentity") or {}).get("invokedBy") == "autoscaling.amazonaws.com"
     is_repeated = record["eventName"] == "DeleteAutoScalingGroup" and "not found" in str(record.get("errorMessage"))
     has_no_effect = record["eventName"] in SCHEDULES and (record.get("errorCode") or DENIED[0]) not in DENIED
-    return not (record.get("readOnly") or by_auto_scaling or is_repeated or has_no_effect or record["eventName"] in (RUN, TAG))
+    return not (record.get("readOnly") or by_auto_scaling or is_repeated or has_no_effect or record["eventName"] in (RUN, TAG, *TEMPLATES))
 
 
 def _schedules(cluster: str) -> dict[str, str]:
@@ -145,10 +213,13 @@ def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str
 
 
 def _event(record: Mapping[str, Any], resources: list[str], ended_by: str) -> Event:
-    moment = datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     identity = record.get("userIdentity") or {}
     caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
-    return Event(moment.timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
+    return Event(_time(record).timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
+
+
+def _time(record: Mapping[str, Any]) -> datetime:
+    return datetime.strptime(record["eventTime"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
 
 
 def _elements(record: Mapping[str, Any]) -> list[Any]:
@@ -168,6 +239,35 @@ def _describe_nodes(record: Mapping[str, Any], nodes: Mapping[str, LifeOfNode]) 
         if node and not node.instance_type:
             node.instance_type, node.market = item.get("instanceType", ""), item.get("instanceLifecycle") or ON_DEMAND
             node.zone = (item.get("placement") or {}).get("availabilityZone", "")
+
+
+def _describe_by_template(nodes: Iterable[LifeOfNode], time: float, data: Mapping[str, Any]) -> None:
+    """Describe the nodes whose launch began at most LAUNCH_TIME before a call with these data."""
+    for node in nodes:
+        if not node.instance_type and node.launched_at and abs(node.launched_at - time) <= LAUNCH_TIME:
+            node.instance_type, node.market = data.get("instancetype", ""), data.get("markettype", ON_DEMAND)
+            node.zone = data.get("availabilityzone", "")
+
+
+def _omitted_group(record: Mapping[str, Any]) -> str:
+    """Return the Auto Scaling group in whose launch CloudTrail has omitted the instances, or an empty string.
+
+    Only Auto Scaling can set the tag.
+    """
+    is_long = record.get("omitted") or (record.get("responseElements") or {}).get("omitted")
+    tags = dict(map(_pair, _objects(record.get("requestParameters"))))
+    return str(tags.get("aws:autoscaling:groupName", "")) if is_long else ""
+
+
+def _template(members: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the ID and the version of the launch template in a call that has created or used it."""
+    version = next((members[name] for name in ("latestversionnumber", "versionnumber", "version") if name in members), "")
+    return members.get("launchtemplateid"), str(version)
+
+
+def _members(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of all objects in a request and its answer by their names in lower case, which differ between calls."""
+    return {name.lower(): value for each in _objects(_elements(record)) for name, value in each.items()}
 
 
 def _name_nodes(record: Mapping[str, Any], nodes: Iterable[LifeOfNode], cluster: str) -> None:

@@ -47,7 +47,8 @@ def read(cloud: AwsClient, since_when: str, prices: bool) -> dict[str, Any]:
     members = _members(cloud, groups)
     events = [event for name, group in groups.items() for event in events_of(group, activities(cloud, name, since))]
     nodes = nodes_of(cloud.cluster, events, members)
-    events += trail.read(groups, nodes, since)
+    ends = {name: event.time for event in [*events, *ends_of(members, events)] if event.ends_nodes for name in event.resources}
+    events += trail.read(groups, nodes, since, ends)
     events += ends_of(members, events)
     events.sort(key=lambda event: event.time)
     set_ends(nodes, events)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -32,9 +32,14 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterator[Wanted]:
     end = end_of(existing) if existing and _is_same(existing, terms) else None
     if end and end <= cloud.now:
         end = None  # the run gives the lease anew
-    end = end or terms.end(cloud.now, timedelta(seconds=options["lease_minimum"]))
+    end = end or terms.end(cloud.now, _least(options))
     tags, boundary, topic = request.tags(LEASE_COMPONENT), options["permissions_boundary"], options["notify_topic"]
     yield definition.wanted(terms, end, cloud.now, cloud.cluster, cloud.region, tags, boundary, topic)
+
+
+def _least(options: Mapping[str, Any]) -> timedelta:
+    """Return for how long the lease must last after this run, which is at most as long as a lease can be."""
+    return timedelta(seconds=min(options.get("lease_minimum") or 0, definition.MOST.total_seconds()))
 
 
 def _keeps(request: Request, _item: Found) -> bool:
@@ -87,7 +92,7 @@ def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> 
 
 def prolonged(request: Request, found: Sequence[Found]) -> list[Found]:
     """Prolong the cluster's lease if a run for this definition may, and return the resources of the cluster."""
-    options, least = request.options, timedelta(seconds=request.options.get("lease_minimum") or 0)
+    options, least = request.options, _least(request.options)
     if not options.get("lease"):
         return list(found)
     return [prolong(request.cloud, options["lease"], item, least) if item.address == LEASE else item for item in found]

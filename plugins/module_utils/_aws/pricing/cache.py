@@ -20,6 +20,8 @@ from .price_list import Price
 
 # How long prices are used, in seconds. A price that AWS did not tell is not asked for again for a while.
 LONG, SHORT = 7 * 24 * 3600, 3600
+# The maximum age of a Spot price, which changes all the time.
+DAY = 24 * 3600
 
 
 class Known(NamedTuple):
@@ -42,6 +44,9 @@ class Known(NamedTuple):
         """Return whether AWS need not be asked again."""
         now = time.time()
         return now - self.read_at <= _lifetime(product, self) or now - self.failed_at <= SHORT
+
+    def is_usable(self, product: Product) -> bool:
+        return product.name != SPOT or time.time() - self.read_at <= DAY
 
 
 def path(region: str, endpoint: str) -> Path | None:

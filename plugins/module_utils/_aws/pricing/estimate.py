@@ -16,8 +16,8 @@ from ..plan.resources import Address
 from ..regions import partition_of
 from . import cache, price_list
 from .charges import HOURS_PER_MONTH, Charge, Product
-from .instance_prices import DATE
-from .instance_products import PREPAID, SPOT, in_each_zone
+from .instance_prices import DATE, REGION
+from .instance_products import INSTANCE, PREPAID, SPOT, in_each_zone
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
@@ -75,6 +75,7 @@ class Estimate:
             "variant": charge.product.variant,
             "quantity": charge.quantity,
             "hourly": self._hourly(charge),
+            "foreign": self._is_foreign(charge.product),
         }
 
     def _describe_data(self, charge: Charge) -> dict[str, Any]:
@@ -94,12 +95,17 @@ class Estimate:
         return after - before
 
     def unknown(self) -> list[str]:
-        """Return the names of what the plan adds and whose price is not known, such as `8 x p6-b200.48xlarge`."""
+        """Return the names of what the plan adds and whose price is not known, such as `8 x p6-b200.48xlarge`.
+
+        This includes nodes with a published price, unless it is one of their region.
+        """
         before = defaultdict[Hashable, float](float)
         for charge in self._before:
             before[_use(charge)] += charge.quantity
         added = (charge for charge in self._after if charge.quantity > before[_use(charge)])
-        return list(dict.fromkeys(_name(charge) for charge in added if self._hourly(charge) is None))
+        foreign = {charge: self._is_foreign(charge.product) and charge.product.name == INSTANCE for charge in added}
+        names = [_name(each) + f" in {self._region}" * foreign[each] for each in foreign if foreign[each] or self._hourly(each) is None]
+        return list(dict.fromkeys(names))
 
     def _hourly(self, charge: Charge) -> float | None:
         price = self._price(charge.product)
@@ -117,6 +123,10 @@ class Estimate:
     def _is_published(self, product: Product) -> bool:
         known = self._known.get(product)
         return product.name != PREPAID and not (known and known.price) and self._price(product) is not None
+
+    def _is_foreign(self, product: Product) -> bool:
+        """Return whether the price is one of another region, where it may be lower."""
+        return self._region != REGION and self._is_published(product)
 
 
 def _use(charge: Charge) -> Hashable:
@@ -150,8 +160,13 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         cache.write(file, new)
         known.update(new)
     problem = next((each.problem for each in known.values() if each.problem), "")
-    currency = partition_of(cloud.region).currency
-    return {product: _highest((known.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
+    currency, usable = partition_of(cloud.region).currency, _usable(cloud, known)
+    return {product: _highest((usable.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
+
+
+def _usable(cloud: AwsClient | Place, known: Mapping[Product, cache.Known]) -> Mapping[Product, cache.Known]:
+    """Return the prices that are recent enough. An estimate that sends no request to AWS is about the past."""
+    return known if isinstance(cloud, Place) else {product: each for product, each in known.items() if each.is_usable(product)}
 
 
 def _ask(cloud: AwsClient, products: Sequence[Product], known: Mapping[Product, cache.Known]) -> dict[Product, cache.Known]:

@@ -12,7 +12,7 @@ from .. import instances as markets
 from .charges import Product
 from .instance_prices import TABLE
 
-SPOT = "spot_instance"
+INSTANCE, SPOT = "instance", "spot_instance"
 # Paid in advance, so no hour costs more.
 PREPAID = "capacity_block"
 ATTRIBUTES = {
@@ -27,7 +27,7 @@ ATTRIBUTES = {
 def instance(instance_type: str) -> Product:
     """Return the product for an On-Demand Instance."""
     attributes = tuple({"instanceType": instance_type, **ATTRIBUTES}.items())
-    return Product("instance", instance_type, "AmazonEC2", f"BoxUsage:{instance_type}", "Hrs", attributes, _published().get(instance_type))
+    return Product(INSTANCE, instance_type, "AmazonEC2", f"BoxUsage:{instance_type}", "Hrs", attributes, _published().get(instance_type))
 
 
 def spot_instance(instance_type: str, zones: Iterable[str]) -> Product:

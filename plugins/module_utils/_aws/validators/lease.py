@@ -29,6 +29,8 @@ class Lease(Validator):
             yield f"lease: {error}."
             return
         existing = lease_in(found)
+        if terms.duration:
+            yield from _too_long(request.options.get("lease_minimum", 0))
         if not terms.fixed_end or (existing and has_ended(request, existing)):
             return
         end, left = definition.iso(terms.fixed_end), terms.fixed_end - request.cloud.now
@@ -37,6 +39,11 @@ class Lease(Validator):
             yield f"lease: {end} is in the past. Specify a later time."
         elif is_new and not definition.LEAST <= left <= definition.MOST:
             yield f"lease: {end} is not from 15m to 365d from now. Specify another time."
+
+
+def _too_long(least: int) -> Iterator[str]:
+    if least > definition.MOST.total_seconds():
+        yield f"lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
 
 
 VALIDATORS = (Lease(),)

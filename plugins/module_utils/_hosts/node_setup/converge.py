@@ -16,6 +16,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._secret_forms import forms
 from ..._text import clean_line
 from . import records, runner
 
@@ -134,6 +135,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(records.record_path(step["digest"]))
     attempt, region = module.params["attempt"], module.params["region"] or ""
+    steps = [{**step, "hidden": forms(step["secrets"].values())} for step in steps]
     spec = runner.SetupSpec(steps, attempt, region, records.RECORDS, records.LOGS, records.WORK, PROGRESS)
     program, description = os.path.join(RUNTIME, "runner.py"), os.path.join(RUNTIME, "steps.json")
     with open(program, "w", encoding="utf-8") as file:

@@ -40,8 +40,6 @@ TAIL_LINES, LINE_LIMIT = 10, 300
 # Maximum size of a log in bytes.
 LOG_LIMIT = 64 << 20
 CHUNK = 1 << 16
-# If a secret has several lines, lines with fewer characters than this, such as a single brace, are not masked.
-SHORT = 4
 MASK = b"********"
 
 # Another process, such as unattended-upgrades at boot, may hold apt's locks.
@@ -126,9 +124,10 @@ class SetupSpec(NamedTuple):
 class Output:
     """The output of a step: a log without secrets, and the last lines."""
 
-    def __init__(self, log: BinaryIO, secrets: Iterable[str]) -> None:
+    def __init__(self, log: BinaryIO, hidden: Iterable[str]) -> None:
+        """`hidden` are the texts to mask, the longest ones first."""
         self._log, self._size, self._rest = log, 0, b""
-        pieces = sorted({piece for secret in secrets for piece in _pieces(secret)}, key=len, reverse=True)
+        pieces = [each.encode() for each in hidden if "\n" not in each]  # lines come one by one
         self._secrets = re.compile(b"|".join(map(re.escape, pieces))) if pieces else None
         self._longest = max(map(len, pieces), default=0)
         self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
@@ -164,11 +163,6 @@ class Output:
         self._size += len(data)
         self._log.write(data)
         self._log.flush()
-
-
-def _pieces(secret: str) -> list[bytes]:
-    lines = secret.splitlines()
-    return [line.encode() for line in lines if len(line.strip()) >= (SHORT if len(lines) > 1 else 1)]
 
 
 class Execution:
@@ -424,7 +418,7 @@ def run_step(spec: SetupSpec, step: SetupStep) -> bool:
     record = {"name": step["name"], "state": "running", "started": time.time(), "exit_code": None, "log": log}
     write_json(path, record)
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-        output = Output(file, step["secrets"].values())
+        output = Output(file, step["hidden"])
         try:
             with tempfile.TemporaryDirectory(dir=spec.work) as folder:
                 ACTIONS[step["kind"]](Execution(step, output, folder, spec.region))

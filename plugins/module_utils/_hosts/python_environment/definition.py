@@ -12,6 +12,7 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from urllib.parse import unquote
 
+from ... import _secret_forms
 from .. import urls
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,9 +39,6 @@ NOISE = ("Looking in ", "WARNING: Location ", "[notice] ")
 
 # The beginning of a line in which pip repeats the previous error.
 REPETITION = "ERROR: No matching distribution found for "
-
-# Shorter texts are not masked, because they are also parts of other words.
-SHORTEST_SECRET = 4
 
 # The last step of a build, and what to do if it fails.
 REQUIREMENTS = "install the requirements"
@@ -242,9 +240,7 @@ def installer_variables(index_url: str | None, find_links: Sequence[str]) -> dic
 def mask(text: str, secrets: Iterable[str]) -> str:
     """Return text from an installer with `***` in place of secrets, and of passwords in secrets such as `user:password`."""
     hidden = {part for secret in secrets for form in (secret, unquote(secret)) for part in (form, form.partition(":")[2])}
-    for each in sorted(hidden, key=len, reverse=True):
-        text = text.replace(each, "***") if len(each) >= SHORTEST_SECRET else text
-    return text
+    return _secret_forms.mask(text, hidden, "***")
 
 
 def describe_failure(step: BuildStep, output: str) -> str:

@@ -185,4 +185,5 @@ def make_spec(
         "instance": params["instance_id"] or "",
         "capacity_end": params["capacity_end"] or 0.0,
         "rejoins": False,
+        "elapsed": 0,
     }

@@ -57,7 +57,7 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
 
     def execute_watched(action, _variables, _show, **_options):
         runs.append((action._task.check_mode, action._task.args["lease_minimum"]))
-        return {"changed": True, "price": {"currency": "USD", "charges": [WORKERS]}}
+        return {"changed": True, "price": {"currency": "USD", "charges": [WORKERS], "published": "", "read_at": 0, "problem": ""}}
 
     monkeypatch.setattr(cluster, "execute_watched", execute_watched)
     raw = {f"training_job_{name}": value for name, value in ({"max_cost": 1} if job is None else job).items()}

@@ -25,7 +25,7 @@ NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 25
     ],
 )
 def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, max_cost, own, result, messages, variables):
-    found = {"price": {"currency": "USD", "charges": [WORKERS]}, "findings": [], **result}
+    found = {"price": {"currency": "USD", "charges": [WORKERS], "published": "", "read_at": 0, "problem": ""}, "findings": [], **result}
     nodes = NodeVariables({"training_job_max_cost": max_cost}, lambda value: value)
     monkeypatch.setattr(cluster_validation.InProcessAction, "run", lambda *_: found)
     monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: nodes)

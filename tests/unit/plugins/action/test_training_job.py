@@ -51,7 +51,7 @@ def test_the_queue_must_know_the_hosts_of_the_play():
 def with_price(**changes):
     charge = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 20.0}
     made = variables()
-    result = {"provision_result": {"price": {"currency": "USD", "charges": [charge]}}}
+    result = {"provision_result": {"price": {"currency": "USD", "charges": [charge], "published": "", "read_at": 0, "problem": ""}}}
     return variables(hostvars=HostVars({**made["hostvars"], "localhost": result}), **changes)
 
 

@@ -12,7 +12,7 @@ NODES = [
     {"kind": "auto_scaling_group", "key": "workers", "product": "volume", "quantity": 300, "hourly": 4.0},
     {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "quantity": 1, "hourly": 100.0},
 ]
-PRICE = {"currency": "USD", "charges": NODES}
+PRICE = {"currency": "USD", "charges": NODES, "read_at": 1_790_000_000.0, "published": "", "problem": ""}
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,21 @@ def test_the_limit_is_told():
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told
     shorter = "4 nodes at 40.00 USD per hour, which pays for more than the time limit of the job (10 min 0 s)"
     assert shorter in cost_limit.told(40, 600, 600, PRICE, 4)
+
+
+def test_the_date_of_prices_that_are_not_current_is_told():
+    published, old = {**PRICE, "published": "2026-07-20", "read_at": None}, {**PRICE, "problem": "denied"}
+    assert "at 40.00 USD per hour at prices of us-east-1 of 2026-07-20, so the job" in cost_limit.told(40, 3600, 0, published, 4)
+    assert "at 40.00 USD per hour at prices of 2026-09-21, so the job" in cost_limit.told(40, 3600, 0, old, 4)
+    with pytest.raises(ValueError, match=r"at 40.00 USD per hour at prices of us-east-1 of 2026-07-20\. Set it"):
+        cost_limit.limited_seconds(0.5, 0, published, 4)
+
+
+@pytest.mark.parametrize("foreign", [0, 1, 2, 3])
+def test_prices_of_nodes_in_other_regions_are_no_limit(foreign):
+    charges = [{**each, "foreign": number == foreign} for number, each in enumerate(NODES)]
+    if foreign > 1:  # volumes and gateways are a small part of the price
+        assert cost_limit.limited_seconds(40, 0, {**PRICE, "charges": charges}, 4) == 3600
+        return
+    with pytest.raises(ValueError, match=r"max_cost: AWS has not told the price of the nodes in their region\. Allow pricing:GetProducts"):
+        cost_limit.limited_seconds(40, 0, {**PRICE, "charges": charges}, 4)

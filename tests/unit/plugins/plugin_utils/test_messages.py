@@ -270,7 +270,7 @@ WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance"
     ],
 )
 def test_the_maximum_cost_also_ends_a_job_before_the_lease(max_cost, time_limit, told):
-    price = {"currency": "USD", "charges": [WORKERS]}
+    price = {**PRICE, "charges": [WORKERS]}
     found = messages.short_lease(LEASE, time_limit, max_cost=max_cost, price=price, hosts=2)
     assert (told in found, bool(found)) == (True, bool(told))
 

@@ -116,6 +116,29 @@ def test_secrets_of_the_job_are_masked(sent):
     assert sent[0]["body"].startswith("ValueError: bad token AS_BEFORE at a.")
 
 
+@pytest.mark.parametrize(
+    ("secret", "told"),
+    [
+        ("correct  horse", "correct  horse"),
+        ("correct\thorse", "correct\thorse"),
+        ("p\u00e4ss\u200bword99", "p\u00e4ss\u200bword99"),
+        ("hunter2\x1b[0m", "hunter2\x1b[0m"),
+        ("battery*horse", "url https://u:battery%2Ahorse@h"),
+        ("-----BEGIN-----\nMIIEvQ\n-----END-----", "in MIIEvQ"),
+        ("-----BEGIN-----\nMIIEvQ\n-----END-----", repr("-----BEGIN-----\nMIIEvQ\n-----END-----")),
+    ],
+)
+def test_secrets_are_masked_as_the_text_shows_them(sent, secret, told):
+    of(training_job_secrets={"A": secret}).send("job_failed", f"KeyError: {told} at b", "digits")
+    assert "AS_BEFORE" in sent[0]["body"].partition(" at ")[0]
+    assert not [part for part in ("horse", "word99", "hunter2", "MII") if part in sent[0]["body"]]
+
+
+def test_a_shorter_secret_leaves_no_rest_of_a_longer_one(sent):
+    of(training_job_secrets={"A": "ABCD", "B": "ABCDEFGH"}).send("job_failed", "Tokens ABCD and ABCDEFGH.", "digits")
+    assert sent[0]["body"].startswith("Tokens AS_BEFORE and AS_BEFORE.")
+
+
 def test_commands_do_not_repeat_the_urls(monkeypatch):
     monkeypatch.setattr(
         suggested_commands.context, "CLIARGS", {"inventory": (), "extra_vars": (json.dumps({"deeplearning_notify": [URL]}),)}

@@ -99,6 +99,19 @@ def test_launches_that_fail_again_and_again_are_one_line():
     assert len([line for line in lines(failed[0], other, failed[1]) if "could not" in line]) == 3
 
 
+def test_refused_calls_of_a_caller_hide_nothing():
+    mallory = "arn:aws:sts::123456789012:assumed-role/mallory"
+    refused = [
+        event("TerminateInstances", "i-1", seconds=each, caller=f"{mallory}/{each}", error="Client.UnauthorizedOperation")
+        for each in range(1000)
+    ]
+    others = [event("DeleteVpc", "vpc-1", seconds=2000, caller=ALICE, error="AccessDenied"), event("DeleteVpc", "vpc-1", seconds=2001)]
+    shown = lines(*refused, *others)[:-1]
+    assert len(shown) == timeline.MOST_REFUSED + 2
+    assert shown[19].endswith(f"by {mallory}/19. This caller made 980 more refused calls until 2026-09-21 14:29:59.")
+    assert not [line for line in lines(*refused[:20]) if "more refused" in line]
+
+
 def test_what_a_host_reports_is_told_apart():
     failure = {"name": "rank0", "host": "demo-worker2", "how": "ended with exit status 1", "lines": []}
     attempt = {"attempt": 1, "cause": "demo-worker3 was lost", "ended": START + 20, "action": "restart", "why": "on 2 hosts"}
@@ -147,12 +160,15 @@ def test_what_is_missing_is_said():
         {"kind": "denied", "message": "An error occurred."},
         {"kind": "unavailable", "message": "no route"},
         {"kind": "truncated", "message": "EventName RunInstances", "time": "2026-09-21T00:00:00Z"},
+        {"kind": "omitted", "message": "i-1, i-2"},
         {"kind": "foreign_group", "message": "demo-workers"},
     ]
     assert lines(problems=told)[:-1] == [
         "CloudTrail does not say who did what, because this is not allowed: An error occurred. Allow cloudtrail:LookupEvents.",
         "CloudTrail could not be asked who did what, so events may be missing: no route.",
-        "CloudTrail has more events for EventName RunInstances. Only those since 2026-09-21T00:00:00Z are shown. Choose a shorter time.",
+        "CloudTrail has more events for EventName RunInstances than are read. Before 2026-09-21T00:00:00Z, only those near the ends "
+        "of nodes are shown. To see the others, run aws cloudtrail lookup-events.",
+        "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: i-1, i-2.",
         "Auto Scaling group demo-workers does not have the tag of this cluster, so its events are not shown.",
     ]
 

@@ -280,7 +280,15 @@ class Group(FakeAutoScalingGroup):
             **({} if instance.market == ON_DEMAND else {"instanceLifecycle": instance.market}),
         }
         launched = {"instancesSet": {"items": [described]}}
-        asked = {"subnetId": subnet.id, "instanceType": instance.instance_type, "instancesSet": {"items": [{"minCount": 1, "maxCount": 1}]}}
+        template = {"launchTemplateId": self._template_id(), "version": str(data["LaunchTemplate"]["Version"])}
+        asked = {
+            "subnetId": subnet.id,
+            "availabilityZone": subnet.availability_zone,
+            "instancesSet": {"items": [{"minCount": 1, "maxCount": 1}]},
+            "tagSpecificationSet": {"items": [{"resourceType": "instance", "tags": [{"key": ASG_NAME_TAG, "value": self.name}]}]},
+            "launchTemplate": template,
+            **({"instanceType": instance.instance_type} if self.mixed_instances_policy else {}),
+        }
         events.record_of_auto_scaling(self.region, "RunInstances", asked, launched)
 
     def _cause(self) -> str:

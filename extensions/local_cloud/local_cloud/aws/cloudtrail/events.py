@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KEPT = 100_000  # per account and region. AWS keeps all events of 90 days
 DAYS_90 = 90 * 24 * 3600
+MOST_BYTES = 100 * 1024  # of the parameters and of the response. CloudTrail omits what is longer
 ACCESS_KEY = re.compile(r"Credential=([^/]+)/")
 # Data events and calls that CloudTrail does not record. Calls to S3 are mostly data events.
 WITHOUT_EVENTS = ("s3", "ssmmessages")
@@ -210,6 +211,10 @@ def describe(entry: Entry) -> dict[str, Any]:
         "recipientAccountId": entry.identity["accountId"],
         "eventCategory": "Management",
     }
+    for name in ("requestParameters", "responseElements"):
+        size = len(json.dumps(record[name], default=str))
+        if size > MOST_BYTES:
+            record[name] = {"omitted": True, "originalSize": size, "reason": f"{name} too large"}
     if entry.kind == "AwsServiceEvent":
         record["serviceEventDetails"] = response
     if entry.error:

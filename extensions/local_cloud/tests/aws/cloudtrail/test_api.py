@@ -56,7 +56,9 @@ def test_a_denied_call_has_its_error(account: Account) -> None:
     vpc = account.vpc()
     refused(lambda: account.user(LOOKUP).ec2.delete_vpc(VpcId=vpc), "UnauthorizedOperation")
     denied = found(account, "EventName", "DeleteVpc")[0]
-    assert json.loads(denied["CloudTrailEvent"])["errorCode"] == "Client.UnauthorizedOperation"
+    record = json.loads(denied["CloudTrailEvent"])
+    assert (record["errorCode"], record["requestParameters"]) == ("Client.UnauthorizedOperation", {"vpcId": vpc})
+    assert denied["EventId"] in [event["EventId"] for event in found(account, "ResourceName", vpc)]
 
 
 def test_what_auto_scaling_does_is_its_own(account: Account) -> None:
@@ -67,6 +69,9 @@ def test_what_auto_scaling_does_is_its_own(account: Account) -> None:
     events = until(account, "ResourceName", instance, {"RunInstances", "TerminateInstances"})
     launched, ended = events["RunInstances"]["record"], events["TerminateInstances"]["record"]
     assert launched["userIdentity"]["invokedBy"] == ended["userIdentity"]["invokedBy"] == "autoscaling.amazonaws.com"
+    tag = {"key": "aws:autoscaling:groupName", "value": group}
+    assert launched["requestParameters"]["tagSpecificationSet"] == {"items": [{"resourceType": "instance", "tags": [tag]}]}
+    assert launched["requestParameters"]["launchTemplate"]["version"] == "1"
     (item,) = launched["responseElements"]["instancesSet"]["items"]
     assert (item["instanceId"], item["instanceType"]) == (instance, "p4d.24xlarge")
     assert ended["requestParameters"] == {"instancesSet": {"items": [{"instanceId": instance}]}}
@@ -76,6 +81,14 @@ def test_what_auto_scaling_does_is_its_own(account: Account) -> None:
     assert "a user request update of AutoScalingGroup constraints to min: 0, max: 0, desired: 0 changing the desired capacity" in causes[0]
     assert f"instance {instance} was selected for termination." in causes[0]
     assert "a user request created an AutoScalingGroup changing the desired capacity from 0 to 1.  At 20" in causes[1]
+
+
+def test_an_answer_that_is_too_long_is_omitted(account: Account) -> None:
+    account.run(account.subnets("a")[0], 100)
+    call = json.loads(found(account, "EventName", "RunInstances")[0]["CloudTrailEvent"])
+    assert call["requestParameters"]["maxCount"] == 100
+    assert call["responseElements"].pop("originalSize") > 100 * 1024
+    assert call["responseElements"] == {"omitted": True, "reason": "responseElements too large"}
 
 
 def test_a_call_of_a_user_to_end_an_instance(account: Account) -> None:

@@ -66,7 +66,7 @@ class Supervisor:
         self.path = path
         self.leaving: End | None = None
         self.notice: Notice | None = None
-        self.time_limit_at = time.monotonic() + spec["time_limit"] if spec["time_limit"] else float("inf")
+        self.time_limit_at = time.monotonic() + spec["time_limit"] - spec["elapsed"] if spec["time_limit"] else float("inf")
         self.before = between_attempts.known(spec) if spec["restarts"] else between_attempts.TrainingState([], None)
         self.storage = storage_watch.StorageWatch()
         self.begin(spec)

@@ -9,6 +9,7 @@ import json
 import os
 import pwd
 import sys
+import time
 from typing import Any, Callable, Sequence
 
 from ...._job import directories, jobs_after_reboot, naming
@@ -52,18 +53,19 @@ def start_processes(
     place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user), params["sandbox"])
     jobs_after_reboot.delete_ended()
     if specs and specs[0]["parameters"].get("reboot"):
-        save(params["name"], place, specs)
+        save(params["name"], place, specs, time.time())
     systemd.start(run, params["name"], place, specs)
 
 
-def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec]) -> None:
-    """Write how the job's processes were started on this host to a file in memory that only root can read, for rejoin.py."""
+def save(job: str, place: systemd.SupervisorAccount, specs: Sequence[ProcessSpec], began: float) -> None:
+    """Write how, and when, the job's processes were started on this host to a file in memory that only root can read, for rejoin.py."""
     document = {
         "user": place.user.pw_name,
         "python": place.python,
         "visible": place.visible,
         "is_sandboxed": place.is_sandboxed,
         "specs": specs,
+        "began": began,
     }
     jobs_after_reboot.write(jobs_after_reboot.STARTED, job, json.dumps(document).encode())
 

@@ -241,7 +241,8 @@ def longest_runtime(spec: ProcessSpec) -> str:
     """Return the time, in systemd's format, after which systemd stops a unit of the job. See `Supervisor.attend`."""
     if not spec["time_limit"]:
         return "infinity"
-    return str(spec["time_limit"] + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
+    rest = max(0, spec["time_limit"] - spec["elapsed"])
+    return str(rest + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
 
 
 def _private_directories(run: RunCommand, job: str, user: pwd.struct_passwd) -> dict[str, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import botocore
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events import cloudtrail
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.cluster_events.scaling_activities import LifeOfNode
@@ -38,7 +42,11 @@ def read(*records, nodes=(NODE,)):
     client = MagicMock()
     client.get_paginator.return_value.paginate.side_effect = lambda **_arguments: iter(pages)
     found = {name: LifeOfNode(name, "workers") for name in nodes}
-    return cloudtrail.Trail(SimpleNamespace(cluster="c", region="us-east-1", now=NOW, cloudtrail=client)).read(GROUPS, found, SINCE), found
+    return trail(client).read(GROUPS, found, SINCE, {}), found
+
+
+def trail(client):
+    return cloudtrail.Trail(SimpleNamespace(cluster="c", region="us-east-1", now=NOW, cloudtrail=client))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +113,28 @@ def test_an_event_of_the_cluster(one, resources):
 )
 def test_what_is_no_event_of_the_cluster(one):
     assert read(one)[0] == []
+
+
+def services_with(names):
+    """Return the pairs of a service of AWS and one of its operations with one of the names."""
+    operation = re.compile(rf'"({"|".join(names)})":\s*\{{\s*"name"'.encode())
+    models = [gzip.decompress(path.read_bytes()) for path in Path(botocore.__file__).parent.glob("data/*/*/service-2.json.gz")]
+    named = [(found, model) for model in models if (found := operation.findall(model))]
+    return {(re.search(rb'"endpointPrefix":\s*"([^"]+)"', model)[1].decode(), name.decode()) for found, model in named for name in found}
+
+
+def test_events_of_other_services_with_the_same_names_are_ignored():
+    names = {*cloudtrail.ENDS, *cloudtrail.CREATIONS, *cloudtrail.DELETIONS, *cloudtrail.SCHEDULES, cloudtrail.RUN, cloudtrail.TAG}
+    shared = services_with(names)
+    others = [(service, name) for service, name in shared if service not in cloudtrail.SERVICES.get(name, ("autoscaling", "ec2"))]
+    assert {("databrew", "CreateSchedule"), ("medialive", "DeleteSchedule"), ("redshift", "CreateTags")} <= {*others}
+    assert {name for _service, name in shared - {*others}} == names - {"BidEvictedEvent"}
+    number = {"tagSet": [{"key": "deeplearning:number", "value": "9"}]}
+    named = {"name": NODE, "resourcesSet": {"items": [{"resourceId": NODE}]}, **tags("c"), **number}
+    for service, name in others:
+        for more in ({}, {"errorCode": "AccessDenied"}):
+            events, nodes = read(record(name, named, {"fileSystemId": "fs-1", "x": NODE}, service, **more))
+            assert (events, nodes[NODE].name) == ([], ""), (service, name)
 
 
 def test_the_adopted_vpc_of_a_nat_gateway_is_not_the_clusters_own():
@@ -189,6 +219,59 @@ def test_launches_tell_the_types_of_nodes_that_are_gone():
     assert "i-00000002" not in nodes
 
 
+OMITTED = {"omitted": True, "originalSize": 149893, "reason": "responseElements too large"}
+DATA = {"ImageId": "ami-1", "InstanceType": "p5.48xlarge", "InstanceMarketOptions": {"MarketType": "capacity-block"}}
+
+
+def version(number, data):
+    request = {"CreateLaunchTemplateVersionRequest": {"LaunchTemplateId": "lt-1", "LaunchTemplateData": data}}
+    made = {"launchTemplateVersion": {"launchTemplateId": "lt-1", "versionNumber": number, "defaultVersion": False}}
+    return record("CreateLaunchTemplateVersion", request, {"CreateLaunchTemplateVersionResponse": made})
+
+
+def launched(group="c-workers", response=OMITTED, **asked):
+    """Return a call of Auto Scaling, which has launched several instances with version 2 of a launch template."""
+    tag = {"resourceType": "instance", "tags": [{"key": "aws:autoscaling:groupName", "value": group}]}
+    template = {"launchTemplate": {"launchTemplateId": "lt-1", "version": "2"}, "availabilityZone": "us-east-1d"}
+    request = {"instancesSet": {"items": [{"minCount": 1, "maxCount": 8}]}, "tagSpecificationSet": {"items": [tag]}, **template, **asked}
+    return record("RunInstances", request, response, userIdentity={"arn": "arn:x", "invokedBy": "autoscaling.amazonaws.com"})
+
+
+def described(*records, launched_at=-30.0):
+    node = LifeOfNode(NODE, "workers", launched_at=datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC).timestamp() + launched_at)
+
+    def pages(**asked):
+        name = asked["LookupAttributes"][0]["AttributeValue"]
+        yield {"Events": [{"CloudTrailEvent": json.dumps(each)} for each in records if each["eventName"] == name]}
+
+    client = MagicMock()
+    client.get_paginator.return_value.paginate.side_effect = pages
+    history = trail(client)
+    assert history.read(GROUPS, {NODE: node}, SINCE, {}) == []
+    is_said = not node.instance_type and "c-workers" in map(cloudtrail._omitted_group, records)
+    assert history.problems == [{"kind": "omitted", "message": NODE}] * is_said
+    return node.instance_type, node.market, node.zone
+
+
+def test_the_launch_template_tells_the_type_if_the_answer_was_too_long():
+    block = ("p5.48xlarge", "capacity-block", "us-east-1d")
+    templates = [version(1, {"InstanceType": "g5.xlarge"}), version(2, DATA), version(3, {"InstanceType": "t3.micro"})]
+    assert described(*templates, launched()) == block
+    assert described(*templates, {**launched(response=None), "omitted": True}) == block
+    created = {"launchTemplate": {"launchTemplateId": "lt-2", "latestVersionNumber": 1}}
+    first = record("CreateLaunchTemplate", {"CreateLaunchTemplateRequest": {"LaunchTemplateData": {"InstanceType": "g5.xlarge"}}}, created)
+    asked = launched(launchTemplate={"launchTemplateId": "lt-2", "version": "1"})
+    assert described(first, asked) == ("g5.xlarge", "on-demand", "us-east-1d")
+    assert described(*templates, launched(instanceType="p5en.48xlarge"))[0] == "p5en.48xlarge"
+
+
+def test_what_does_not_tell_the_type_of_a_node():
+    for other in (launched("c-master"), launched(response={}), launched("c-workers-2")):
+        assert described(version(2, DATA), other)[0] == ""
+    assert described(version(2, DATA), launched(), launched_at=-90.0)[0] == ""
+    assert described(version(3, DATA), launched())[0] == ""
+
+
 def tagged(value, key="deeplearning:number", node=NODE, **more):
     items = {"items": [{"resourceId": node}]}
     return record("CreateTags", {"resourcesSet": items, "tagSet": {"items": [{"key": key, "value": value}]}}, {"_return": True}, **more)
@@ -199,3 +282,30 @@ def test_a_node_has_the_name_that_it_was_given_last():
     events, nodes = read(tagged("9", errorCode="Client.UnauthorizedOperation"), tagged("x", "Name"), other, tagged("3"), tagged("2"))
     assert (nodes[NODE].name, events) == ("c-worker3", [])
     assert read(tagged("03"), record("CreateTags"))[1][NODE].name == ""
+
+
+def test_repeated_deletions_do_not_hide_the_first_one():
+    """The groups were deleted four days ago because the nodes were idle, and every five minutes since then."""
+    end, minute = NOW - timedelta(days=4), timedelta(minutes=1)
+    missing = {"errorCode": "ValidationException", "errorMessage": "AutoScalingGroup name not found - null"}
+    times = [f"{end + 5 * minute * number:%Y-%m-%dT%H:%M:%SZ}" for number in range(4 * 288)]
+    role = of_role("c-nodes-idle-us-east-1")
+    records = [deletion(role, eventTime=time, eventID=time, **(missing if time != times[0] else {})) for time in reversed(times)]
+    looked_up = []
+
+    def pages(**asked):
+        looked_up.append(asked["LookupAttributes"][0]["AttributeValue"])
+        first, last = (f"{asked.get(name, NOW):%Y-%m-%dT%H:%M:%SZ}" for name in ("StartTime", "EndTime"))
+        found = [each for each in records if first <= each["eventTime"] <= last]
+        for first in range(0, len(found), 50) if looked_up[-1] == "c-workers" else ():
+            events = [{"CloudTrailEvent": json.dumps(each)} for each in found[first : first + 50]]
+            yield {"Events": events, "NextToken": "x" if first + 50 < len(found) else ""}
+
+    client, ids = MagicMock(), [f"i-{number}" for number in range(100)]
+    client.get_paginator.return_value.paginate.side_effect = pages
+    history = trail(client)
+    nodes = {name: LifeOfNode(name, "workers", name, "g5.xlarge") for name in ids}
+    events = history.read(GROUPS, nodes, SINCE, {name: (end + minute).timestamp() + int(name[2:]) for name in nodes})
+    assert [(event.time, event.ended_by) for event in events] == [(end.timestamp(), "idle")]
+    assert [(each["kind"], each["message"]) for each in history.problems] == [("truncated", "ResourceName c-workers")]
+    assert (looked_up.count("c-workers"), {*looked_up} & {*ids}) == (2, set())

@@ -100,6 +100,31 @@ def test_an_old_price_is_better_than_none(told, tmp_path, monkeypatch):
     assert made([], [Charge(NAT, GATEWAY, 1)]).describe()["hourly"] == 0.06
 
 
+def test_an_old_price_of_a_spot_instance_is_none(told, tmp_path, monkeypatch):
+    file, hour, spot = tmp_path / "prices.json", 3600, spot_instance("g5.xlarge", ["a"])
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: file)
+    monkeypatch.setattr(estimate, "environment_endpoint", lambda _service: "")
+    for age, price in ((23 * hour, 0.4), (25 * hour, None)):
+        cache.write(file, {spot: cache.Known(Price(0.4, "USD"), time.time() - age)})
+        for _attempt in range(2):
+            found = made([], [Charge(GROUP, spot, 1)])
+            assert (found.describe()["hourly"], found.describe()["problem"]) == (price, "why")
+            assert found.unknown() == ([] if price else ["1 x g5.xlarge (workers)"])
+    # The report of a job is about the past
+    assert estimate.Estimate(estimate.Place("us-east-1"), [], [Charge(GROUP, spot, 1)]).describe()["hourly"] == 0.4
+
+
+def test_a_price_of_another_region_is_known_and_no_price_for_a_limit(told):
+    nodes, gateway = Charge(GROUP, instance("g5.xlarge"), 4), Charge(NAT, GATEWAY, 1)
+    for region, foreign in (("us-east-1", False), ("sa-east-1", True)):
+        found = made([], [nodes, gateway], region)
+        assert [(each["hourly"] > 0, each["foreign"]) for each in found.describe()["charges"]] == [(True, foreign)] * 2
+        assert found.unknown() == (["4 x g5.xlarge (workers) in sa-east-1"] if foreign else [])
+    assert made([nodes], [nodes], "sa-east-1").unknown() == []
+    told[nodes.product] = Price(1.5, "USD")
+    assert made([], [nodes, gateway], "sa-east-1").unknown() == []
+
+
 def test_data_has_a_price_per_month(told):
     found = made([], [Charge(DATA, STORED, 0)]).describe()
     assert (found["hourly"], found["data"]) == (0, [{"kind": "file_system", "key": "main", "monthly": pytest.approx(0.3)}])

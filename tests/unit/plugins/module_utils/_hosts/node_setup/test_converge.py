@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import converge, records, runner
 
-STEPS = [{"number": number, "name": name, "digest": name * 12} for number, name in ((1, "a"), (2, "b"), (4, "c"))]
+SECRETS = {"TOKEN": "hunter2/hunter2"}
+STEPS = [{"number": number, "name": name, "digest": name * 12, "secrets": SECRETS} for number, name in ((1, "a"), (2, "b"), (4, "c"))]
 
 
 class Systemd:
@@ -22,7 +23,9 @@ class Systemd:
         if argv[0] == "systemctl":
             self.polls -= 1
             return 0, "ActiveState=active\n" if self.polls >= 0 else "ActiveState=inactive\n", ""
-        self.started.append([step["name"] for step in json.loads(Path(argv[-1]).read_text())["steps"]])
+        steps = json.loads(Path(argv[-1]).read_text())["steps"]
+        assert [{"hunter2/hunter2", "hunter2%2Fhunter2"}.issubset(step["hidden"]) for step in steps] == [True] * len(steps)
+        self.started.append([step["name"] for step in steps])
         for step, state in zip(STEPS, self.states):
             if state:
                 record = {"state": state, "reason": "the command ended with exit status 3", "log": "/var/log/x.log", "tail": ["no\x1b[2J"]}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import runner
+from ansible_collections.deeplearning.cluster.plugins.module_utils._secret_forms import forms
 from local_cloud.testing import wait_until
 
 USER = pwd.getpwuid(os.geteuid()).pw_name
@@ -29,7 +30,8 @@ class Host:
 
     def run(self, *steps):
         """Run the steps, and return the exit status of the program."""
-        given = [{**DEFAULTS, "digest": f"{number:012}", "number": number, **step} for number, step in enumerate(steps, 1)]
+        numbered = [{**DEFAULTS, "digest": f"{number:012}", "number": number, **step} for number, step in enumerate(steps, 1)]
+        given = [{**step, "hidden": forms(step["secrets"].values())} for step in numbered]
         paths = [str(self.folder / name) for name in ("records", "logs", "work", "progress.json")]
         spec = self.folder / "spec.json"
         spec.write_text(json.dumps(runner.SetupSpec(given, "a", "", *paths)._asdict()))
@@ -137,7 +139,7 @@ class Log(io.BytesIO):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_a_secret_in_parts_is_masked(size):
     log = Log()
-    output = runner.Output(log, ["secret", "secret-and-more", "x"])
+    output = runner.Output(log, ["secret-and-more", "secret"])
     text = b"a secret-and-more of secret\nprogress 1\rprogress 2\rsecret"
     for start in range(0, len(text), size):
         output.add(text[start : start + size])

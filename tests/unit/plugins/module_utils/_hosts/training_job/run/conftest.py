@@ -45,6 +45,7 @@ def make_spec(tmp_path):
             "cwd": str(tmp_path),
             "programs": "/opt/pytorch/bin",
             "time_limit": 0,
+            "elapsed": 0,
             "cost_limit": {},
             "stop_timeout": 30,
             "own_profile": False,

@@ -190,6 +190,13 @@ def test_a_time_limit_from_the_maximum_cost_is_told_with_what_the_job_has_cost(r
     assert 1 <= cost["seconds"] < 60
 
 
+def test_the_time_before_a_reboot_counts(run, make_spec, tmp_path):
+    limit = {"amount": 5.0, "hourly": 36000.0, "currency": "USD"}
+    run(make_spec("import time; time.sleep(600)", time_limit=1000, elapsed=999, cost_limit=limit))
+    assert record(tmp_path)["reason"] == "reached training_job_max_cost"
+    assert 1000 <= record(tmp_path)["cause"]["cost"]["seconds"] < 1060
+
+
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [

@@ -38,8 +38,12 @@ def started(monkeypatch):
     return found
 
 
-def keep(job, place, specs):
-    launch.save(job, place, specs)
+def keep(job, place, specs, began=None):
+    launch.save(job, place, specs, time.time() if began is None else began)
+    reboot(job)
+
+
+def reboot(job):
     os.makedirs(jobs_after_reboot.directory(), exist_ok=True)
     os.replace(os.path.join(jobs_after_reboot.STARTED, f"{job}.json"), os.path.join(jobs_after_reboot.directory(), f"{job}.json"))
 
@@ -65,7 +69,7 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
     for job in ("digits", "runs"):
         keep(job, place, specs)
     assert rejoin.main([]) == 0
-    assert started == [("digits", place, [{**specs[0], "rejoins": True}], "rejoin")]
+    assert started == [("digits", place, [{**specs[0], "rejoins": True, "elapsed": 0}], "rejoin")]
     (saved,) = jobs_after_reboot.files(jobs_after_reboot.STARTED)
     assert [os.stat(path).st_mode & 0o777 for path in (jobs_after_reboot.STARTED, saved)] == [0o700, 0o600]
     with open(saved, encoding="utf-8") as file:
@@ -74,6 +78,17 @@ def test_a_job_is_started_as_before_the_reboot(folder, started, capsys):
     assert jobs_after_reboot.files(jobs_after_reboot.directory()) == [], "the secrets do not stay on the disk"
     assert rejoin.main([]) == 0
     assert len(started) == 1
+
+
+def test_the_time_limit_is_the_original_one_after_two_reboots(folder, started, monkeypatch):
+    specs = [{"name": "rank0", "directory": str(folder), "gpus": [], "cwd": "/efs/digits"}]
+    began = time.time() - 100
+    keep("digits", systemd.SupervisorAccount(USER, "/usr/bin/python3", VISIBLE, False), specs, began)
+    rejoin.main([])
+    monkeypatch.setattr(rejoin.time, "time", lambda: began + 400)
+    reboot("digits")
+    rejoin.main([])
+    assert [job[2][0]["elapsed"] for job in started] == [100, 400]
 
 
 def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, started, capsys):
