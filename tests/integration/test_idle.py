@@ -309,6 +309,7 @@ def test_a_trial_only_tells(cloud, run, ending, name):
     assert all_end(cloud, name)
 
 
+@pytest.mark.parametrize("name", ["test-with-the-longest-name-abc"])
 def test_aws_tells_the_topic(cloud, run, ending, name):
     sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
     queue = subscribed(cloud, name, topic)

@@ -207,7 +207,7 @@ class Function:
         """Send a message if there is a topic. A failure does not change what happens to the nodes."""
         if "TOPIC" in os.environ:
             try:
-                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject, Message=text)
+                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject[:99], Message=text)
             except Exception as error:
                 print(f"message: {error}")
 

@@ -174,7 +174,7 @@ class Client:
 
     def __init__(self):
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
-        self.console, self.nodes = "", [MASTER]
+        self.console, self.nodes, self.subjects = "", [MASTER], []
 
     def client(self, _name):
         return self
@@ -196,8 +196,8 @@ class Client:
         self.tags = {key: value for key, value in self.tags.items() if key not in TagKeys}
 
     def publish(self, TopicArn, Subject, Message):  # noqa: N803
-        assert len(Subject) <= 100
         self.told.append(Message)
+        self.subjects.append(Subject)
 
     def paginate(self, Filters):  # noqa: N803
         group = [{"Key": "aws:autoscaling:groupName", "Value": MASTER}]
@@ -253,6 +253,18 @@ def test_a_trial_warns_nobody(client, monkeypatch):
         call(client, minutes)
     (text,) = client.told
     assert "AWS would terminate the nodes" in text
+
+
+@pytest.mark.parametrize("then", ["terminate", "notify"])
+def test_aws_accepts_all_subjects(client, monkeypatch, then):
+    """The longest names of clusters have 30 characters."""
+    monkeypatch.setenv("CLUSTER", "a" * 30)
+    monkeypatch.setenv("THEN", then)
+    for minutes in (0, 60):
+        call(client, minutes, "")
+    for minutes in (70, 80):
+        call(client, minutes)
+    assert [len(each) < 99 for each in client.subjects] == [True] * (3 if then == "terminate" else 2)  # longer ones are cut to 99
 
 
 def test_nodes_end_even_if_the_verdict_cannot_be_written(client, capsys):
