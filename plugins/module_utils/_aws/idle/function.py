@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
@@ -39,7 +40,9 @@ TOLERANCE = timedelta(minutes=1)
 NEVER = datetime.fromtimestamp(0, timezone.utc)
 # The verdict is written anew after this time even if it is the same, so that its age shows whether AWS still calls the function.
 REWRITTEN = timedelta(hours=1)
-AT_ONCE = 16  # consoles
+# The function reads so many consoles at once, and begins to read as many not before PACE seconds later. EC2 allows an account and a region
+# 100 requests for consoles at once, and then 20 per second (EC2 Developer Guide, "Request throttling"). Others need some, too.
+AT_ONCE, PACE = 5, 0.5
 # The states of a node and of the nodes together. The first of them that any node has is that of all. Nodes are silent if they have been
 # unreported for long. The console of a node that has never been configured shows no report.
 IN_USE, SILENT, UNREPORTED, UNCONFIGURED, IDLE, NO_NODES = "in_use", "silent", "unreported", "unconfigured", "idle", "no_nodes"
@@ -215,10 +218,12 @@ class Function:
 def handler(_event: object, context: Any) -> dict[str, Any]:
     """Delete the Auto Scaling groups if all nodes are idle and no hold keeps them. Return the verdict."""
     import boto3  # AWS Lambda provides it
+    from botocore.config import Config
 
-    this, ec2 = Function(boto3, context.invoked_function_arn), boto3.client("ec2")
+    this = Function(boto3, context.invoked_function_arn)
+    ec2 = boto3.client("ec2", config=Config(retries={"mode": "adaptive", "max_attempts": 10}))
     is_held, nodes = this.is_held(), list(running(ec2, this.groups))
-    verdict = this.conclude(look(ec2, nodes, this.now), is_held)
+    verdict = this.conclude(look(ec2, nodes, this.now, verdict_in(this.tags, this.now)), is_held)
     left = this.after - (this.now - verdict.since)
     if not nodes:
         if IDLE_SINCE in this.tags and this.ends:
@@ -243,11 +248,29 @@ def end(this: Function, count: int, since: datetime) -> None:
         this.delete_groups()
 
 
-def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> list[Observation]:
-    """Return what each node reports. Each node has the keys id, name, state and launched."""
+def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime, last: Verdict | None) -> list[Observation]:
+    """Return what each node reports, until one is in use. Each node has the keys id, name, state and launched.
+
+    The node because of which the last verdict was so is the first.
+    """
+    found: list[Observation] = []
+    order = sorted(nodes, key=lambda node: not last or node["id"] != last.instance_id)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        outputs = pool.map(lambda node: console_output(ec2, node["id"]) if node["state"] == "running" else "", nodes)
-    return [Observation(*state_of(output, node["launched"], now), node["name"], node["id"]) for node, output in zip(nodes, outputs)]
+        while len(found) < len(order) and not any(each.state == IN_USE for each in found):
+            if found:
+                time.sleep(PACE)
+            found += pool.map(lambda node: observe(ec2, node, now), order[len(found) : len(found) + AT_ONCE])
+    return found
+
+
+def observe(ec2: Any, node: Mapping[str, Any], now: datetime) -> Observation:
+    """Return what a node reports. It is unreported if its console cannot be read, so that no node ends, and people are told."""
+    try:
+        state, since = state_of(console_output(ec2, node["id"]) if node["state"] == "running" else "", node["launched"], now)
+    except Exception as error:
+        print(f"{node['id']}: {error}")
+        state, since = UNREPORTED, now
+    return Observation(state, since, node["name"], node["id"])
 
 
 def state_of(output: str, launched: datetime, now: datetime) -> tuple[str, datetime]:

@@ -7,7 +7,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle import function
@@ -167,6 +167,10 @@ def test_holds_keep_the_nodes_until_they_end():
     assert function.holds_in(tags, NOW) == {"a": ago(seconds=-1), "b": ago(days=-7, minutes=-5)}
 
 
+class Refusal(OSError):
+    response = MappingProxyType({"Error": {"Code": "RequestLimitExceeded"}})
+
+
 class Client:
     """The clients of a function. Records what it writes, tells and deletes. `failure` is what happens to each writing of a verdict."""
 
@@ -175,11 +179,16 @@ class Client:
     def __init__(self):
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
         self.console, self.nodes, self.subjects = "", [MASTER], []
+        self.read, self.tokens, self.denied = [], 100.0, set()
 
-    def client(self, _name):
+    def client(self, _name, config=None):
         return self
 
     get_paginator = client
+
+    def sleep(self, seconds):
+        """Let EC2's bucket for the action refill meanwhile."""
+        self.tokens += 20 * seconds
 
     def list_tags(self, Resource):  # noqa: N803
         date = format_datetime(self.now, usegmt=True)
@@ -202,9 +211,13 @@ class Client:
     def paginate(self, Filters):  # noqa: N803
         group = [{"Key": "aws:autoscaling:groupName", "Value": MASTER}]
         common = {"State": {"Name": "running"}, "LaunchTime": LAUNCHED, "Tags": group}
-        yield {"Reservations": [{"Instances": [{"InstanceId": IDS[each], **common} for each in self.nodes]}]}
+        yield {"Reservations": [{"Instances": [{"InstanceId": IDS.get(each, each), **common} for each in self.nodes]}]}
 
     def get_console_output(self, InstanceId, Latest):  # noqa: N803
+        self.tokens -= 1
+        if self.tokens < 0 or InstanceId in self.denied:
+            raise Refusal("RequestLimitExceeded")
+        self.read.append(InstanceId)
         return {"Output": self.console}
 
     def delete_auto_scaling_group(self, AutoScalingGroupName, ForceDelete):  # noqa: N803
@@ -219,12 +232,13 @@ def client(monkeypatch):
         monkeypatch.setenv(name, value)
     found = Client()
     monkeypatch.setitem(sys.modules, "boto3", found)
+    monkeypatch.setattr(function, "time", found)
     return found
 
 
 def call(client, minutes, text="idle since 2026-12-01T16:00:00Z"):
     """Let AWS call the function at a time, at which the node reports this, if anything."""
-    client.now = NOW + timedelta(minutes=minutes)
+    client.now, client.tokens = NOW + timedelta(minutes=minutes), 100.0
     client.console = line(text, client.now) if text else ""
     return function.handler({}, SimpleNamespace(invoked_function_arn="arn"))["verdict"].split()[0]
 
@@ -253,6 +267,27 @@ def test_a_trial_warns_nobody(client, monkeypatch):
         call(client, minutes)
     (text,) = client.told
     assert "AWS would terminate the nodes" in text
+
+
+def test_the_nodes_of_large_clusters_end(client):
+    client.nodes = [f"i-{number:x}" for number in range(300)]
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert client.deleted == [MASTER]
+
+
+def test_no_console_is_read_in_vain(client):
+    client.nodes = [f"i-{number:x}" for number in range(300)]
+    client.tags = {function.VERDICT: f"in_use {function.iso(NOW)} {function.iso(NOW)} {MASTER} i-c8"}
+    assert call(client, 0, "in use") == "in_use"
+    assert (client.read[0], len(client.read)) == ("i-c8", function.AT_ONCE)
+
+
+def test_people_hear_of_a_node_whose_console_cannot_be_read(client, capsys):
+    client.nodes, client.denied = [MASTER, WORKER2], {IDS[WORKER2]}
+    assert [call(client, minutes) for minutes in (0, 60)] == ["unreported", "silent"]
+    assert (client.deleted, len(client.told)) == ([], 1)
+    assert f"{IDS[WORKER2]}: RequestLimitExceeded" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("then", ["terminate", "notify"])
