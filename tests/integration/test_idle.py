@@ -420,6 +420,30 @@ def test_a_failed_deletion_is_repeated(cloud, run, ending, name):
         run("cluster", **ending)
 
 
+def test_a_tag_deletes_no_groups_of_stopped_nodes(cloud, run, ending, name):
+    run("cluster", **ending)
+    existing = groups(cloud, name)
+    for group in existing:
+        cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=group)
+    cloud.client("ec2").stop_instances(InstanceIds=list(instances(cloud, name)))
+    wait_until(lambda: not instances(cloud, name))
+    cloud.client("lambda").tag_resource(Resource=function_arn(cloud, name), Tags={"deeplearning:idle-since": "2026-12-01T16:00:00Z"})
+    cloud.control.forget_calls()
+    cloud.control.advance(10 * MINUTE)
+    assert groups(cloud, name) == existing
+    assert "DeleteAutoScalingGroup" not in [call["action"] for call in cloud.control.calls()]
+
+
+def test_after_the_end_aws_deletes_nothing_any_more(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    cloud.control.forget_calls()
+    cloud.control.advance(HOUR)
+    calls = [call["action"] for call in cloud.control.calls()]
+    assert ("ListTags" in calls, "DeleteAutoScalingGroup" in calls) == (True, False)
+
+
 FINDINGS = {
     "idle_after": ({"idle_after": "half an hour"}, "idle_after: 'half an hour' is not a duration such as 30m"),
     "short": ({"idle_after": "10m"}, "idle_after: '10m' is not from 15m to 1d"),

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 from . import messages
 
@@ -195,16 +195,18 @@ class Function:
         if found:
             self.client.untag_resource(Resource=self.arn, TagKeys=found)
 
-    def delete_groups(self) -> None:
-        """Delete the groups with their instances. A group may be gone, or on its way. Raises the last error."""
-        client, failure = self.boto3.client("autoscaling"), None
-        for name in self.groups:
+    def delete_groups(self, used: Collection[str]) -> None:
+        """Delete the groups with their instances. `used` are those that have any. A group may be gone.
+
+        The others are the first: if the deletion of a group fails, there still are idle nodes, so the next call repeats it.
+        """
+        client = self.boto3.client("autoscaling")
+        for name in sorted(self.groups, key=used.__contains__):
             try:
                 client.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
             except client.exceptions.ClientError as error:
-                failure = failure if "not found" in str(error) else error
-        if failure:
-            raise failure
+                if "not found" not in str(error):
+                    raise
 
     def tell(self, subject: str, text: str) -> None:
         """Send a message if there is a topic. A failure does not change what happens to the nodes."""
@@ -226,26 +228,26 @@ def handler(_event: object, context: Any) -> dict[str, Any]:
     verdict = this.conclude(look(ec2, nodes, this.now, verdict_in(this.tags, this.now)), is_held)
     left = this.after - (this.now - verdict.since)
     if not nodes:
-        if IDLE_SINCE in this.tags and this.ends:
-            this.delete_groups()  # the rest, after a failure
+        pass  # the tags keep the cause of their end
     elif is_held or verdict.state != IDLE or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
     elif this.ends and this.tag(WARNED, this.now):
         this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + max(left, WARNING)))
     elif left <= timedelta() and not (this.ends and this.has_just_warned()):
-        end(this, len(nodes), verdict.since)
+        end(this, nodes, verdict.since)
     return {"verdict": str(verdict)}
 
 
-def end(this: Function, count: int, since: datetime) -> None:
-    """End the nodes, unless a hold has just begun."""
+def end(this: Function, nodes: Sequence[Mapping[str, Any]], since: datetime) -> None:
+    """End the nodes, unless a hold has just begun, or a run has just removed the time of the warning to launch the nodes again."""
+    warned = this.tags.get(WARNED)
     this.read_tags()
-    if this.is_held():
+    if this.is_held() or this.tags.get(WARNED) != warned:
         return
     if this.tag(IDLE_SINCE, since):
-        this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, count, since))
+        this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, len(nodes), since))
     if this.ends:
-        this.delete_groups()
+        this.delete_groups({node["group"] for node in nodes})
 
 
 def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime, last: Verdict | None) -> list[Observation]:
@@ -321,6 +323,7 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
             worker = f"{group[:-1]}{number}" if NUMBER.fullmatch(number) else instance["InstanceId"]
             yield {
                 "id": instance["InstanceId"],
+                "group": group,
                 "name": worker if group.endswith("-workers") else group,
                 "state": instance["State"]["Name"],
                 "launched": instance["LaunchTime"],

@@ -179,12 +179,15 @@ class Client:
     def __init__(self):
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
         self.console, self.nodes, self.subjects = "", [MASTER], []
-        self.read, self.tokens, self.denied = [], 100.0, set()
+        self.read, self.tokens, self.denied, self.protected = [], 100.0, set(), None
 
     def client(self, _name, config=None):
         return self
 
     get_paginator = client
+
+    def meanwhile(self):
+        """Do what others do while the function reads consoles."""
 
     def sleep(self, seconds):
         """Let EC2's bucket for the action refill meanwhile."""
@@ -218,9 +221,12 @@ class Client:
         if self.tokens < 0 or InstanceId in self.denied:
             raise Refusal("RequestLimitExceeded")
         self.read.append(InstanceId)
+        self.meanwhile()
         return {"Output": self.console}
 
     def delete_auto_scaling_group(self, AutoScalingGroupName, ForceDelete):  # noqa: N803
+        if AutoScalingGroupName == self.protected:
+            raise Refusal("deletion protection")
         self.deleted.append(AutoScalingGroupName)
 
 
@@ -267,6 +273,42 @@ def test_a_trial_warns_nobody(client, monkeypatch):
         call(client, minutes)
     (text,) = client.told
     assert "AWS would terminate the nodes" in text
+
+
+def test_after_the_end_nothing_is_deleted_any_more(client):
+    for minutes in (0, 10):
+        call(client, minutes)
+    client.nodes = []
+    for minutes in range(15, 24 * 60, 5):
+        assert call(client, minutes) == "no_nodes"
+    assert client.deleted == [MASTER]
+    assert function.IDLE_SINCE in client.tags, "runs know why the nodes have gone"
+
+
+def test_a_tag_deletes_no_groups(client):
+    """The groups wait for capacity, or have only stopped instances."""
+    client.nodes, client.tags = [], {function.IDLE_SINCE: "2026-12-01T16:00:00Z"}
+    call(client, 0)
+    assert client.deleted == []
+
+
+def test_groups_without_instances_are_deleted_first_so_that_a_failure_is_repeated(client, monkeypatch):
+    monkeypatch.setenv("GROUPS", f"{MASTER},bert-workers")
+    client.protected = "bert-workers"
+    call(client, 0)
+    with pytest.raises(Refusal):
+        call(client, 10)
+    assert client.deleted == []
+    client.protected = None
+    call(client, 15)
+    assert client.deleted == ["bert-workers", MASTER]
+
+
+def test_a_call_in_flight_does_not_delete_the_groups_of_a_new_start(client):
+    call(client, 0)
+    client.meanwhile = lambda: client.untag_resource("", [function.IDLE_SINCE, function.WARNED])
+    call(client, 10)
+    assert client.deleted == []
 
 
 def test_the_nodes_of_large_clusters_end(client):
