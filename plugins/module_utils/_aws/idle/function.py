@@ -180,15 +180,15 @@ class Function:
         others = sum(each.state in (UNREPORTED, UNCONFIGURED) for each in found) - 1
         self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since, advice))
 
-    def tag(self, key: str, moment: datetime) -> bool:
-        """Set a tag of this function. Return whether it is new."""
-        if key in self.tags:
+    def tag(self, key: str, moment: datetime, since: datetime) -> bool:
+        """Set a tag of this function. Return whether it is new: one that is older than the idleness, or of the future, others have set."""
+        if since <= time_of(self.tags.get(key, "")) <= self.now:
             return False
         self.client.tag_resource(Resource=self.arn, Tags={key: iso(moment)})
         return True
 
     def has_just_warned(self) -> bool:
-        return timedelta() <= self.now - time_of(self.tags.get(WARNED, "")) < WARNING - TOLERANCE
+        return self.now - time_of(self.tags.get(WARNED, "")) < WARNING - TOLERANCE
 
     def untag(self, *keys: str) -> None:
         found = [key for key in keys if key in self.tags]
@@ -231,7 +231,7 @@ def handler(_event: object, context: Any) -> dict[str, Any]:
         pass  # the tags keep the cause of their end
     elif is_held or verdict.state != IDLE or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
-    elif this.ends and this.tag(WARNED, this.now):
+    elif this.ends and this.tag(WARNED, this.now, verdict.since):
         this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + max(left, WARNING)))
     elif left <= timedelta() and not (this.ends and this.has_just_warned()):
         end(this, nodes, verdict.since)
@@ -244,7 +244,7 @@ def end(this: Function, nodes: Sequence[Mapping[str, Any]], since: datetime) -> 
     this.read_tags()
     if this.is_held() or this.tags.get(WARNED) != warned:
         return
-    if this.tag(IDLE_SINCE, since):
+    if this.tag(IDLE_SINCE, since, since):
         this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, len(nodes), since))
     if this.ends:
         this.delete_groups({node["group"] for node in nodes})

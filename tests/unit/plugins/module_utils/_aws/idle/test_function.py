@@ -260,11 +260,16 @@ def test_people_are_warned_ten_minutes_before_the_end_even_if_the_nodes_have_lon
     assert client.deleted == [MASTER]
 
 
-@pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "soon"])
-def test_a_forged_time_of_the_warning_does_not_keep_the_nodes(client, forged):
-    client.tags = {function.WARNED: forged}
+@pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
+def test_forged_times_neither_keep_the_nodes_nor_people_from_hearing_of_their_end(client, forged):
+    """Others can set the tags just before the warning."""
+    client.tags = {function.WARNED: forged, function.IDLE_SINCE: forged}
     call(client, 0)
-    assert client.deleted == [MASTER]
+    assert (client.deleted, len(client.told)) == ([], 1)
+    for minutes in (10, 15, 60):
+        call(client, minutes)
+    assert (client.deleted, len(client.told)) == ([MASTER] * 3, 2)
+    assert client.tags[function.IDLE_SINCE] == function.iso(SINCE)
 
 
 def test_a_trial_warns_nobody(client, monkeypatch):
