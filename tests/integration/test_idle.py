@@ -444,6 +444,27 @@ def test_after_the_end_aws_deletes_nothing_any_more(cloud, run, ending, name):
     assert ("ListTags" in calls, "DeleteAutoScalingGroup" in calls) == (True, False)
 
 
+def test_no_tag_of_a_node_keeps_all(cloud, run, ending, name):
+    run("cluster", **ending)
+    nodes = list(instances(cloud, name))
+    cloud.client("ec2").delete_tags(Resources=nodes[:1], Tags=[{"Key": "deeplearning:cluster"}])
+    for _each in range(2):
+        for each in nodes:
+            report(cloud, each, HOUR)
+        cloud.control.advance(10 * MINUTE)
+    assert all_end(cloud, name)
+
+
+def test_people_hear_that_the_function_may_not_read_a_console(cloud, run, ending, name):
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    told = partial(new_messages, cloud, subscribed(cloud, name, topic), "has not reported since")
+    run("cluster", **ending, notify_topic=topic)
+    denial = {"code": "UnauthorizedOperation", "status": 403, "message": "no"}
+    cloud.control.set_faults([{"service": "ec2", "action": "GetConsoleOutput", **denial}])
+    pass_time(cloud, name, 80)
+    assert (running(cloud, name), len(told())) == (3, 1)
+
+
 FINDINGS = {
     "idle_after": ({"idle_after": "half an hour"}, "idle_after: 'half an hour' is not a duration such as 30m"),
     "short": ({"idle_after": "10m"}, "idle_after: '10m' is not from 15m to 1d"),
