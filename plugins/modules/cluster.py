@@ -176,6 +176,9 @@ idle:
       description: The function that looks for idle nodes.
       type: str
       sample: bert-nodes-idle
+    concurrency:
+      description: The reserved concurrency of the function, with which AWS does not call it if this is 0. Null if none is reserved.
+      type: int
     region:
       description: The region of the cluster.
       type: str

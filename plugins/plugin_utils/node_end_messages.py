@@ -87,6 +87,11 @@ def _hold_names(found: Iterable[str]) -> str:
 
 def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
     """Return what AWS has found when it last looked at the nodes."""
+    if idle["concurrency"] == 0:
+        return (
+            f" But AWS does not look at them, because the reserved concurrency of {idle['function']} is 0. To change that, run aws lambda "
+            f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}."
+        )
     verdict = idle.get("verdict")
     if verdict is None and not is_current:
         return ""  # this run has changed the function

@@ -85,7 +85,7 @@ def new_messages(cloud, queue, words) -> list[str]:
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
     made = run("cluster", **ending)
     assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
-    known = {"seconds": 900, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
+    known = {"seconds": 900, "then": "terminate", "since": None, "warned": None, "concurrency": None, "holds": {}, "verdict": None}
     assert made["idle"] == {**known, "function": f"{name}-nodes-idle", "region": "us-east-1"}
     pass_time(cloud, name, 10)
     assert running(cloud, name) == 3  # launched less than 15 minutes ago
@@ -387,12 +387,22 @@ def configure(cloud, name, **changes):
     cloud.client("lambda").update_function_configuration(FunctionName=f"{name}-nodes-idle", **changes)
 
 
+def change_schedule(cloud, name, target, **changes):
+    client = cloud.client("scheduler")
+    found = client.get_schedule(GroupName=f"{name}-nodes-idle", Name="check")
+    kept = {key: found[key] for key in ("GroupName", "Name", "ScheduleExpression", "FlexibleTimeWindow")}
+    client.update_schedule(**kept, Target={**found["Target"], **target(found["Target"])}, **changes)
+
+
 DAMAGE = {
     "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-idle", Name="check"),
     "function": lambda cloud, name: cloud.client("lambda").delete_function(FunctionName=f"{name}-nodes-idle"),
     "policy": lambda cloud, name: cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="idle"),
     "time": lambda cloud, name: configure(cloud, name, Environment={"Variables": {"IDLE_SECONDS": "86400"}}),
     "timeout": lambda cloud, name: configure(cloud, name, Timeout=1),
+    "start": lambda cloud, name: change_schedule(cloud, name, lambda _target: {}, StartDate=datetime(2100, 1, 1, tzinfo=UTC)),
+    "account": lambda cloud, name: change_schedule(cloud, name, lambda target: {"Arn": target["Arn"].replace("123456789012", "9" * 12)}),
+    "input": lambda cloud, name: change_schedule(cloud, name, lambda _target: {"Input": "{}"}),
 }
 
 
@@ -405,6 +415,16 @@ def test_a_run_repairs_what_would_not_end_the_nodes(cloud, run, ending, name, da
     assert run("cluster", **ending)["changes"] == []
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+
+
+def test_runs_say_that_aws_may_not_call_the_function(cloud, run, ending, playbook, name):
+    run("cluster", **ending)
+    cloud.client("lambda").put_function_concurrency(FunctionName=f"{name}-nodes-idle", ReservedConcurrentExecutions=0)
+    pass_time(cloud, name, 20)
+    assert running(cloud, name) == 3
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["concurrency"] == 0
+    for book in ("provision", "info"):
+        assert f"run aws lambda delete-function-concurrency --function-name {name}-nodes-idle" in playbook(book, idle_after="15m")[1]
 
 
 def test_a_failed_deletion_is_repeated(cloud, run, ending, name):

@@ -85,6 +85,7 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
         "since": _shown(existing.properties["since"]),
         "warned": _shown(existing.attributes.get("warned", "")),
         "function": name_of(request.cloud.cluster),
+        "concurrency": existing.attributes.get("concurrency"),
         "region": request.cloud.region,
         "holds": existing.attributes.get("holds", {}),
         "verdict": verdict

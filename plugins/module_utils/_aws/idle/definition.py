@@ -115,20 +115,23 @@ def schedule_settings(cluster: str, region: str) -> dict[str, Any]:
         "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
         "target": name_of(cluster),
         "role": role_name(cluster, region),
+        "more": [],
     }
 
 
-def found_schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the settings of an existing schedule."""
+def found_schedule(schedule: Mapping[str, Any] | None, function_arn: str | None) -> dict[str, Any] | None:
+    """Return the settings of an existing schedule. `function_arn` is that of the existing function. `more` names what should not be set."""
     if schedule is None:
         return None
+    target = schedule["Target"]
     return {
         "state": schedule["State"],
         "expression": schedule["ScheduleExpression"],
         "window": schedule["FlexibleTimeWindow"],
-        "retry": schedule["Target"].get("RetryPolicy"),
-        "target": schedule["Target"]["Arn"].rpartition(":")[2],
-        "role": role_in(schedule["Target"]["RoleArn"]),
+        "retry": target.get("RetryPolicy"),
+        "target": target["Arn"].rpartition(":")[2] if target["Arn"] == function_arn else target["Arn"],
+        "role": role_in(target["RoleArn"]),
+        "more": sorted((schedule.keys() & {"StartDate", "EndDate", "KmsKeyArn"}) | (target.keys() - {"Arn", "RetryPolicy", "RoleArn"})),
     }
 
 

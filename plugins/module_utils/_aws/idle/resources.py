@@ -44,12 +44,13 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
     """Return the role with the properties of the function and the schedule."""
     found = read_function(cloud)
     tags = found.get("Tags", {}) if found else {}
+    schedule = get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)
     if found:
         refuse_foreign(cloud, f"function {name_of(cloud.cluster)}", tag_list(tags))
     properties = {
         **role.properties,
         "function": found and definition.found_function(found["Configuration"], role.attributes.get("id")),
-        "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
+        "schedule": definition.found_schedule(schedule, found and found["Configuration"]["FunctionArn"]),
         "since": tags.get(IDLE_SINCE, ""),
     }
     attributes = {
@@ -57,6 +58,7 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
         "holds": holds.held(tags, cloud.now),
         "verdict": verdict_in(tags, cloud.now),
         "warned": tags.get(WARNED, ""),
+        "concurrency": (found or {}).get("Concurrency", {}).get("ReservedConcurrentExecutions"),
     }
     return replace(role, properties=properties, attributes=attributes)
 
