@@ -69,13 +69,23 @@ def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = 
     if not idle:
         return ""
     if _has_ended_idle(idle, count):
-        return f"AWS terminated the nodes, which had been idle since {utc(idle['since'])}. "
+        return f"AWS terminated the nodes, which had been idle since {utc(idle['since'])}. {_failure(idle)}"
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
     kept = f", but not before {utc(held)} ({_hold_names(idle['holds'])})" if held else ""
     found = _idle_found(idle, is_current) if count else ""
-    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} "
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} {_failure(idle)}"
+
+
+def _failure(idle: Mapping[str, Any]) -> str:
+    """Return why AWS could not send its last message about idle nodes, and what to do."""
+    if not idle["failure"]:
+        return ""
+    return (
+        f"AWS could not send the message of {utc(idle['failure']['time'])} ({idle['failure']['error']}). Allow the role {idle['function']}-"
+        f"{idle['region']} to publish to the topic in deeplearning_notify_topic, also in the policies of the topic and of its key. "
+    )
 
 
 def _hold_names(found: Iterable[str]) -> str:

@@ -85,7 +85,7 @@ def new_messages(cloud, queue, words) -> list[str]:
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
     made = run("cluster", **ending)
     assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
-    known = {"seconds": 900, "then": "terminate", "since": None, "warned": None, "concurrency": None, "holds": {}, "verdict": None}
+    known = {"seconds": 900, "then": "terminate", "holds": {}, **dict.fromkeys(("since", "warned", "concurrency", "failure", "verdict"))}
     assert made["idle"] == {**known, "function": f"{name}-nodes-idle", "region": "us-east-1"}
     pass_time(cloud, name, 10)
     assert running(cloud, name) == 3  # launched less than 15 minutes ago
@@ -324,11 +324,16 @@ def test_aws_tells_the_topic(cloud, run, ending, name):
     assert "start_again=true" in "".join(texts)
 
 
-def test_a_failed_notification_does_not_keep_the_nodes(cloud, run, ending, name):
-    run("cluster", **ending, notify_topic=cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"])
-    cloud.control.set_faults([{"service": "sns", "action": "Publish", "code": "AuthorizationError", "status": 403, "message": "no"}])
+def test_a_failed_message_does_not_keep_the_nodes_and_is_shown(cloud, run, ending, playbook, name):
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    run("cluster", **ending, notify_topic=topic)
+    denial = {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "sns:Publish", "Resource": "*"}}
+    cloud.client("iam").put_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="no", PolicyDocument=json.dumps(denial))
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["failure"]["error"] == "AuthorizationError"
+    told = playbook("info", idle_after="15m", notify_topic=topic)[1]
+    assert re.search(r"been idle since [^.]+ UTC\. AWS could not send the message of [^.]+ UTC \(AuthorizationError\)\. Allow", told)
 
 
 def test_changes_of_the_time_apply(cloud, run, ending, name):

@@ -12,16 +12,17 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 from . import messages
 
-# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, that people have been warned, and
-# what the function has found.
+# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, that people have been warned, what
+# the function has found, and when and why the last message could not be sent.
 HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "deeplearning:idle-warned"
-VERDICT = "deeplearning:idle-verdict"
+VERDICT, FAILURE = "deeplearning:idle-verdict", "deeplearning:idle-failure"
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
 TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
@@ -121,6 +122,12 @@ def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
     return {name: end for name, end in ends.items() if now < end <= now + LONGEST_HOLD + AHEAD}
 
 
+def failure_in(tags: Mapping[str, str]) -> tuple[datetime, str] | None:
+    """Return when the last message could not be sent, and the code of the error. Return None if it could."""
+    found = re.fullmatch(rf"({TIME}) ([\w.]{{1,64}})", tags.get(FAILURE, ""), re.ASCII)
+    return (time_of(found[1]), found[2]) if found else None
+
+
 def iso(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
@@ -209,12 +216,17 @@ class Function:
                     raise
 
     def tell(self, subject: str, text: str) -> None:
-        """Send a message if there is a topic. A failure does not change what happens to the nodes."""
-        if "TOPIC" in os.environ:
-            try:
-                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject[:99], Message=text)
-            except Exception as error:
-                print(f"message: {error}")
+        """Send a message if there is a topic, and keep a failure in a tag. A failure does not change what happens to the nodes."""
+        if "TOPIC" not in os.environ:
+            return
+        try:
+            self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject[:99], Message=text)
+            self.untag(FAILURE)
+        except Exception as error:
+            print(f"message: {error}")
+            code = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
+            with suppress(Exception):
+                self.client.tag_resource(Resource=self.arn, Tags={FAILURE: f"{iso(self.now)} {code}"})
 
 
 def handler(_event: object, context: Any) -> dict[str, Any]:

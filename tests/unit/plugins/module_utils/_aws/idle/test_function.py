@@ -179,7 +179,7 @@ class Client:
     def __init__(self):
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
         self.console, self.nodes, self.subjects = "", [MASTER], []
-        self.read, self.tokens, self.denied, self.protected = [], 100.0, set(), None
+        self.read, self.tokens, self.denied, self.protected, self.is_deaf = [], 100.0, set(), None, False
 
     def client(self, _name, config=None):
         return self
@@ -198,9 +198,9 @@ class Client:
         return {"Tags": dict(self.tags), "ResponseMetadata": {"HTTPHeaders": {"date": date}}}
 
     def tag_resource(self, Resource, Tags):  # noqa: N803
+        if self.failure and not {function.VERDICT, function.FAILURE}.isdisjoint(Tags):
+            raise self.failure
         if function.VERDICT in Tags:
-            if self.failure:
-                raise self.failure
             self.written.append(Tags[function.VERDICT])
         self.tags |= Tags
 
@@ -208,6 +208,8 @@ class Client:
         self.tags = {key: value for key, value in self.tags.items() if key not in TagKeys}
 
     def publish(self, TopicArn, Subject, Message):  # noqa: N803
+        if self.is_deaf:
+            raise Refusal("no")
         self.told.append(Message)
         self.subjects.append(Subject)
 
@@ -355,6 +357,29 @@ def test_nodes_end_even_if_the_verdict_cannot_be_written(client, capsys):
         call(client, minutes)
     assert client.deleted == [MASTER]
     assert "verdict: AccessDenied" in capsys.readouterr().out
+
+
+def test_the_last_failure_of_a_message_is_kept_until_one_succeeds(client):
+    client.is_deaf = True
+    call(client, 0)
+    assert function.failure_in(client.tags) == (NOW, "RequestLimitExceeded")
+    client.is_deaf = False
+    call(client, 10)
+    assert (function.failure_in(client.tags), client.deleted) == (None, [MASTER])
+
+
+def test_nodes_end_even_if_neither_a_message_nor_its_failure_can_be_written(client):
+    client.is_deaf, client.failure = True, OSError("AccessDenied")
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert (client.deleted, client.told) == ([MASTER], [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now NotFound", "2026-12-01T18:00:00Z", "2026-12-01T18:00:00Z {{ a }}", f"2026-12-01T18:00:00Z {'a' * 65}"]
+)
+def test_other_texts_in_the_tag_are_no_failure(text):
+    assert function.failure_in({function.FAILURE: text}) is None
 
 
 def test_without_the_tag_people_hear_of_no_silent_node(client):
