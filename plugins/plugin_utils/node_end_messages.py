@@ -74,7 +74,7 @@ def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = 
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
     kept = f", but not before {utc(held)} ({_hold_names(idle['holds'])})" if held else ""
-    found = _idle_found(idle, is_current) if count else ""
+    found = (_not_called(idle) or _idle_found(idle, is_current)) if count else ""
     return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} {_failure(idle)}"
 
 
@@ -88,6 +88,16 @@ def _failure(idle: Mapping[str, Any]) -> str:
     )
 
 
+def _not_called(idle: Mapping[str, Any]) -> str:
+    """Return that AWS may not call the function, and what to do."""
+    if idle["concurrency"] != 0:
+        return ""
+    return (
+        f" But AWS does not look at them, because the reserved concurrency of {idle['function']} is 0. To change that, run aws lambda "
+        f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}."
+    )
+
+
 def _hold_names(found: Iterable[str]) -> str:
     """Return the names of holds. Others can set names that are text, which are only counted."""
     names = sorted(filter(holds.NAME.fullmatch, found))
@@ -97,11 +107,6 @@ def _hold_names(found: Iterable[str]) -> str:
 
 def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
     """Return what AWS has found when it last looked at the nodes."""
-    if idle["concurrency"] == 0:
-        return (
-            f" But AWS does not look at them, because the reserved concurrency of {idle['function']} is 0. To change that, run aws lambda "
-            f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}."
-        )
     verdict = idle.get("verdict")
     if verdict is None and not is_current:
         return ""  # this run has changed the function
