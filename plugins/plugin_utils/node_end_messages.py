@@ -83,8 +83,8 @@ def _failure(idle: Mapping[str, Any]) -> str:
     if not idle["failure"]:
         return ""
     return (
-        f"AWS could not send the message of {utc(idle['failure']['time'])} ({idle['failure']['error']}). Allow the role {idle['function']}-"
-        f"{idle['region']} to publish to the topic in deeplearning_notify_topic, also in the policies of the topic and of its key. "
+        f"AWS could not send the message of {utc(idle['failure']['time'])} ({idle['failure']['error']}). Check that the topic in "
+        f"deeplearning_notify_topic exists, and that its policy and its key allow role {idle['function']}-{idle['region']} to publish. "
     )
 
 

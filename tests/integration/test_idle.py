@@ -333,7 +333,7 @@ def test_a_failed_message_does_not_keep_the_nodes_and_is_shown(cloud, run, endin
     assert all_end(cloud, name)
     assert run("cluster_info", cluster=name, prices=False)["idle"]["failure"]["error"] == "AuthorizationError"
     told = playbook("info", idle_after="15m", notify_topic=topic)[1]
-    assert re.search(r"been idle since [^.]+ UTC\. AWS could not send the message of [^.]+ UTC \(AuthorizationError\)\. Allow", told)
+    assert re.search(r"been idle since [^.]+ UTC\. AWS could not send the message of [^.]+ UTC \(AuthorizationError\)\. Check", told)
 
 
 def test_changes_of_the_time_apply(cloud, run, ending, name):

@@ -219,14 +219,17 @@ class Function:
         """Send a message if there is a topic, and keep a failure in a tag. A failure does not change what happens to the nodes."""
         if "TOPIC" not in os.environ:
             return
+        code = ""
         try:
             self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject[:99], Message=text)
-            self.untag(FAILURE)
         except Exception as error:
             print(f"message: {error}")
             code = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
-            with suppress(Exception):
+        with suppress(Exception):
+            if code:
                 self.client.tag_resource(Resource=self.arn, Tags={FAILURE: f"{iso(self.now)} {code}"})
+            else:
+                self.untag(FAILURE)
 
 
 def handler(_event: object, context: Any) -> dict[str, Any]:

@@ -105,8 +105,8 @@ SHOWS = (
 
 
 FAILED = (
-    "AWS could not send the message of 2026-12-01 15:50 UTC (NotFound). Allow the role bert-nodes-idle-us-east-1 to publish to the topic "
-    "in deeplearning_notify_topic, also in the policies of the topic and of its key."
+    "AWS could not send the message of 2026-12-01 15:50 UTC (NotFound). Check that the topic in deeplearning_notify_topic exists, and that "
+    "its policy and its key allow role bert-nodes-idle-us-east-1 to publish."
 )
 STOPPED = (
     " But AWS does not look at them, because the reserved concurrency of bert-nodes-idle is 0. To change that, run aws lambda "

@@ -368,6 +368,15 @@ def test_the_last_failure_of_a_message_is_kept_until_one_succeeds(client):
     assert (function.failure_in(client.tags), client.deleted) == (None, [MASTER])
 
 
+def test_a_message_that_aws_has_sent_has_not_failed(client):
+    """The tag of an earlier failure cannot be removed."""
+    client.tags = {function.FAILURE: "2026-12-01T17:00:00Z NotFound"}
+    client.untag_resource = None
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert (client.tags[function.FAILURE], client.deleted) == ("2026-12-01T17:00:00Z NotFound", [MASTER])
+
+
 def test_nodes_end_even_if_neither_a_message_nor_its_failure_can_be_written(client):
     client.is_deaf, client.failure = True, OSError("AccessDenied")
     for minutes in (0, 10):
