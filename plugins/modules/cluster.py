@@ -179,10 +179,27 @@ idle:
       description: The function that looks for idle nodes.
       type: str
       sample: bert-nodes-idle
+    concurrency:
+      description: The reserved concurrency of the function, with which AWS does not call it if this is 0. Null if none is reserved.
+      type: int
     region:
       description: The region of the cluster.
       type: str
       sample: us-east-1
+    failure:
+      description:
+        - When and why AWS could not send its last message to O(notify_topic). Null if it could. Everyone with permission to tag the
+          function can change this.
+      type: dict
+      contains:
+        time:
+          description: When AWS tried to send the message.
+          type: str
+          sample: "2026-12-01T18:20:00Z"
+        error:
+          description: The code of the error.
+          type: str
+          sample: AuthorizationError
     holds:
       description: Until when M(deeplearning.cluster.idle_hold) keeps the nodes, by the name of the hold.
       type: dict

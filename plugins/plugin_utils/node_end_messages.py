@@ -69,13 +69,33 @@ def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = 
     if not idle:
         return ""
     if _has_ended_idle(idle, count):
-        return f"AWS terminated the nodes, which had been idle since {utc(idle['since'])}. "
+        return f"AWS terminated the nodes, which had been idle since {utc(idle['since'])}. {_failure(idle)}"
     does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
     kept = f", but not before {utc(held)} ({_hold_names(idle['holds'])})" if held else ""
-    found = _idle_found(idle, is_current) if count else ""
-    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} "
+    found = (_not_called(idle) or _idle_found(idle, is_current)) if count else ""
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} {_failure(idle)}"
+
+
+def _failure(idle: Mapping[str, Any]) -> str:
+    """Return why AWS could not send its last message about idle nodes, and what to do."""
+    if not idle["failure"]:
+        return ""
+    return (
+        f"AWS could not send the message of {utc(idle['failure']['time'])} ({idle['failure']['error']}). Check that the topic in "
+        f"deeplearning_notify_topic exists, and that its policy and its key allow role {idle['function']}-{idle['region']} to publish. "
+    )
+
+
+def _not_called(idle: Mapping[str, Any]) -> str:
+    """Return that AWS may not call the function, and what to do."""
+    if idle["concurrency"] != 0:
+        return ""
+    return (
+        f" But AWS does not look at them, because the reserved concurrency of {idle['function']} is 0. To change that, run aws lambda "
+        f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}."
+    )
 
 
 def _hold_names(found: Iterable[str]) -> str:

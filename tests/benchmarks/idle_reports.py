@@ -174,7 +174,7 @@ class Cloud:
         self.consoles: list[list[str]] = []
         self.now, self.deletions = 0.0, 0
 
-    def client(self, _service: str) -> Cloud:
+    def client(self, _service: str, config: object = None) -> Cloud:
         return self
 
     get_paginator = client

@@ -85,7 +85,7 @@ def new_messages(cloud, queue, words) -> list[str]:
 def test_aws_terminates_idle_nodes_and_keeps_the_data(cloud, run, ending, name):
     made = run("cluster", **ending)
     assert kinds(made).index(("create", "idle_end")) < kinds(made).index(("create", "auto_scaling_group"))
-    known = {"seconds": 900, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
+    known = {"seconds": 900, "then": "terminate", "holds": {}, **dict.fromkeys(("since", "warned", "concurrency", "failure", "verdict"))}
     assert made["idle"] == {**known, "function": f"{name}-nodes-idle", "region": "us-east-1"}
     pass_time(cloud, name, 10)
     assert running(cloud, name) == 3  # launched less than 15 minutes ago
@@ -309,6 +309,7 @@ def test_a_trial_only_tells(cloud, run, ending, name):
     assert all_end(cloud, name)
 
 
+@pytest.mark.parametrize("name", ["test-with-the-longest-name-abc"])
 def test_aws_tells_the_topic(cloud, run, ending, name):
     sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
     queue = subscribed(cloud, name, topic)
@@ -323,11 +324,16 @@ def test_aws_tells_the_topic(cloud, run, ending, name):
     assert "start_again=true" in "".join(texts)
 
 
-def test_a_failed_notification_does_not_keep_the_nodes(cloud, run, ending, name):
-    run("cluster", **ending, notify_topic=cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"])
-    cloud.control.set_faults([{"service": "sns", "action": "Publish", "code": "AuthorizationError", "status": 403, "message": "no"}])
+def test_a_failed_message_does_not_keep_the_nodes_and_is_shown(cloud, run, ending, playbook, name):
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    run("cluster", **ending, notify_topic=topic)
+    denial = {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "sns:Publish", "Resource": "*"}}
+    cloud.client("iam").put_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="no", PolicyDocument=json.dumps(denial))
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["failure"]["error"] == "AuthorizationError"
+    told = playbook("info", idle_after="15m", notify_topic=topic)[1]
+    assert re.search(r"been idle since [^.]+ UTC\. AWS could not send the message of [^.]+ UTC \(AuthorizationError\)\. Check", told)
 
 
 def test_changes_of_the_time_apply(cloud, run, ending, name):
@@ -386,12 +392,22 @@ def configure(cloud, name, **changes):
     cloud.client("lambda").update_function_configuration(FunctionName=f"{name}-nodes-idle", **changes)
 
 
+def change_schedule(cloud, name, target, **changes):
+    client = cloud.client("scheduler")
+    found = client.get_schedule(GroupName=f"{name}-nodes-idle", Name="check")
+    kept = {key: found[key] for key in ("GroupName", "Name", "ScheduleExpression", "FlexibleTimeWindow")}
+    client.update_schedule(**kept, Target={**found["Target"], **target(found["Target"])}, **changes)
+
+
 DAMAGE = {
     "schedule": lambda cloud, name: cloud.client("scheduler").delete_schedule(GroupName=f"{name}-nodes-idle", Name="check"),
     "function": lambda cloud, name: cloud.client("lambda").delete_function(FunctionName=f"{name}-nodes-idle"),
     "policy": lambda cloud, name: cloud.client("iam").delete_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="idle"),
     "time": lambda cloud, name: configure(cloud, name, Environment={"Variables": {"IDLE_SECONDS": "86400"}}),
     "timeout": lambda cloud, name: configure(cloud, name, Timeout=1),
+    "start": lambda cloud, name: change_schedule(cloud, name, lambda _target: {}, StartDate=datetime(2100, 1, 1, tzinfo=UTC)),
+    "account": lambda cloud, name: change_schedule(cloud, name, lambda target: {"Arn": target["Arn"].replace("123456789012", "9" * 12)}),
+    "input": lambda cloud, name: change_schedule(cloud, name, lambda _target: {"Input": "{}"}),
 }
 
 
@@ -406,6 +422,16 @@ def test_a_run_repairs_what_would_not_end_the_nodes(cloud, run, ending, name, da
     assert all_end(cloud, name)
 
 
+def test_runs_say_that_aws_may_not_call_the_function(cloud, run, ending, playbook, name):
+    run("cluster", **ending)
+    cloud.client("lambda").put_function_concurrency(FunctionName=f"{name}-nodes-idle", ReservedConcurrentExecutions=0)
+    pass_time(cloud, name, 20)
+    assert running(cloud, name) == 3
+    assert run("cluster_info", cluster=name, prices=False)["idle"]["concurrency"] == 0
+    for book in ("provision", "info"):
+        assert f"run aws lambda delete-function-concurrency --function-name {name}-nodes-idle" in playbook(book, idle_after="15m")[1]
+
+
 def test_a_failed_deletion_is_repeated(cloud, run, ending, name):
     run("cluster", **ending)
     client = cloud.client("autoscaling")
@@ -417,6 +443,51 @@ def test_a_failed_deletion_is_repeated(cloud, run, ending, name):
     assert all_end(cloud, name)
     with pytest.raises(ModuleFailed, match="idle_after: AWS terminated"):
         run("cluster", **ending)
+
+
+def test_a_tag_deletes_no_groups_of_stopped_nodes(cloud, run, ending, name):
+    run("cluster", **ending)
+    existing = groups(cloud, name)
+    for group in existing:
+        cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=group)
+    cloud.client("ec2").stop_instances(InstanceIds=list(instances(cloud, name)))
+    wait_until(lambda: not instances(cloud, name))
+    cloud.client("lambda").tag_resource(Resource=function_arn(cloud, name), Tags={"deeplearning:idle-since": "2026-12-01T16:00:00Z"})
+    cloud.control.forget_calls()
+    cloud.control.advance(10 * MINUTE)
+    assert groups(cloud, name) == existing
+    assert "DeleteAutoScalingGroup" not in [call["action"] for call in cloud.control.calls()]
+
+
+def test_after_the_end_aws_deletes_nothing_any_more(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 20)
+    assert all_end(cloud, name)
+    cloud.control.forget_calls()
+    cloud.control.advance(HOUR)
+    calls = [call["action"] for call in cloud.control.calls()]
+    assert ("ListTags" in calls, "DeleteAutoScalingGroup" in calls) == (True, False)
+
+
+def test_no_tag_of_a_node_keeps_all(cloud, run, ending, name):
+    run("cluster", **ending)
+    nodes = list(instances(cloud, name))
+    cloud.client("ec2").delete_tags(Resources=nodes[:1], Tags=[{"Key": "deeplearning:cluster"}])
+    for _each in range(2):
+        for each in nodes:
+            report(cloud, each, HOUR)
+        cloud.control.advance(10 * MINUTE)
+    assert all_end(cloud, name)
+
+
+def test_people_hear_that_the_function_may_not_read_a_console(cloud, run, ending, name):
+    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+    told = partial(new_messages, cloud, subscribed(cloud, name, topic), "has not reported since")
+    run("cluster", **ending, notify_topic=topic)
+    denial = {"code": "UnauthorizedOperation", "status": 403, "message": "no"}
+    cloud.control.set_faults([{"service": "ec2", "action": "GetConsoleOutput", **denial}])
+    pass_time(cloud, name, 80)
+    assert (running(cloud, name), len(told())) == (3, 1)
 
 
 FINDINGS = {

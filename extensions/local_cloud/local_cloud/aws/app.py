@@ -34,6 +34,7 @@ from .requests.faults import Faults, Rule
 from .requests.held_calls import HeldCalls
 from .requests.moto_application import MotoApplication
 from .requests.refusal import Refusal
+from .requests.throttling import Throttling
 from .scheduler.invoker import Invoker
 from .settings import Settings
 from .validation import validate
@@ -53,6 +54,7 @@ class AwsApi:
         CLOUD.use(hosts, settings)
         CLOUD.lifecycle = InstanceLifecycle()
         self.faults = Faults()
+        self._throttling = Throttling()
         self.held_calls = HeldCalls()
         self._moto = MotoApplication()
         self._regions = {"aws-global", *ec2_backends[ACCOUNT].regions}
@@ -96,6 +98,8 @@ class AwsApi:
         refusal = authorize(environ, call, identity)
         if refusal:
             return errors.send(start, environ, call, *refusal)
+        if self._throttling.refuses(call):
+            return errors.send(start, environ, call, "RequestLimitExceeded", "Request limit exceeded.", 503)
         application = self._application(call, record)
         fault = self.faults.find(call)
         if fault:

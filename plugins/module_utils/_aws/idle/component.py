@@ -78,13 +78,15 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     existing = idle_in(found)
     if existing is None or not existing.properties or request.options.get("state") == "absent":
         return None
-    environment, verdict = _environment(existing), existing.attributes.get("verdict")
+    environment, verdict, failure = _environment(existing), existing.attributes.get("verdict"), existing.attributes.get("failure")
     return {
         "seconds": int(environment.get("IDLE_SECONDS") or 0),
         "then": environment.get("THEN"),
         "since": _shown(existing.properties["since"]),
         "warned": _shown(existing.attributes.get("warned", "")),
         "function": name_of(request.cloud.cluster),
+        "concurrency": existing.attributes.get("concurrency"),
+        "failure": failure and {"time": function.iso(failure[0]), "error": failure[1]},
         "region": request.cloud.region,
         "holds": existing.attributes.get("holds", {}),
         "verdict": verdict

@@ -20,11 +20,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from ..instances import GROUP_TAG
 from ..lease.definition import CORRECT, INTERVAL, RETRIED, duration, role_in
 from ..node_names import NODE_TYPES, group_name
 from ..plan.resources import Address, Wanted
 from ..regions import partition_of
-from ..tags import CLUSTER_TAG
 from . import function, messages
 
 IDLE = Address("idle_end", "main")
@@ -115,20 +115,23 @@ def schedule_settings(cluster: str, region: str) -> dict[str, Any]:
         "retry": {"MaximumEventAgeInSeconds": round(RETRIED.total_seconds()), "MaximumRetryAttempts": 3},
         "target": name_of(cluster),
         "role": role_name(cluster, region),
+        "more": [],
     }
 
 
-def found_schedule(schedule: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the settings of an existing schedule."""
+def found_schedule(schedule: Mapping[str, Any] | None, function_arn: str | None) -> dict[str, Any] | None:
+    """Return the settings of an existing schedule. `function_arn` is that of the existing function. `more` names what should not be set."""
     if schedule is None:
         return None
+    target = schedule["Target"]
     return {
         "state": schedule["State"],
         "expression": schedule["ScheduleExpression"],
         "window": schedule["FlexibleTimeWindow"],
-        "retry": schedule["Target"].get("RetryPolicy"),
-        "target": schedule["Target"]["Arn"].rpartition(":")[2],
-        "role": role_in(schedule["Target"]["RoleArn"]),
+        "retry": target.get("RetryPolicy"),
+        "target": target["Arn"].rpartition(":")[2] if target["Arn"] == function_arn else target["Arn"],
+        "role": role_in(target["RoleArn"]),
+        "more": sorted((schedule.keys() & {"StartDate", "EndDate", "KmsKeyArn"}) | (target.keys() - {"Arn", "RetryPolicy", "RoleArn"})),
     }
 
 
@@ -192,8 +195,9 @@ def policy(cluster: str, region: str, then: str, topic: str | None) -> dict[str,
     """Return the policy, which allows only to read what nodes report, to delete the cluster's own groups and to send to the topic."""
     partition = partition_of(region)
     own = partition.arn("lambda", f"function:{name_of(cluster)}", region, "*")
-    groups = [f"autoScalingGroup:*:autoScalingGroupName/{group_name(cluster, group)}" for group in NODE_TYPES]
-    consoles = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": cluster}}
+    names = [group_name(cluster, group) for group in NODE_TYPES]
+    # By a tag that only AWS sets and removes: whoever removes another one must not keep all nodes
+    consoles = {"StringEquals": {f"aws:ResourceTag/{GROUP_TAG}": names}}
     # A request without keys would fulfil the second condition
     own_tags = {"Null": {"aws:TagKeys": "false"}, "ForAllValues:StringLike": {"aws:TagKeys": OWN_TAGS}}
     statements: list[dict[str, Any]] = [
@@ -203,7 +207,7 @@ def policy(cluster: str, region: str, then: str, topic: str | None) -> dict[str,
         {"Sid": "OwnTags", "Action": ["lambda:TagResource", "lambda:UntagResource"], "Resource": own, "Condition": own_tags},
     ]
     if then == TERMINATE:
-        ends = [partition.arn("autoscaling", each, region, "*") for each in groups]
+        ends = [partition.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}", region, "*") for name in names]
         statements.append({"Sid": "EndNodes", "Action": "autoscaling:DeleteAutoScalingGroup", "Resource": ends})
     if topic:
         statements.append({"Sid": "Notify", "Action": "sns:Publish", "Resource": topic})

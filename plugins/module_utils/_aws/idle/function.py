@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 from . import messages
 
-# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, that people have been warned, and
-# what the function has found.
+# Tags of the function: until when nodes are kept, whatever they report, since when they have been idle, that people have been warned, what
+# the function has found, and when and why the last message could not be sent.
 HOLD, IDLE_SINCE, WARNED = "deeplearning:hold:", "deeplearning:idle-since", "deeplearning:idle-warned"
-VERDICT = "deeplearning:idle-verdict"
+VERDICT, FAILURE = "deeplearning:idle-verdict", "deeplearning:idle-failure"
 # What a node prints on its console (`_hosts/idle_reports/report.py`): since when it is idle or that it is in use, and the present time.
 TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 REPORT = re.compile(rf"deeplearning: (?:idle since ({TIME})|in use), reported at ({TIME})\.")
@@ -39,7 +41,9 @@ TOLERANCE = timedelta(minutes=1)
 NEVER = datetime.fromtimestamp(0, timezone.utc)
 # The verdict is written anew after this time even if it is the same, so that its age shows whether AWS still calls the function.
 REWRITTEN = timedelta(hours=1)
-AT_ONCE = 16  # consoles
+# The function reads so many consoles at once, and begins to read as many not before PACE seconds later. EC2 allows an account and a region
+# 100 requests for consoles at once, and then 20 per second (EC2 Developer Guide, "Request throttling"). Others need some, too.
+AT_ONCE, PACE = 5, 0.5
 # The states of a node and of the nodes together. The first of them that any node has is that of all. Nodes are silent if they have been
 # unreported for long. The console of a node that has never been configured shows no report.
 IN_USE, SILENT, UNREPORTED, UNCONFIGURED, IDLE, NO_NODES = "in_use", "silent", "unreported", "unconfigured", "idle", "no_nodes"
@@ -118,6 +122,12 @@ def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
     return {name: end for name, end in ends.items() if now < end <= now + LONGEST_HOLD + AHEAD}
 
 
+def failure_in(tags: Mapping[str, str]) -> tuple[datetime, str] | None:
+    """Return when the last message could not be sent, and the code of the error. Return None if it could."""
+    found = re.fullmatch(rf"({TIME}) ([\w.]{{1,64}})", tags.get(FAILURE, ""), re.ASCII)
+    return (time_of(found[1]), found[2]) if found else None
+
+
 def iso(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
@@ -177,77 +187,107 @@ class Function:
         others = sum(each.state in (UNREPORTED, UNCONFIGURED) for each in found) - 1
         self.tell(*messages.silent(self.cluster, verdict.node, others, verdict.since, advice))
 
-    def tag(self, key: str, moment: datetime) -> bool:
-        """Set a tag of this function. Return whether it is new."""
-        if key in self.tags:
+    def tag(self, key: str, moment: datetime, since: datetime) -> bool:
+        """Set a tag of this function. Return whether it is new: one that is older than the idleness, or of the future, others have set."""
+        if since <= time_of(self.tags.get(key, "")) <= self.now:
             return False
         self.client.tag_resource(Resource=self.arn, Tags={key: iso(moment)})
         return True
 
     def has_just_warned(self) -> bool:
-        return timedelta() <= self.now - time_of(self.tags.get(WARNED, "")) < WARNING - TOLERANCE
+        return self.now - time_of(self.tags.get(WARNED, "")) < WARNING - TOLERANCE
 
     def untag(self, *keys: str) -> None:
         found = [key for key in keys if key in self.tags]
         if found:
             self.client.untag_resource(Resource=self.arn, TagKeys=found)
 
-    def delete_groups(self) -> None:
-        """Delete the groups with their instances. A group may be gone, or on its way. Raises the last error."""
-        client, failure = self.boto3.client("autoscaling"), None
-        for name in self.groups:
+    def delete_groups(self, used: Collection[str]) -> None:
+        """Delete the groups with their instances. `used` are those that have any. A group may be gone.
+
+        The others are the first: if the deletion of a group fails, there still are idle nodes, so the next call repeats it.
+        """
+        client = self.boto3.client("autoscaling")
+        for name in sorted(self.groups, key=used.__contains__):
             try:
                 client.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
             except client.exceptions.ClientError as error:
-                failure = failure if "not found" in str(error) else error
-        if failure:
-            raise failure
+                if "not found" not in str(error):
+                    raise
 
     def tell(self, subject: str, text: str) -> None:
-        """Send a message if there is a topic. A failure does not change what happens to the nodes."""
-        if "TOPIC" in os.environ:
-            try:
-                self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject, Message=text)
-            except Exception as error:
-                print(f"message: {error}")
+        """Send a message if there is a topic, and keep a failure in a tag. A failure does not change what happens to the nodes."""
+        if "TOPIC" not in os.environ:
+            return
+        code = ""
+        try:
+            self.boto3.client("sns").publish(TopicArn=os.environ["TOPIC"], Subject=subject[:99], Message=text)
+        except Exception as error:
+            print(f"message: {error}")
+            code = getattr(error, "response", {}).get("Error", {}).get("Code") or type(error).__name__
+        with suppress(Exception):
+            if code:
+                self.client.tag_resource(Resource=self.arn, Tags={FAILURE: f"{iso(self.now)} {code}"})
+            else:
+                self.untag(FAILURE)
 
 
 def handler(_event: object, context: Any) -> dict[str, Any]:
     """Delete the Auto Scaling groups if all nodes are idle and no hold keeps them. Return the verdict."""
     import boto3  # AWS Lambda provides it
+    from botocore.config import Config
 
-    this, ec2 = Function(boto3, context.invoked_function_arn), boto3.client("ec2")
+    this = Function(boto3, context.invoked_function_arn)
+    ec2 = boto3.client("ec2", config=Config(retries={"mode": "adaptive", "max_attempts": 10}))
     is_held, nodes = this.is_held(), list(running(ec2, this.groups))
-    verdict = this.conclude(look(ec2, nodes, this.now), is_held)
+    verdict = this.conclude(look(ec2, nodes, this.now, verdict_in(this.tags, this.now)), is_held)
     left = this.after - (this.now - verdict.since)
     if not nodes:
-        if IDLE_SINCE in this.tags and this.ends:
-            this.delete_groups()  # the rest, after a failure
+        pass  # the tags keep the cause of their end
     elif is_held or verdict.state != IDLE or left > WARNING:
         this.untag(IDLE_SINCE, WARNED)
-    elif this.ends and this.tag(WARNED, this.now):
+    elif this.ends and this.tag(WARNED, this.now, verdict.since):
         this.tell(*messages.warning(this.cluster, os.environ["AWS_REGION"], len(nodes), verdict.since, this.now + max(left, WARNING)))
     elif left <= timedelta() and not (this.ends and this.has_just_warned()):
-        end(this, len(nodes), verdict.since)
+        end(this, nodes, verdict.since)
     return {"verdict": str(verdict)}
 
 
-def end(this: Function, count: int, since: datetime) -> None:
-    """End the nodes, unless a hold has just begun."""
+def end(this: Function, nodes: Sequence[Mapping[str, Any]], since: datetime) -> None:
+    """End the nodes, unless a hold has just begun, or a run has just removed the time of the warning to launch the nodes again."""
+    warned = this.tags.get(WARNED)
     this.read_tags()
-    if this.is_held():
+    if this.is_held() or this.tags.get(WARNED) != warned:
         return
-    if this.tag(IDLE_SINCE, since):
-        this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, count, since))
+    if this.tag(IDLE_SINCE, since, since):
+        this.tell(*(messages.ended if this.ends else messages.trial)(this.cluster, len(nodes), since))
     if this.ends:
-        this.delete_groups()
+        this.delete_groups({node["group"] for node in nodes})
 
 
-def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime) -> list[Observation]:
-    """Return what each node reports. Each node has the keys id, name, state and launched."""
+def look(ec2: Any, nodes: Sequence[Mapping[str, Any]], now: datetime, last: Verdict | None) -> list[Observation]:
+    """Return what each node reports, until one is in use. Each node has the keys id, name, state and launched.
+
+    The node because of which the last verdict was so is the first.
+    """
+    found: list[Observation] = []
+    order = sorted(nodes, key=lambda node: not last or node["id"] != last.instance_id)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        outputs = pool.map(lambda node: console_output(ec2, node["id"]) if node["state"] == "running" else "", nodes)
-    return [Observation(*state_of(output, node["launched"], now), node["name"], node["id"]) for node, output in zip(nodes, outputs)]
+        while len(found) < len(order) and not any(each.state == IN_USE for each in found):
+            if found:
+                time.sleep(PACE)
+            found += pool.map(lambda node: observe(ec2, node, now), order[len(found) : len(found) + AT_ONCE])
+    return found
+
+
+def observe(ec2: Any, node: Mapping[str, Any], now: datetime) -> Observation:
+    """Return what a node reports. It is unreported if its console cannot be read, so that no node ends, and people are told."""
+    try:
+        state, since = state_of(console_output(ec2, node["id"]) if node["state"] == "running" else "", node["launched"], now)
+    except Exception as error:
+        print(f"{node['id']}: {error}")
+        state, since = UNREPORTED, now
+    return Observation(state, since, node["name"], node["id"])
 
 
 def state_of(output: str, launched: datetime, now: datetime) -> tuple[str, datetime]:
@@ -298,6 +338,7 @@ def running(client: Any, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
             worker = f"{group[:-1]}{number}" if NUMBER.fullmatch(number) else instance["InstanceId"]
             yield {
                 "id": instance["InstanceId"],
+                "group": group,
                 "name": worker if group.endswith("-workers") else group,
                 "state": instance["State"]["Name"],
                 "launched": instance["LaunchTime"],

@@ -3,7 +3,8 @@
 
 """The messages about idle nodes that AWS publishes to an SNS topic, even without a controller. Performs no I/O.
 
-This file is part of the function's code. Each message is a subject and a text. AWS accepts up to 100 ASCII characters in a subject.
+This file is part of the function's code. Each message is a subject and a text. A subject has less than 100 characters (API Reference of
+Amazon SNS, "Publish"), also with the longest name of a cluster, which has 30.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def warning(cluster: str, region: str, count: int, since: datetime, end: datetim
 
 
 def ended(cluster: str, count: int, since: datetime) -> tuple[str, str]:
-    return f"{cluster}: AWS terminates the nodes, which have been idle since {shown(since)}", (
+    return f"{cluster}: AWS terminates its idle nodes", (
         f"{_idle(cluster, count, since)}, and AWS terminates the nodes. {LOSES} To see what still costs money, run ansible-playbook "
         "deeplearning.cluster.info. To start nodes again, run ansible-playbook deeplearning.cluster.provision "
         "-e deeplearning_start_again=true"

@@ -17,7 +17,7 @@ from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
 from . import definition, holds
 from .definition import IDLE, SCHEDULE, name_of, role_name
-from .function import IDLE_SINCE, NO_NODES, VERDICT, WARNED, Verdict, verdict_in
+from .function import FAILURE, IDLE_SINCE, NO_NODES, VERDICT, WARNED, Verdict, failure_in, verdict_in
 
 # Seconds until AWS Lambda can use a new role, and until a new or changed function is ready.
 ROLE_TIMEOUT, READY_TIMEOUT = 120, 120
@@ -44,12 +44,13 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
     """Return the role with the properties of the function and the schedule."""
     found = read_function(cloud)
     tags = found.get("Tags", {}) if found else {}
+    schedule = get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)
     if found:
         refuse_foreign(cloud, f"function {name_of(cloud.cluster)}", tag_list(tags))
     properties = {
         **role.properties,
         "function": found and definition.found_function(found["Configuration"], role.attributes.get("id")),
-        "schedule": definition.found_schedule(get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)),
+        "schedule": definition.found_schedule(schedule, found["Configuration"]["FunctionArn"] if found else None),
         "since": tags.get(IDLE_SINCE, ""),
     }
     attributes = {
@@ -57,6 +58,8 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
         "holds": holds.held(tags, cloud.now),
         "verdict": verdict_in(tags, cloud.now),
         "warned": tags.get(WARNED, ""),
+        "failure": failure_in(tags),
+        "concurrency": (found or {}).get("Concurrency", {}).get("ReservedConcurrentExecutions"),
     }
     return replace(role, properties=properties, attributes=attributes)
 
@@ -88,15 +91,16 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
     attributes = {**found.attributes, **role.attributes}
     if role is not found or changed & {"function", "policy", "schedule", "since"}:
         _put(cloud, role, properties)
-        attributes["verdict"] = None  # the last one does not tell about the function as it is now
+        attributes |= {"failure": None, "verdict": None}  # the last ones do not tell about the function as it is now
     return replace(found, properties={**found.properties, **properties}, attributes=attributes)
 
 
 def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
     """Create or complete the function and its schedule."""
     arn = _put_function(cloud, role, properties)
-    if not properties["since"]:
-        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[IDLE_SINCE, WARNED])
+    # The messages may have got another topic
+    former = [FAILURE] if properties["since"] else [FAILURE, IDLE_SINCE, WARNED]
+    cloud.client("lambda").untag_resource(Resource=arn, TagKeys=former)
     # If the function never works, this verdict becomes old
     cloud.client("lambda").tag_resource(Resource=arn, Tags={VERDICT: str(Verdict(NO_NODES, cloud.now, cloud.now))})
     ensure_group(cloud, name_of(cloud.cluster), properties["tags"])

@@ -65,7 +65,7 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
 
 
 IDLE = {"seconds": 1800, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
-IDLE |= {"function": "bert-nodes-idle", "region": "us-east-1"}
+IDLE |= {"function": "bert-nodes-idle", "region": "us-east-1", "concurrency": None, "failure": None}
 HELD = {"holds": {"study": "2026-12-01T18:00:00Z"}}
 WHEN = "AWS terminates the nodes when all of them have been idle for 30 min 0 s"
 
@@ -101,6 +101,16 @@ OLD = " But AWS does not look at them (the last sign is of 2026-12-01 15:55 UTC)
 SHOWS = (
     "If it lasts, this shows the error: aws lambda invoke --function-name bert-nodes-idle --region us-east-1 --log-type Tail "
     "--query LogResult --output text /dev/null | base64 -d."
+)
+
+
+FAILED = (
+    "AWS could not send the message of 2026-12-01 15:50 UTC (NotFound). Check that the topic in deeplearning_notify_topic exists, and that "
+    "its policy and its key allow role bert-nodes-idle-us-east-1 to publish."
+)
+STOPPED = (
+    " But AWS does not look at them, because the reserved concurrency of bert-nodes-idle is 0. To change that, run aws lambda "
+    "delete-function-concurrency --function-name bert-nodes-idle --region us-east-1."
 )
 
 
@@ -141,6 +151,9 @@ def ending(minutes):
         ),
         (ending(19), "The warning was sent at 2026-12-01 15:41 UTC, and AWS terminates them at about 2026-12-01 16:20 UTC."),
         ({**ending(21), "then": "notify"}, "All of them have been idle since 2026-12-01 15:50 UTC."),
+        ({"failure": {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}, **found("no_nodes")}, f"looked at them yet. {FAILED}"),
+        ({"concurrency": 1, **found("no_nodes")}, f"{WHEN}. It has not looked at them yet."),
+        ({"concurrency": 0, **found("idle", age=4501.0)}, f"{WHEN}.{STOPPED}"),
         # A hold has just ended
         (found("idle", since="2026-12-01T11:00:00Z"), "All of them have been idle since 2026-12-01 11:00 UTC."),
     ],
@@ -158,6 +171,8 @@ def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
         (found("idle"), f"{WHEN}. To"),
         (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
         (found("idle", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. "),
+        ({"concurrency": 0}, f"{WHEN}.{STOPPED} To"),
+        ({"failure": {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}, **found("idle")}, f"{WHEN}. {FAILED} To"),
     ],
 )
 def test_runs_that_use_the_nodes_tell_only_of_problems(more, told):
@@ -184,10 +199,11 @@ def test_after_an_end_only_its_cause_is_told(seconds):
 
 
 def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
-    idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"}
+    failure = {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}
+    idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z", "failure": failure}
     info = {"resources": [], "lease": None, "idle": idle, "price": None}
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
-    assert "which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in messages.missing_nodes(*arguments, info)
+    assert f"had been idle since 2026-12-01 18:00 UTC. {FAILED} To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
     unknown = messages.missing_nodes(*arguments, {"failed": True})
     assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")

@@ -18,6 +18,7 @@ from .identities import Identity
 LOG = logging.getLogger(__name__)
 DENIED = {
     "ec2": ("UnauthorizedOperation", 403),
+    "sns": ("AuthorizationError", 403),
     "query": ("AccessDenied", 403),
     "json": ("AccessDeniedException", 400),
     "rest-xml": ("AccessDenied", 403),
@@ -119,7 +120,7 @@ def _common_context(call: Call, identity: Identity) -> dict[str, Any]:
 
 
 def _denied(environ: Environ, call: Call, text: str) -> Refusal:
-    code, status = DENIED.get(calls.protocol(environ, call.service), DENIED["query"])
+    code, status = DENIED.get(call.service) or DENIED.get(calls.protocol(environ, call.service), DENIED["query"])
     if code == "UnauthorizedOperation":
         text = f"You are not authorized to perform this operation. {text}"
     return Refusal(code, text, status)

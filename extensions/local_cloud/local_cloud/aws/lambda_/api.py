@@ -45,6 +45,8 @@ def get_function(self: LambdaResponse) -> Answer:
     function = _function(self)
     location = f"https://awslambda-{self.region}-tasks.s3.{self.region}.amazonaws.com/snapshots/{function.revision}"
     found = {"Configuration": function.describe(), "Code": {"RepositoryType": "S3", "Location": location}}
+    if function.concurrency is not None:
+        found["Concurrency"] = {"ReservedConcurrentExecutions": function.concurrency}
     if WITHOUT_TAGS.get():
         denied = "is not authorized to perform: lambda:ListTags because no identity-based policy allows the lambda:ListTags action"
         return _answer(found | {"TagsError": {"ErrorCode": "AccessDeniedException", "Message": f"The caller {denied}"}})
@@ -87,6 +89,19 @@ def update_function_configuration(self: LambdaResponse) -> Answer:
 @override(LambdaResponse)
 def delete_function(self: LambdaResponse) -> Answer:
     del functions(self.backend)[_function(self).name]
+    return 204, {"status": 204}, ""
+
+
+@override(LambdaResponse)
+def put_function_concurrency(self: LambdaResponse) -> Answer:
+    request = _request(self, {"ReservedConcurrentExecutions"})
+    _function(self).concurrency = request["ReservedConcurrentExecutions"]
+    return _answer(request)
+
+
+@override(LambdaResponse)
+def delete_function_concurrency(self: LambdaResponse) -> Answer:
+    _function(self).concurrency = None
     return 204, {"status": 204}, ""
 
 
@@ -177,7 +192,7 @@ def _not_implemented(action: str) -> Callable[[LambdaResponse], Answer]:
 
 for _action in (
     *("add_permission", "create_alias", "create_event_source_mapping", "create_function_url_config", "invoke_async"),
-    *("list_versions_by_function", "publish_layer_version", "publish_version", "put_function_concurrency"),
+    *("list_versions_by_function", "publish_layer_version", "publish_version", "get_function_concurrency"),
     "put_function_event_invoke_config",
 ):
     override(LambdaResponse)(_not_implemented(_action))

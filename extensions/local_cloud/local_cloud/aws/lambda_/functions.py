@@ -52,6 +52,9 @@ class Version(NamedTuple):
 class Function:
     """A function without published versions."""
 
+    concurrency: int | None = None
+    """The reserved concurrency. With 0, the function is not invoked. Other numbers have no effect."""
+
     def __init__(self, backend: Any, request: Mapping[str, Any], code: bytes) -> None:
         self.backend, self.name = backend, parse_name(request["FunctionName"])[1]
         self.arn = f"arn:{backend.partition}:lambda:{backend.region_name}:{backend.account_id}:function:{self.name}"

@@ -60,8 +60,8 @@ class Event:
 
     def run(self) -> str:
         """Invoke the function. Return '' if it succeeds, or the reason for its failure."""
-        if functions(self._function.backend).get(self._function.name) is not self._function:
-            return ""
+        if functions(self._function.backend).get(self._function.name) is not self._function or self._function.concurrency == 0:
+            return ""  # such an event is discarded, and not repeated
         try:
             result = invoke(self._function, self._event, self._id)
         except LambdaError as error:
@@ -85,6 +85,8 @@ def invoke(function: Function, event: Any, request_id: str) -> Result:
     with CLOUD.lock:
         if function.version is None:
             raise function.not_active()
+        if function.concurrency == 0:
+            raise LambdaError("TooManyRequestsException", "Rate Exceeded.", 429)
         version, moment = function.version, CLOUD.clock.now()
         check_role(function.backend, version.configuration["Role"])
         check_environment(function, version.configuration)

@@ -57,3 +57,10 @@ def test_a_launch_with_a_template_knows_what_comes_from_the_template(account: Ac
     request = {"LaunchTemplate": {"LaunchTemplateName": group}, "MinCount": 1, "MaxCount": 1}
     assert operator.ec2.run_instances(**request)["Instances"]
     refused(lambda: operator.ec2.run_instances(**request, ImageId=account.image_id), "UnauthorizedOperation")
+
+
+def test_a_service_can_have_its_own_code_for_denied_calls(account: Account) -> None:
+    topic = account.client("sns").create_topic(Name=account.name("topic"))["TopicArn"]
+    operator = account.user(allow("sns:GetTopicAttributes")).client("sns")
+    assert operator.get_topic_attributes(TopicArn=topic)
+    refused(lambda: operator.publish(TopicArn=topic, Message="text"), "AuthorizationError", "is not authorized to perform: sns:Publish")

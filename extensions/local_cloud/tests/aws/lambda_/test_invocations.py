@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cloud.testing import wait_until
+from local_cloud.testing import Control, wait_until
 
 from ..conftest import Account, refused
 from ..scheduler.conftest import Scheduler
@@ -48,6 +48,19 @@ def handler(event, context):
     log = base64.b64decode(answer["LogResult"]).decode()
     assert log.startswith("START RequestId: ")
     assert "running\nEND" in log
+
+
+def test_a_function_without_concurrency_is_not_invoked(functions: Functions, control: Control) -> None:
+    name = functions.create()
+    functions.client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    assert functions.client.get_function(FunctionName=name)["Concurrency"] == {"ReservedConcurrentExecutions": 0}
+    refused(lambda: functions.invoke(name), "TooManyRequestsException", "Rate Exceeded")
+    functions.client.invoke(FunctionName=name, InvocationType="Event")
+    functions.client.delete_function_concurrency(FunctionName=name)
+    assert "Concurrency" not in functions.client.get_function(FunctionName=name)
+    assert functions.invoke(name, 1) == 1
+    control.advance(HOUR)
+    assert [each["value"] for each in control.invocations(name)] == [1]
 
 
 @pytest.mark.parametrize(("action", "result"), [("ec2:DescribeInstances", "reservations"), ("ec2:DescribeVpcs", "error")])

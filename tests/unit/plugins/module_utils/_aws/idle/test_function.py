@@ -7,7 +7,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle import function
@@ -167,6 +167,10 @@ def test_holds_keep_the_nodes_until_they_end():
     assert function.holds_in(tags, NOW) == {"a": ago(seconds=-1), "b": ago(days=-7, minutes=-5)}
 
 
+class Refusal(OSError):
+    response = MappingProxyType({"Error": {"Code": "RequestLimitExceeded"}})
+
+
 class Client:
     """The clients of a function. Records what it writes, tells and deletes. `failure` is what happens to each writing of a verdict."""
 
@@ -174,21 +178,29 @@ class Client:
 
     def __init__(self):
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
-        self.console, self.nodes = "", [MASTER]
+        self.console, self.nodes, self.subjects = "", [MASTER], []
+        self.read, self.tokens, self.denied, self.protected, self.is_deaf = [], 100.0, set(), None, False
 
-    def client(self, _name):
+    def client(self, _name, config=None):
         return self
 
     get_paginator = client
+
+    def meanwhile(self):
+        """Do what others do while the function reads consoles."""
+
+    def sleep(self, seconds):
+        """Let EC2's bucket for the action refill meanwhile."""
+        self.tokens += 20 * seconds
 
     def list_tags(self, Resource):  # noqa: N803
         date = format_datetime(self.now, usegmt=True)
         return {"Tags": dict(self.tags), "ResponseMetadata": {"HTTPHeaders": {"date": date}}}
 
     def tag_resource(self, Resource, Tags):  # noqa: N803
+        if self.failure and not {function.VERDICT, function.FAILURE}.isdisjoint(Tags):
+            raise self.failure
         if function.VERDICT in Tags:
-            if self.failure:
-                raise self.failure
             self.written.append(Tags[function.VERDICT])
         self.tags |= Tags
 
@@ -196,18 +208,27 @@ class Client:
         self.tags = {key: value for key, value in self.tags.items() if key not in TagKeys}
 
     def publish(self, TopicArn, Subject, Message):  # noqa: N803
-        assert len(Subject) <= 100
+        if self.is_deaf:
+            raise Refusal("no")
         self.told.append(Message)
+        self.subjects.append(Subject)
 
     def paginate(self, Filters):  # noqa: N803
         group = [{"Key": "aws:autoscaling:groupName", "Value": MASTER}]
         common = {"State": {"Name": "running"}, "LaunchTime": LAUNCHED, "Tags": group}
-        yield {"Reservations": [{"Instances": [{"InstanceId": IDS[each], **common} for each in self.nodes]}]}
+        yield {"Reservations": [{"Instances": [{"InstanceId": IDS.get(each, each), **common} for each in self.nodes]}]}
 
     def get_console_output(self, InstanceId, Latest):  # noqa: N803
+        self.tokens -= 1
+        if self.tokens < 0 or InstanceId in self.denied:
+            raise Refusal("RequestLimitExceeded")
+        self.read.append(InstanceId)
+        self.meanwhile()
         return {"Output": self.console}
 
     def delete_auto_scaling_group(self, AutoScalingGroupName, ForceDelete):  # noqa: N803
+        if AutoScalingGroupName == self.protected:
+            raise Refusal("deletion protection")
         self.deleted.append(AutoScalingGroupName)
 
 
@@ -219,12 +240,13 @@ def client(monkeypatch):
         monkeypatch.setenv(name, value)
     found = Client()
     monkeypatch.setitem(sys.modules, "boto3", found)
+    monkeypatch.setattr(function, "time", found)
     return found
 
 
 def call(client, minutes, text="idle since 2026-12-01T16:00:00Z"):
     """Let AWS call the function at a time, at which the node reports this, if anything."""
-    client.now = NOW + timedelta(minutes=minutes)
+    client.now, client.tokens = NOW + timedelta(minutes=minutes), 100.0
     client.console = line(text, client.now) if text else ""
     return function.handler({}, SimpleNamespace(invoked_function_arn="arn"))["verdict"].split()[0]
 
@@ -240,11 +262,16 @@ def test_people_are_warned_ten_minutes_before_the_end_even_if_the_nodes_have_lon
     assert client.deleted == [MASTER]
 
 
-@pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "soon"])
-def test_a_forged_time_of_the_warning_does_not_keep_the_nodes(client, forged):
-    client.tags = {function.WARNED: forged}
+@pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
+def test_forged_times_neither_keep_the_nodes_nor_people_from_hearing_of_their_end(client, forged):
+    """Others can set the tags just before the warning."""
+    client.tags = {function.WARNED: forged, function.IDLE_SINCE: forged}
     call(client, 0)
-    assert client.deleted == [MASTER]
+    assert (client.deleted, len(client.told)) == ([], 1)
+    for minutes in (10, 15, 60):
+        call(client, minutes)
+    assert (client.deleted, len(client.told)) == ([MASTER] * 3, 2)
+    assert client.tags[function.IDLE_SINCE] == function.iso(SINCE)
 
 
 def test_a_trial_warns_nobody(client, monkeypatch):
@@ -255,12 +282,113 @@ def test_a_trial_warns_nobody(client, monkeypatch):
     assert "AWS would terminate the nodes" in text
 
 
+def test_after_the_end_nothing_is_deleted_any_more(client):
+    for minutes in (0, 10):
+        call(client, minutes)
+    client.nodes = []
+    for minutes in range(15, 24 * 60, 5):
+        assert call(client, minutes) == "no_nodes"
+    assert client.deleted == [MASTER]
+    assert function.IDLE_SINCE in client.tags, "runs know why the nodes have gone"
+
+
+def test_a_tag_deletes_no_groups(client):
+    """The groups wait for capacity, or have only stopped instances."""
+    client.nodes, client.tags = [], {function.IDLE_SINCE: "2026-12-01T16:00:00Z"}
+    call(client, 0)
+    assert client.deleted == []
+
+
+def test_groups_without_instances_are_deleted_first_so_that_a_failure_is_repeated(client, monkeypatch):
+    monkeypatch.setenv("GROUPS", f"{MASTER},bert-workers")
+    client.protected = "bert-workers"
+    call(client, 0)
+    with pytest.raises(Refusal):
+        call(client, 10)
+    assert client.deleted == []
+    client.protected = None
+    call(client, 15)
+    assert client.deleted == ["bert-workers", MASTER]
+
+
+def test_a_call_in_flight_does_not_delete_the_groups_of_a_new_start(client):
+    call(client, 0)
+    client.meanwhile = lambda: client.untag_resource("", [function.IDLE_SINCE, function.WARNED])
+    call(client, 10)
+    assert client.deleted == []
+
+
+def test_the_nodes_of_large_clusters_end(client):
+    client.nodes = [f"i-{number:x}" for number in range(300)]
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert client.deleted == [MASTER]
+
+
+def test_no_console_is_read_in_vain(client):
+    client.nodes = [f"i-{number:x}" for number in range(300)]
+    client.tags = {function.VERDICT: f"in_use {function.iso(NOW)} {function.iso(NOW)} {MASTER} i-c8"}
+    assert call(client, 0, "in use") == "in_use"
+    assert (client.read[0], len(client.read)) == ("i-c8", function.AT_ONCE)
+
+
+def test_people_hear_of_a_node_whose_console_cannot_be_read(client, capsys):
+    client.nodes, client.denied = [MASTER, WORKER2], {IDS[WORKER2]}
+    assert [call(client, minutes) for minutes in (0, 60)] == ["unreported", "silent"]
+    assert (client.deleted, len(client.told)) == ([], 1)
+    assert f"{IDS[WORKER2]}: RequestLimitExceeded" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("then", ["terminate", "notify"])
+def test_aws_accepts_all_subjects(client, monkeypatch, then):
+    """The longest names of clusters have 30 characters."""
+    monkeypatch.setenv("CLUSTER", "a" * 30)
+    monkeypatch.setenv("THEN", then)
+    for minutes in (0, 60):
+        call(client, minutes, "")
+    for minutes in (70, 80):
+        call(client, minutes)
+    assert [len(each) < 99 for each in client.subjects] == [True] * (3 if then == "terminate" else 2)  # longer ones are cut to 99
+
+
 def test_nodes_end_even_if_the_verdict_cannot_be_written(client, capsys):
     client.failure = OSError("AccessDenied")
     for minutes in (0, 10):
         call(client, minutes)
     assert client.deleted == [MASTER]
     assert "verdict: AccessDenied" in capsys.readouterr().out
+
+
+def test_the_last_failure_of_a_message_is_kept_until_one_succeeds(client):
+    client.is_deaf = True
+    call(client, 0)
+    assert function.failure_in(client.tags) == (NOW, "RequestLimitExceeded")
+    client.is_deaf = False
+    call(client, 10)
+    assert (function.failure_in(client.tags), client.deleted) == (None, [MASTER])
+
+
+def test_a_message_that_aws_has_sent_has_not_failed(client):
+    """The tag of an earlier failure cannot be removed."""
+    client.tags = {function.FAILURE: "2026-12-01T17:00:00Z NotFound"}
+    client.untag_resource = None
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert (client.tags[function.FAILURE], client.deleted) == ("2026-12-01T17:00:00Z NotFound", [MASTER])
+
+
+def test_nodes_end_even_if_neither_a_message_nor_its_failure_can_be_written(client):
+    client.is_deaf, client.failure = True, OSError("AccessDenied")
+    for minutes in (0, 10):
+        call(client, minutes)
+    assert (client.deleted, client.told) == ([MASTER], [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now NotFound", "2026-12-01T18:00:00Z", "2026-12-01T18:00:00Z {{ a }}", f"2026-12-01T18:00:00Z {'a' * 65}"]
+)
+def test_other_texts_in_the_tag_are_no_failure(text):
+    assert function.failure_in({function.FAILURE: text}) is None
 
 
 def test_without_the_tag_people_hear_of_no_silent_node(client):

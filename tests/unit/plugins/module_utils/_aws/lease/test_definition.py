@@ -43,6 +43,17 @@ def test_a_duration_lasts_at_least_as_long_as_needed():
     assert fixed.end(NOW, timedelta(hours=10)) == NOW.replace(hour=10, microsecond=0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_equal"),
+    [({}, True), ({"KmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/a"}, False), ({"StartDate": NOW - timedelta(days=9)}, False)],
+)
+def test_a_schedule_with_a_key_or_dates_of_others_is_a_difference(changes, is_equal):
+    terms = definition.parse("8h")
+    call = definition.calls("demo", "us-east-1", terms, terms.end(NOW), NOW, None)["master"]
+    schedule = definition.schedule("demo", str(terms), terms.end(NOW), call, "arn:aws:iam::123456789012:role/deeplearning/" + call["role"])
+    assert (definition.found_call({**schedule, **changes}) == call) == is_equal
+
+
 def test_names_are_within_the_limits_of_aws():
     """Role names have at most 64 characters, and cluster names at most 30."""
     assert len(definition.role_name("c" * 30, "us-gov-northwest-1")) <= 64
