@@ -53,7 +53,7 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     """
     if price and is_prepaid(price):
         raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
-    if price and any(each.get("foreign") for each in price["charges"] if each["kind"] in GROUPS and each["product"] in INSTANCES):
+    if price and any(each.get("foreign") for each in price["charges"] if each["kind"] == GROUP and each["product"] in INSTANCES):
         raise ValueError(
             "max_cost: AWS has not told the price of the nodes in their region. Allow pricing:GetProducts, or limit the duration of the "
             "job with time_limit."
