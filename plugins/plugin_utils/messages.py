@@ -246,8 +246,17 @@ def deletion_question(cluster: str, kept: Sequence[str], own_disk: str) -> str:
     return f"Delete cluster {cluster}{'' if kept and not own_disk else ', with all its data'}?"
 
 
-def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
-    """Return what a deletion would keep. `own_disk` has the same meaning as for `deletion`."""
+def _nothing_to_delete(cluster: str, region: str) -> str:
+    return f"Cluster {cluster} has no resources in {region}, so there is nothing to delete. Check the cluster and the region in the inventory."
+
+
+def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence[str], own_disk: str) -> str:
+    """Return what a deletion would keep. `is_changed` says whether it would delete anything.
+
+    `own_disk` has the same meaning as for `deletion`.
+    """
+    if not is_changed and not kept:
+        return _nothing_to_delete(cluster, region)
     keeps = "Deleting the cluster keeps no file system."
     if kept:
         keeps = (
@@ -258,8 +267,13 @@ def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
     return f"{keeps} {lost}S3 buckets are always kept."
 
 
-def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Price | None) -> str:
-    """Return what a deletion has kept, and what it could not delete. `price` is the price of both."""
+def remaining_resources(
+    cluster: str, region: str, is_changed: bool, kept: Sequence[str], leftovers: Sequence[str], price: Price | None
+) -> str:
+    """Return what a deletion has kept, and what it could not delete. `price` is the price of both.
+
+    `is_changed` says whether it has deleted anything.
+    """
     found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
     if kept:
         found.append(
@@ -268,7 +282,9 @@ def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Pr
         )
     if leftovers:
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
-    return " ".join(found) or "No resources of the cluster remain in AWS."
+    if not found and not is_changed:
+        return _nothing_to_delete(cluster, region)
+    return " ".join(found) or f"No resources of cluster {cluster} remain in {region}."
 
 
 def cleanup_question(jobs: Collection[Any], environments: Collection[Any]) -> str:
@@ -430,9 +446,9 @@ def stopped_job(job: str, hosts: Sequence[str]) -> str:
     return f"Stopped job {job} on {host_names(hosts, ())}."
 
 
-def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
-    """Return what happened to a cluster. `timeline.cluster_events` describes the facts."""
+def cluster_events(facts: Mapping[str, Any], **more: Any) -> str:
+    """Return what happened to a cluster. `timeline.cluster_events` describes the arguments."""
     # Only one playbook needs this file, which imports the SDK
     from . import timeline
 
-    return timeline.cluster_events(facts, jobs, host, problem, form)
+    return timeline.cluster_events(facts, **more)

@@ -22,6 +22,7 @@ from ..module_utils._text import clean_line
 from ._output import prices
 from ._report.events import of_job
 from .job_formatting import failure_cause, moment, plural
+from .suggested_commands import playbook_command
 
 # The longest text of a host, and of AWS, in characters.
 REPORTED, CAUSE = 300, 1000
@@ -60,11 +61,13 @@ class Line(NamedTuple):
     cost: float | None = None
 
 
-def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
+def cluster_events(
+    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, place: str = "", service: str = ""
+) -> str:
     """Return what happened to a cluster, in the form `text`, `csv` or `json`.
 
     `facts` is the result of the module cluster_events_info, and `jobs` are the jobs that `host` has reported. `problem` says why it has
-    reported none. Without a running node, `host` is empty.
+    reported none. Without a running node, `host` is empty. `place` is the cluster with its region, and `service` what launches its nodes.
     """
     # Events of AWS come first if the times are equal
     nodes = {node["instance_id"]: {**node, "cost": _cost_of(node, facts)} for node in facts["nodes"]}
@@ -72,7 +75,7 @@ def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], 
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv([*lines, *_running(nodes.values(), facts["read_at"])], currency)
-    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts)]
+    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts, place, service)]
     if form == "json":
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
         return json.dumps({"events": told, "nodes": [*nodes.values()], "currency": currency, "remarks": notes}, indent=2) + "\n"
@@ -206,9 +209,16 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
     return [_clean(words[each["kind"]].format(message=each["message"].rstrip("."), time=each.get("time", ""))) for each in problems]
 
 
-def _sum(facts: Mapping[str, Any]) -> str:
+def _sum(facts: Mapping[str, Any], place: str, service: str) -> str:
     """Return a sentence about what the nodes have cost, from their launches, or the beginning of the time, to their ends, or now."""
     price, since = facts["price"], facts["since"]
+    if service == "emr":
+        return f"Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run {playbook_command('info')}"
+    if not facts["events"] and not facts["nodes"]:
+        return (
+            f"AWS has recorded nothing about cluster {place} since {moment(since)} UTC. Check the cluster and the region in the inventory, "
+            "or look further back with deeplearning_events_since."
+        )
     times = [(hours, node["hourly"]) for node in facts["nodes"] if (hours := _hours(node, facts)) is not None]
     ran = [(hours, hourly) for hours, hourly in times if hours]
     total = sum(hours for hours, _hourly in ran)

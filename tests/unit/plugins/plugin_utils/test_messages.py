@@ -446,13 +446,13 @@ def test_a_deletion_shows_what_goes_and_what_stays(nodes, kept, own_disk, expect
     ],
 )
 def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
-    assert messages.planned_deletion(kept, own_disk) == expected
+    assert messages.planned_deletion("demo", "us-east-1", True, kept, own_disk) == expected
 
 
 @pytest.mark.parametrize(
     ("kept", "leftovers", "price", "expected"),
     [
-        ([], [], {**PRICE, "hourly": 0}, "No resources of the cluster remain in AWS."),
+        ([], [], {**PRICE, "hourly": 0}, "No resources of cluster demo remain in us-east-1."),
         ([], ["subnet-1"], None, "Resources that remain in AWS: subnet-1."),
         (
             ["fs-1"],
@@ -479,7 +479,15 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
 )
 def test_a_deletion_says_what_remains_and_what_it_costs(kept, leftovers, price, expected):
     """The price of leftovers is not that of what was kept, and what AWS has not measured yet has no price."""
-    assert messages.remaining_resources(kept, leftovers, price) == expected
+    assert messages.remaining_resources("demo", "us-east-1", True, kept, leftovers, price) == expected
+
+
+def test_a_deletion_that_finds_nothing_names_the_region():
+    """If the region is wrong, the cluster still costs money elsewhere."""
+    nothing = "Cluster demo has no resources in eu-west-1, so there is nothing to delete. Check the cluster and the region in the inventory."
+    assert messages.planned_deletion("demo", "eu-west-1", False, [], "") == nothing
+    assert messages.remaining_resources("demo", "eu-west-1", False, [], [], None) == nothing
+    assert "Kept, with all data: fs-1" in messages.remaining_resources("demo", "eu-west-1", False, ["fs-1"], [], PRICE)
 
 
 @pytest.mark.parametrize(

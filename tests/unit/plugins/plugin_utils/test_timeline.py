@@ -42,8 +42,8 @@ def job(**more):
     return {"name": "digits-1", "state": "succeeded", "over": True, **started, **more}
 
 
-def lines(*events, jobs=(), host="demo-master", problem="", form="text", **more):
-    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form).splitlines()
+def lines(*events, jobs=(), host="demo-master", problem="", form="text", service="", **more):
+    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form, "demo in us-east-1", service).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,7 @@ def test_what_a_host_reports_is_told_apart():
         ([node(-1800, 1800)], "1 node ran for 1.0 node-hours and cost 2.00 USD, without volumes, at the prices of today. Prices: AWS"),
         ([node(-7200, None, running=True)], "1 node ran for 3.0 node-hours and cost 6.00 USD"),
         ([node(-9000, -7200)], "0 nodes ran for 0.0 node-hours and cost 0.000 USD"),
+        ([], "AWS has recorded nothing about cluster demo in us-east-1 since 2026-09-21 13:13:20 UTC. Check the cluster and the region"),
         (
             [node(0, 3600, None), node(0, 3600)],
             "2 nodes ran for 2.0 node-hours and cost 2.00 USD, without volumes, at the prices of today, ",
@@ -136,6 +137,10 @@ def test_what_a_host_reports_is_told_apart():
 )
 def test_the_sum(nodes, words):
     assert words in lines(nodes=nodes)[-1]
+
+
+def test_emr_nodes_are_not_said_to_cost_nothing():
+    assert lines(service="emr")[-1].startswith("Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run ")
 
 
 def test_the_sum_without_prices():
