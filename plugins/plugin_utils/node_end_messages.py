@@ -134,6 +134,15 @@ def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None,
     return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
 
 
+def emr_end(emr: Mapping[str, Any] | None) -> str:
+    """Return when EMR terminates its cluster, or why it has done so, or an empty string. `emr` is a result of cluster_info."""
+    if emr and emr["ended"]:
+        when = f"terminated at {utc(emr['end'])}" if emr["end"] else "is terminating"
+        reason = f": {emr['reason'].rstrip('.')}" if emr["reason"] else ""
+        return f"EMR cluster {emr['id']} {when}{reason}. To create a new one, run {playbook_command('emr')}"
+    return f"EMR terminates the cluster when it has been idle for {duration(emr['idle_seconds'])}." if emr and emr["idle_seconds"] else ""
+
+
 def deletes_rest(price: Price | None) -> str:
     """Return how to delete the rest of a cluster whose nodes AWS has terminated, and what the rest costs, if that is known."""
     after = prices.without_nodes(price) if price else None

@@ -75,7 +75,7 @@ def cluster_events(
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv([*lines, *_running(nodes.values(), facts["read_at"])], currency)
-    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts, place, service)]
+    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _end(facts, place, service)]
     if form == "json":
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
         return json.dumps({"events": told, "nodes": [*nodes.values()], "currency": currency, "remarks": notes}, indent=2) + "\n"
@@ -209,16 +209,21 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
     return [_clean(words[each["kind"]].format(message=each["message"].rstrip("."), time=each.get("time", ""))) for each in problems]
 
 
-def _sum(facts: Mapping[str, Any], place: str, service: str) -> str:
-    """Return a sentence about what the nodes have cost, from their launches, or the beginning of the time, to their ends, or now."""
-    price, since = facts["price"], facts["since"]
+def _end(facts: Mapping[str, Any], place: str, service: str) -> str:
+    """Return the last line: what the nodes have cost, or why that is not known. `place` and `service` are as for `cluster_events`."""
     if service == "emr":
         return f"Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run {playbook_command('info')}"
     if not facts["events"] and not facts["nodes"]:
         return (
-            f"AWS has recorded nothing about cluster {place} since {moment(since)} UTC. Check the cluster and the region in the inventory, "
-            "or look further back with deeplearning_events_since."
+            f"AWS has recorded nothing about cluster {place} since {moment(facts['since'])} UTC. Check the cluster and the region in the "
+            "inventory, or look further back with deeplearning_events_since."
         )
+    return _sum(facts)
+
+
+def _sum(facts: Mapping[str, Any]) -> str:
+    """Return a sentence about what the nodes have cost, from their launches, or the beginning of the time, to their ends, or now."""
+    price, since = facts["price"], facts["since"]
     times = [(hours, node["hourly"]) for node in facts["nodes"] if (hours := _hours(node, facts)) is not None]
     ran = [(hours, hourly) for hours, hourly in times if hours]
     total = sum(hours for hours, _hourly in ran)

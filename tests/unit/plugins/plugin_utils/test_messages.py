@@ -185,12 +185,37 @@ def test_after_an_end_only_its_cause_is_told(seconds):
 
 def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"}
-    info = {"resources": [], "lease": None, "idle": idle, "price": None}
+    info = {"resources": [], "lease": None, "idle": idle, "price": None, "emr": None}
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
     assert "which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
     unknown = messages.missing_nodes(*arguments, {"failed": True})
     assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
+
+
+EMR = {"id": "j-1", "ended": True, "reason": "Terminated: idle.", "end": "2026-12-01T18:00:00Z", "idle_seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("emr", "words"),
+    [
+        (EMR, "EMR cluster j-1 terminated at 2026-12-01 18:00 UTC: Terminated: idle. To create a new one, run "),
+        ({**EMR, "end": None, "reason": ""}, "EMR cluster j-1 is terminating. To create a new one, run "),
+        (None, "the cluster: "),
+    ],
+)
+def test_why_an_emr_cluster_is_missing(emr, words):
+    told = messages.missing_cluster("demo", "us-east-1", "emr", emr)
+    assert told.startswith("Cluster demo has no resources in us-east-1. ")
+    assert told.endswith(f"{words}{RUN}emr")
+    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
+    assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info).endswith(f"{words}{RUN}emr")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(1800, "EMR terminates the cluster when it has been idle for 30 min 0 s."), (0, "")])
+def test_an_overview_says_when_emr_terminates_an_idle_cluster(seconds, words):
+    told = messages.cluster_overview([], [], "ssh", None, emr={**EMR, "ended": False, "end": None, "idle_seconds": seconds})
+    assert told == "\n".join(filter(None, [words, "The cluster has no running nodes."]))
 
 
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}
