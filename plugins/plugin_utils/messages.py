@@ -260,7 +260,8 @@ def deletion_question(cluster: str, kept: Sequence[str], own_disk: str) -> str:
 
 def nothing_to_delete(cluster: str, region: str) -> str:
     """Return that a deletion has found nothing, which is also so if the inventory names a wrong region."""
-    return f"Cluster {cluster} has no resources in {region}, so there is nothing to delete. Check the cluster and the region in the inventory."
+    nothing = f"Cluster {cluster} has no resources in {region}, so there is nothing to delete."
+    return f"{nothing} Check the cluster and the region in the inventory."
 
 
 def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence[str], own_disk: str) -> str:

@@ -72,6 +72,7 @@ def cluster_events(
     # Events of AWS come first if the times are equal
     nodes = {node["instance_id"]: {**node, "cost": _cost_of(node, facts)} for node in facts["nodes"]}
     lines = sorted([*_of_aws(facts["events"], nodes), *_reported(jobs, host, facts["since"], facts["read_at"])], key=lambda line: line.time)
+    lines += _lost(nodes.values(), facts["read_at"])
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv([*lines, *_running(nodes.values(), facts["read_at"])], currency)
@@ -96,6 +97,13 @@ def _silence(host: str, problem: str) -> Iterator[str]:
         yield "Jobs are not shown, because the cluster has no running nodes."
     elif problem:
         yield _clean(f"Jobs are not shown, because {host} did not list them: {problem}")
+
+
+def _lost(nodes: Iterable[Node], now: float) -> Iterator[Line]:
+    """Yield a line for each node that has ended at an unknown time before now, such as one whose hardware has failed."""
+    for node in nodes:
+        if not node["running"] and node["ended_at"] is None:
+            yield Line(now, "AWS", f"node {_name(node['instance_id'], node)} has ended, AWS does not tell when", why=_clean(node["cause"]))
 
 
 def _running(nodes: Iterable[Node], now: float) -> Iterator[Line]:

@@ -509,9 +509,9 @@ def test_a_deletion_says_what_remains_and_what_it_costs(kept, leftovers, price, 
 
 def test_a_deletion_that_finds_nothing_names_the_region():
     """If the region is wrong, the cluster still costs money elsewhere."""
-    nothing = "Cluster demo has no resources in eu-west-1, so there is nothing to delete. Check the cluster and the region in the inventory."
-    assert messages.planned_deletion("demo", "eu-west-1", False, [], "") == nothing
-    assert messages.remaining_resources("demo", "eu-west-1", False, [], [], None) == nothing
+    nothing = "Cluster demo has no resources in eu-west-1, so there is nothing to delete. Check the cluster and the region in the inventory"
+    assert messages.planned_deletion("demo", "eu-west-1", False, [], "") == f"{nothing}."
+    assert messages.remaining_resources("demo", "eu-west-1", False, [], [], None) == f"{nothing}."
     assert "Kept, with all data: fs-1" in messages.remaining_resources("demo", "eu-west-1", False, ["fs-1"], [], PRICE)
 
 

@@ -23,7 +23,7 @@ def event(action, *resources, seconds=0.0, **more):
 
 def node(launched, ended, hourly=2.0, running=False, **more):
     times = {name: time if time is None else START + time for name, time in (("launched_at", launched), ("ended_at", ended))}
-    return {"instance_id": "i-1", "running": running, "hourly": hourly, **times, **more}
+    return {"instance_id": "i-1", "running": running, "cause": "", "hourly": hourly, **times, **more}
 
 
 def facts(*events, nodes=(), problems=(), price=PRICE, since=START - 3600):
@@ -141,6 +141,14 @@ def test_the_sum(nodes, words):
 
 def test_emr_nodes_are_not_said_to_cost_nothing():
     assert lines(service="emr")[-1].startswith("Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run ")
+
+
+def test_a_node_that_aws_has_lost_has_a_line():
+    lost = node(0, None, name="demo-worker2", cause="Server.InternalError: Internal error")
+    words = "node demo-worker2 (i-1) has ended, AWS does not tell when"
+    assert lines(event("launch", "i-1"), nodes=[lost])[1] == f"2026-09-21 16:13:20  {words}. Server.InternalError: Internal error"
+    (row,) = csv.DictReader(io.StringIO("\n".join(lines(nodes=[lost], form="csv"))))
+    assert (row["what"], row["why"]) == (words, lost["cause"])
 
 
 def test_the_sum_without_prices():
