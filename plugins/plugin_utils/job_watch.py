@@ -144,7 +144,7 @@ class JobWatch:
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
         """Return the status of the job when the job is over, or as soon as `left` returns true.
 
-        Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
+        Raises AnsibleActionFail if the job does not start, or if its host is unreachable, or lacks the job, for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
         share = HOLD_SHARE if self._arguments.get("log_lines") is None else 0.0
@@ -163,7 +163,7 @@ class JobWatch:
                     raise AnsibleActionFail(
                         f"The host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "The job was not stopped. Run the same command again to wait for the job.",
-                        result={"out_of_reach": True},
+                        result={"out_of_reach": True, **({"job": found} if found else {})},
                     ) from error
                 display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
@@ -181,12 +181,16 @@ class JobWatch:
     def poll(self, wait: int = 0, hold: int = 0) -> JobStatus:
         """Return the current status of the job, and show its progress and logs since the last poll.
 
-        The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds.
+        The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds. Raises AnsibleConnectionFailure if the host is
+        unreachable, or lacks a job that an earlier poll has found.
         """
         more = self._file.arguments() if self._file else {}
-        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold})
+        # A host that is shutting down unmounts the storage before it becomes unreachable
+        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold, "missing_ok": bool(self._seen)})
         if answer.get("failed"):
             raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        if not answer["jobs"]:
+            raise AnsibleConnectionFailure("it no longer finds the files of the job, as if its storage were not mounted")
         self._show_problems(answer.get("problems") or [])
         found: JobStatus = answer["jobs"][0]
         progress = found.pop("progress")

@@ -19,6 +19,7 @@ from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
 from ._output.prices import Price
 from .cost_limit import limited_seconds
+from .gone_nodes import gone_hosts
 from .job_formatting import duration, plural
 from .node_end_messages import emr_end, ended_nodes, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
@@ -444,6 +445,11 @@ def interrupted_job(job: str, has_queue: bool) -> str:
     if has_queue:
         advice = f"To continue from the newest checkpoint, if there is one, run: {continuing_command(job)}"
     return f"Job {job} was stopped on all hosts, as requested with Ctrl-C. {advice}"
+
+
+def unreachable_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
+    """Return which hosts of a job are gone, and why the run no longer reaches the job. `losses` contains the arguments of `gone_hosts`."""
+    return " ".join([*gone_hosts(job, **losses).values(), failure])
 
 
 def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:
