@@ -448,8 +448,11 @@ def interrupted_job(job: str, has_queue: bool) -> str:
 
 
 def unreachable_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
-    """Return which hosts of a job are gone, and why the run no longer reaches the job. `losses` contains the arguments of `gone_hosts`."""
-    return " ".join([*gone_hosts(job, **losses).values(), failure])
+    """Return which hosts of a job are gone, and why the run no longer reaches the job.
+
+    `job` is empty if the run has never reached it. `losses` contains the arguments of `gone_hosts`.
+    """
+    return " ".join([*(gone_hosts(job, **losses).values() if job else ()), failure])
 
 
 def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:
@@ -466,9 +469,11 @@ def stopped_job(job: str, hosts: Sequence[str]) -> str:
     return f"Stopped job {job} on {host_names(hosts, ())}."
 
 
-def cluster_events(facts: Mapping[str, Any], **more: Any) -> str:
+def cluster_events(
+    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, place: str, service: str
+) -> str:
     """Return what happened to a cluster. `timeline.cluster_events` describes the arguments."""
     # Only one playbook needs this file, which imports the SDK
     from . import timeline
 
-    return timeline.cluster_events(facts, **more)
+    return timeline.cluster_events(facts, jobs, host, problem, form, place, service)

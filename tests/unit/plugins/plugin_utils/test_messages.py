@@ -753,3 +753,4 @@ def test_a_run_that_no_longer_reaches_the_job_names_the_nodes_that_are_gone():
     losses = {"nodes": {}, "former": [{"instance_id": "i-1", "cause": "", "replacement": ""}], "unreachable": []}
     gone = "w1 is gone: i-1 is no longer running, and no instance has been launched to replace it yet."
     assert messages.unreachable_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
+    assert messages.unreachable_job("The host is unreachable.", {}, losses) == "The host is unreachable."
