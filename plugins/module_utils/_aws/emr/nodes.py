@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, tag_dict
@@ -129,8 +129,9 @@ def status(reader: Reader) -> dict[str, Any] | None:
     ended = described["Status"]["State"] in ENDED
     reason = described["Status"].get("StateChangeReason", {}).get("Message", "") if ended else ""
     end = described["Status"].get("Timeline", {}).get("EndDateTime")
+    told = end and f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     seconds = 0 if ended else idle_seconds(reader, described["Id"])
-    return {"id": described["Id"], "ended": ended, "reason": reason, "end": end and f"{end:%Y-%m-%dT%H:%M:%SZ}", "idle_seconds": seconds}
+    return {"id": described["Id"], "ended": ended, "reason": reason, "end": told, "idle_seconds": seconds}
 
 
 def _is_own(reader: Reader, described: InstanceDescription) -> bool:
