@@ -109,7 +109,8 @@ class JobWatch:
 
     A job can write anything into its files, even when it ends. The files therefore cannot make the watch wait forever: a job that has run
     no longer waits in a queue, records that no longer change do not show a running job, and a queue must respond in time. If
-    `is_on_host` is true, the polls go through a host of the job, and the job waits only while root keeps its parameters there.
+    `is_on_host` is true, the job has started, the polls go through one of its hosts, and the job waits only while root keeps its
+    parameters there.
     """
 
     def __init__(
@@ -182,15 +183,9 @@ class JobWatch:
         """Return the current status of the job, and show its progress and logs since the last poll.
 
         The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds. Raises AnsibleConnectionFailure if the host is
-        unreachable, or lacks a job that an earlier poll has found.
+        unreachable, or lacks a job that has started.
         """
-        more = self._file.arguments() if self._file else {}
-        # A host that is shutting down unmounts the storage before it becomes unreachable
-        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold, "missing_ok": bool(self._seen)})
-        if answer.get("failed"):
-            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
-        if not answer["jobs"]:
-            raise AnsibleConnectionFailure("it no longer finds the files of the job, as if its storage were not mounted")
+        answer = self._read(wait, hold)
         self._show_problems(answer.get("problems") or [])
         found: JobStatus = answer["jobs"][0]
         progress = found.pop("progress")
@@ -217,6 +212,17 @@ class JobWatch:
         self._show_silence(found)
         self._show_quiet(found)
         return found
+
+    def _read(self, wait: int, hold: int) -> Mapping[str, Any]:
+        """Return the result of a poll. A host that is shutting down unmounts the storage before it becomes unreachable."""
+        more = self._file.arguments() if self._file else {}
+        exists = self._is_on_host or bool(self._seen)
+        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold, "missing_ok": exists})
+        if answer.get("failed"):
+            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        if not answer["jobs"]:
+            raise AnsibleConnectionFailure("it does not find the files of the job, as if its storage were not mounted")
+        return answer
 
     def _correct_state(self, found: JobStatus) -> None:
         """Set the state to `pending` if only the job's files say that the job waits in a queue."""
