@@ -81,6 +81,8 @@ JOB = "deeplearning.cluster.training_job"
 JOB_WAIT = f"{JOB}_wait"
 REPORT = f"{JOB}_report"
 JOB_FILES = {f"{JOB}_export", REPORT}
+# The variables of tasks that only plan, also in check mode, and that are followed by a task that shows or applies the plan.
+PREDICTS = {"__emr_cluster_predicts", "__provision_predicts"}
 COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", changes.DELETE: "COLOR_DIFF_REMOVE"}
 
 
@@ -310,8 +312,8 @@ class CallbackModule(DefaultCallback):
 
     def _add_resources(self, result: Any, made: list[changes.PlannedChange]) -> None:
         events = self._events(result)
-        # Outside check mode, a task that only plans is followed by one that shows or applies the plan.
-        if events.is_check and not context.CLIARGS.get("check"):
+        # Outside check mode, each task that only plans is followed by one that shows or applies the plan.
+        if events.is_check and (not context.CLIARGS.get("check") or PREDICTS & result.task.get_vars().keys()):
             return
         price = result.result.get("price") or {}
         self._totals.provisions = True

@@ -134,6 +134,10 @@ nodes:
     running:
       description: Whether the node is running now.
       type: bool
+    cause:
+      description: EC2's reason for the end of the node. Empty if the node is running, or if EC2 no longer tells it.
+      type: str
+      sample: "Server.InternalError: Internal error on launch"
     hourly:
       description: What the node costs per hour, without its volumes. Null if it is not known.
       type: float

@@ -45,6 +45,29 @@ idle:
     - What AWS does with idle nodes, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look for idle nodes.
   returned: success
   type: dict
+emr:
+  description: With O(node_service=emr), the EMR cluster that is recorded for the cluster. Null if there is none.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: ID of the EMR cluster.
+      type: str
+      sample: j-2AL4XXXXXX5T9
+    ended:
+      description: Whether the EMR cluster has terminated, or is terminating.
+      type: bool
+    reason:
+      description: EMR's reason for the termination. Empty while the cluster is running.
+      type: str
+      sample: Terminated by user request
+    end:
+      description: When the EMR cluster terminated, in UTC. Null if it has not terminated.
+      type: str
+      sample: "2026-12-01T18:00:00Z"
+    idle_seconds:
+      description: Number of seconds after which EMR terminates the idle cluster. With V(0), EMR does not do so.
+      type: int
 resources:
   description: The cluster's resources.
   returned: always
@@ -176,6 +199,7 @@ nodes:
 
 from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, ClusterError
 from ..module_utils._aws.component import Request
+from ..module_utils._aws.emr.nodes import status as emr_status
 from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle.component import describe as describe_idle
 from ..module_utils._aws.lease.component import describe as describe_lease
@@ -216,6 +240,7 @@ def main() -> None:
         # The charges for groups of Auto Scaling are among those for resources
         charges = charges_of(service, live) if service is not AUTO_SCALING else []
         price = price_of(cloud, found, charges) if module.params["prices"] else None
+        emr = emr_status(cloud) if module.params["node_service"] == "emr" else None
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
     module.exit_json(
@@ -225,6 +250,7 @@ def main() -> None:
         price=price and price.describe(),
         lease=describe_lease(request, found),
         idle=describe_idle(request, found),
+        emr=emr,
     )
 
 

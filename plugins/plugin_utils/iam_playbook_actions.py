@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ..module_utils._aws.cluster_events.iam_actions import EVENTS
 from ..module_utils._aws.dataset_bucket.iam_actions import IAM_ACTIONS as BUCKET
+from ..module_utils._aws.emr.iam_actions import AUTO_TERMINATION
 from ..module_utils._aws.emr.iam_actions import IAM_ACTIONS as EMR
 from ..module_utils._aws.emr.iam_actions import RECORD as EMR_RECORD
 from ..module_utils._aws.idle.iam_actions import HOLD
@@ -111,7 +112,7 @@ def playbooks() -> dict[str, set[str]]:
         "stop": inventory,
         # The playbooks for the nodes of an EMR cluster, from emr to stop
         "emr": emr_nodes | trust | all_of((EMR, LIST_PRICES)) | set(EMR_CHECKS + AUTHORITY.absent + AUTHORITY_KEY.absent),
-        "emr_status": emr_nodes | set(PUBLIC_KEY.reads),
+        "emr_status": emr_nodes | set(PUBLIC_KEY.reads + AUTO_TERMINATION.reads),
         "destroy": inventory | reads | set(AUTHORITY.reads + AUTHORITY_INFO.reads + AUTHORITY_KEY.reads + EMR_RECORD.reads) | absent,
     }
     return {name: with_implied(actions) - WITHOUT_PERMISSION for name, actions in result.items()}

@@ -109,7 +109,8 @@ class JobWatch:
 
     A job can write anything into its files, even when it ends. The files therefore cannot make the watch wait forever: a job that has run
     no longer waits in a queue, records that no longer change do not show a running job, and a queue must respond in time. If
-    `is_on_host` is true, the polls go through a host of the job, and the job waits only while root keeps its parameters there.
+    `is_on_host` is true, the job has started, the polls go through one of its hosts, and the job waits only while root keeps its
+    parameters there.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class JobWatch:
     def follow(self, left: Callable[[], bool] = lambda: False) -> JobStatus:
         """Return the status of the job when the job is over, or as soon as `left` returns true.
 
-        Raises AnsibleActionFail if the job does not start, or if its host is unreachable for too long.
+        Raises AnsibleActionFail if the job does not start, or if its host is unreachable, or lacks the job, for too long.
         """
         timeout = self._arguments["heartbeat_timeout"]
         share = HOLD_SHARE if self._arguments.get("log_lines") is None else 0.0
@@ -163,7 +164,7 @@ class JobWatch:
                     raise AnsibleActionFail(
                         f"The host that reports on the job has been unreachable for {timeout} s: {error}. "
                         "The job was not stopped. Run the same command again to wait for the job.",
-                        result={"out_of_reach": True},
+                        result={"out_of_reach": True, **({"job": found} if found else {})},
                     ) from error
                 display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
@@ -181,12 +182,10 @@ class JobWatch:
     def poll(self, wait: int = 0, hold: int = 0) -> JobStatus:
         """Return the current status of the job, and show its progress and logs since the last poll.
 
-        The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds.
+        The poll lasts up to `wait` seconds. New progress is collected for `hold` seconds. Raises AnsibleConnectionFailure if the host is
+        unreachable, or lacks a job that has started.
         """
-        more = self._file.arguments() if self._file else {}
-        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold})
-        if answer.get("failed"):
-            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        answer = self._read(wait, hold)
         self._show_problems(answer.get("problems") or [])
         found: JobStatus = answer["jobs"][0]
         progress = found.pop("progress")
@@ -213,6 +212,17 @@ class JobWatch:
         self._show_silence(found)
         self._show_quiet(found)
         return found
+
+    def _read(self, wait: int, hold: int) -> Mapping[str, Any]:
+        """Return the result of a poll. A host that is shutting down unmounts the storage before it becomes unreachable."""
+        more = self._file.arguments() if self._file else {}
+        exists = self._is_on_host or bool(self._seen)
+        answer = self._ask({**self._arguments, **self._seen, **more, "wait": wait, "hold": hold, "missing_ok": exists})
+        if answer.get("failed"):
+            raise AnsibleActionFail(answer.get("msg", "training_job_info failed"), result=answer)
+        if not answer["jobs"]:
+            raise AnsibleConnectionFailure("it does not find the files of the job, as if its storage were not mounted")
+        return answer
 
     def _correct_state(self, found: JobStatus) -> None:
         """Set the state to `pending` if only the job's files say that the job waits in a queue."""

@@ -19,8 +19,9 @@ from ._output.changes import PlannedChange, plan_lines
 from ._output.hosts import host_names
 from ._output.prices import Price
 from .cost_limit import limited_seconds
+from .gone_nodes import gone_hosts
 from .job_formatting import duration, plural
-from .node_end_messages import ended_nodes, node_ends, utc
+from .node_end_messages import emr_end, ended_nodes, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
@@ -142,7 +143,7 @@ def missing_nodes(
             "in AWX, synchronize its source, and run the playbook again. Otherwise, wait until the nodes are in service."
         )
     can_read = info and "resources" in info
-    ended = ended_nodes(info["lease"], info["idle"], info["price"]) if info and can_read else ""
+    ended = _end_of(info) if info and can_read else ""
     if ended:
         return f"cluster: '{cluster}' has no nodes in {region}. {ended}"
     more = [f"and {len(names) - NAMED_CLUSTERS} more"] if len(names) > NAMED_CLUSTERS else []
@@ -151,6 +152,11 @@ def missing_nodes(
     advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
     ends = "" if can_read or info is None else f". Whether AWS has terminated its nodes, says {playbook_command('info')}"
     return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}{ends}"
+
+
+def _end_of(info: Mapping[str, Any]) -> str:
+    """Return why the nodes of a cluster without nodes have ended, or an empty string. `info` is a result of cluster_info."""
+    return emr_end(info["emr"]) or ended_nodes(info["lease"], info["idle"], info["price"])
 
 
 def _clusters(instances: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -177,8 +183,9 @@ def cluster_overview(
     price: Price | None,
     lease: Mapping[str, Any] | None = None,
     idle: Mapping[str, Any] | None = None,
+    emr: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return lines about the nodes, resources, price, lease and end of idle nodes that cluster_info returns.
+    """Return lines about the nodes, resources, price, lease, end of idle nodes and EMR cluster that cluster_info returns.
 
     `login` is the command that logs in to the master. Without prices, only the resources are named that cost money even without nodes.
     """
@@ -189,8 +196,14 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
-    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()])
+    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip(), emr_end(emr)])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, Any] | None) -> str:
+    """Return why a cluster has no resources. `playbook` creates it, and `emr` is its EMR cluster as cluster_info returns it."""
+    advice = f"Check the cluster and the region in the inventory, or create the cluster: {playbook_command(playbook)}"
+    return f"Cluster {cluster} has no resources in {region}. {emr_end(emr) or advice}"
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:
@@ -246,8 +259,19 @@ def deletion_question(cluster: str, kept: Sequence[str], own_disk: str) -> str:
     return f"Delete cluster {cluster}{'' if kept and not own_disk else ', with all its data'}?"
 
 
-def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
-    """Return what a deletion would keep. `own_disk` has the same meaning as for `deletion`."""
+def nothing_to_delete(cluster: str, region: str) -> str:
+    """Return that a deletion has found nothing, which is also so if the inventory names a wrong region."""
+    nothing = f"Cluster {cluster} has no resources in {region}, so there is nothing to delete."
+    return f"{nothing} Check the cluster and the region in the inventory."
+
+
+def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence[str], own_disk: str) -> str:
+    """Return what a deletion would keep. `is_changed` says whether it would delete anything.
+
+    `own_disk` has the same meaning as for `deletion`.
+    """
+    if not is_changed and not kept:
+        return nothing_to_delete(cluster, region)
     keeps = "Deleting the cluster keeps no file system."
     if kept:
         keeps = (
@@ -258,8 +282,13 @@ def planned_deletion(kept: Sequence[str], own_disk: str) -> str:
     return f"{keeps} {lost}S3 buckets are always kept."
 
 
-def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Price | None) -> str:
-    """Return what a deletion has kept, and what it could not delete. `price` is the price of both."""
+def remaining_resources(
+    cluster: str, region: str, is_changed: bool, kept: Sequence[str], leftovers: Sequence[str], price: Price | None
+) -> str:
+    """Return what a deletion has kept, and what it could not delete. `price` is the price of both.
+
+    `is_changed` says whether it has deleted anything.
+    """
     found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
     if kept:
         found.append(
@@ -268,7 +297,9 @@ def remaining_resources(kept: Sequence[str], leftovers: Sequence[str], price: Pr
         )
     if leftovers:
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
-    return " ".join(found) or "No resources of the cluster remain in AWS."
+    if not found and not is_changed:
+        return nothing_to_delete(cluster, region)
+    return " ".join(found) or f"No resources of cluster {cluster} remain in {region}."
 
 
 def cleanup_question(jobs: Collection[Any], environments: Collection[Any]) -> str:
@@ -416,6 +447,14 @@ def interrupted_job(job: str, has_queue: bool) -> str:
     return f"Job {job} was stopped on all hosts, as requested with Ctrl-C. {advice}"
 
 
+def unreachable_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
+    """Return which hosts of a job are gone, and why the run no longer reaches the job.
+
+    `job` is empty if the run has never reached it. `losses` contains the arguments of `gone_hosts`.
+    """
+    return " ".join([*(gone_hosts(job, **losses).values() if job else ()), failure])
+
+
 def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:
     """Return how to export a job after an export that failed. `reason` is the message of the host, if it has answered."""
     why = (reason or "the host does not answer").rstrip().rstrip(".")
@@ -430,9 +469,11 @@ def stopped_job(job: str, hosts: Sequence[str]) -> str:
     return f"Stopped job {job} on {host_names(hosts, ())}."
 
 
-def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
-    """Return what happened to a cluster. `timeline.cluster_events` describes the facts."""
+def cluster_events(
+    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, place: str, service: str
+) -> str:
+    """Return what happened to a cluster. `timeline.cluster_events` describes the arguments."""
     # Only one playbook needs this file, which imports the SDK
     from . import timeline
 
-    return timeline.cluster_events(facts, jobs, host, problem, form)
+    return timeline.cluster_events(facts, jobs, host, problem, form, place, service)

@@ -150,8 +150,17 @@ def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None,
         return ""
     again = f"run {playbook_command('provision')} -e deeplearning_start_again=true"
     if lease and lease["fixed"] and not is_idle:
-        again = f"change deeplearning_lease, and run {playbook_command('provision')}"
+        again = f"change deeplearning_lease to a later time, and run {playbook_command('provision')}"
     return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
+
+
+def emr_end(emr: Mapping[str, Any] | None) -> str:
+    """Return when EMR terminates its cluster, or why it has done so, or an empty string. `emr` is a result of cluster_info."""
+    if emr and emr["ended"]:
+        when = f"terminated at {utc(emr['end'])}" if emr["end"] else "is terminating"
+        reason = f": {emr['reason'].rstrip('.')}" if emr["reason"] else ""
+        return f"EMR cluster {emr['id']} {when}{reason}. To create a new one, run {playbook_command('emr')}"
+    return f"EMR terminates the cluster when it has been idle for {duration(emr['idle_seconds'])}." if emr and emr["idle_seconds"] else ""
 
 
 def deletes_rest(price: Price | None) -> str:

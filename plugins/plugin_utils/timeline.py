@@ -23,6 +23,7 @@ from ..module_utils._text import clean_line
 from ._output import prices
 from ._report.events import of_job
 from .job_formatting import failure_cause, moment, plural
+from .suggested_commands import playbook_command
 
 # The longest text of a host, and of AWS, in characters.
 REPORTED, CAUSE = 300, 1000
@@ -65,19 +66,22 @@ class Line(NamedTuple):
     cost: float | None = None
 
 
-def cluster_events(facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str) -> str:
+def cluster_events(
+    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, place: str = "", service: str = ""
+) -> str:
     """Return what happened to a cluster, in the form `text`, `csv` or `json`.
 
     `facts` is the result of the module cluster_events_info, and `jobs` are the jobs that `host` has reported. `problem` says why it has
-    reported none. Without a running node, `host` is empty.
+    reported none. Without a running node, `host` is empty. `place` is the cluster with its region, and `service` what launches its nodes.
     """
     # Events of AWS come first if the times are equal
     nodes = {node["instance_id"]: {**node, "cost": _cost_of(node, facts)} for node in facts["nodes"]}
     lines = sorted([*_of_aws(facts["events"], nodes), *_reported(jobs, host, facts["since"], facts["read_at"])], key=lambda line: line.time)
+    lines += _lost(nodes.values(), facts["read_at"])
     currency = (facts["price"] or {}).get("currency", "")
     if form == "csv":
         return _csv([*lines, *_running(nodes.values(), facts["read_at"])], currency)
-    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _sum(facts)]
+    notes = [*_remarks(facts["problems"]), *_silence(host, problem), _end(facts, place, service)]
     if form == "json":
         told = [{**line._asdict(), "time": moment(line.time)} for line in lines]
         return json.dumps({"events": told, "nodes": [*nodes.values()], "currency": currency, "remarks": notes}, indent=2) + "\n"
@@ -98,6 +102,13 @@ def _silence(host: str, problem: str) -> Iterator[str]:
         yield "Jobs are not shown, because the cluster has no running nodes."
     elif problem:
         yield _clean(f"Jobs are not shown, because {host} did not list them: {problem}")
+
+
+def _lost(nodes: Iterable[Node], now: float) -> Iterator[Line]:
+    """Yield a line for each node that has ended at an unknown time before now, such as one whose hardware has failed."""
+    for node in nodes:
+        if not node["running"] and node["ended_at"] is None:
+            yield Line(now, "AWS", f"node {_name(node['instance_id'], node)} has ended, AWS does not tell when", why=_clean(node["cause"]))
 
 
 def _running(nodes: Iterable[Node], now: float) -> Iterator[Line]:
@@ -229,6 +240,18 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
         "foreign_group": "Auto Scaling group {message} does not have the tag of this cluster, so its events are not shown.",
     }
     return [_clean(words[each["kind"]].format(message=each["message"].rstrip("."), time=each.get("time", ""))) for each in problems]
+
+
+def _end(facts: Mapping[str, Any], place: str, service: str) -> str:
+    """Return the last line: what the nodes have cost, or why that is not known. `place` and `service` are as for `cluster_events`."""
+    if service == "emr":
+        return f"Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run {playbook_command('info')}"
+    if not facts["events"] and not facts["nodes"]:
+        return (
+            f"AWS has recorded nothing about cluster {place} since {moment(facts['since'])} UTC. Check the cluster and the region in the "
+            "inventory, or look further back with deeplearning_events_since."
+        )
+    return _sum(facts)
 
 
 def _sum(facts: Mapping[str, Any]) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from local_cloud.testing import wait_until
 from receivers import mail_server, serving, webhook
 
 from .cluster import job_cluster
@@ -68,3 +71,21 @@ def test_a_job_that_fails_sends_a_notification_with_the_cause(train):
         f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. {COSTS} To read all logs, run: "
         f"{COMMAND}.logs -e training_job_name=fails"
     )
+
+
+def test_a_host_that_loses_its_storage_does_not_say_that_there_is_no_job(train, cluster):
+    """A node that shuts down unmounts its storage before it becomes unreachable."""
+
+    def lose():
+        wait_until(lambda: cluster.processes("python3 /efs/jobs/loses/code"))
+        time.sleep(5)  # the run sees the job
+        cluster.hosts[0].ssh("sudo mv /efs/jobs /efs/away")
+
+    with ThreadPoolExecutor() as pool:
+        losing = pool.submit(lose)
+        done, posts, _mails = train("loses", "import time\ntime.sleep(600)\n", heartbeat_timeout=10)
+        losing.result()
+    cluster.hosts[0].ssh("sudo mv /efs/away /efs/jobs")
+    assert done.returncode != 0
+    assert "there is no job" not in done.stdout
+    assert "unreachable for 10 s: it does not find the files of the job, as if its storage were not mounted" in posts["failure"]

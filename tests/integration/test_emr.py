@@ -269,9 +269,9 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     }
     definition |= own
 
-    def play(*arguments, playbook="emr", status=0, **more):
+    def play(*arguments, playbook="emr", status=0, callback="default", **more):
         command = ["ansible-playbook", "-i", str(nodes), f"playbooks/{playbook}.yml", "-e", json.dumps({**definition, **more}), *arguments]
-        done = ansible_commands.run(command, cloud.environment, repository)
+        done = ansible_commands.run(command, {**cloud.environment, "ANSIBLE_STDOUT_CALLBACK": callback}, repository)
         assert done.returncode == status, done.stdout + done.stderr
         return " ".join((done.stdout + done.stderr).split())
 
@@ -287,8 +287,21 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     assert f"whether or not a step is running. {costs}. To log in to the master" in output
     assert f"{costs}, 10,617.00 USD per month, without traffic," in play(playbook="info")
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
+    assert "EMR terminates the cluster when" not in play(playbook="info")
+    planned = play("--check", callback="deeplearning.cluster.concise", deeplearning_emr_idle_after="30m")
+    assert "Plan: 0 to create, 1 to change, 0 to delete;" in planned
+    play(deeplearning_emr_idle_after="30m")
+    assert "EMR terminates the cluster when it has been idle for 30 min" in play(playbook="info")
+    cloud.control.advance(1801)
+    wait_until(lambda: described(cloud, name, "TERMINATED"))
+    for playbook in ("info", "status"):
+        output = play(playbook=playbook, status=2)
+        assert re.search(rf"EMR cluster {cluster['Id']} terminated at .* UTC: .*To create a new one, run .*cluster\.emr", output)
+    assert "Nodes of EMR clusters are not listed" in play(playbook="events")
+    play(deeplearning_emr_idle_after="30m")
     play(deeplearning_state="absent", deeplearning_lease="8h")
     assert described(cloud, name) == []
+    assert f"Cluster {name} has no resources in {REGION}, so there is nothing to delete." in play(deeplearning_state="absent")
 
 
 def test_the_price_contains_the_volumes(cloud, run, emr, name):

@@ -405,6 +405,10 @@ def test_info_shows_nodes_and_resources_and_how_to_log_in(
     missing = play("info", str(inventory))
     assert missing.returncode != 0
     assert f"Cluster {name} has no resources in us-east-1. Check the cluster and the region" in " ".join(missing.stdout.split())
+    for options in ([], ["--check"]):
+        nothing = " ".join(play("destroy", str(inventory), *options).stdout.split())
+        assert f"Cluster {name} has no resources in us-east-1, so there is nothing to delete." in nothing
+    assert f"AWS has recorded nothing about cluster {name} in us-east-1" in " ".join(play("events", str(inventory)).stdout.split())
     made = run("cluster", **definition)
     shown = play("info", str(inventory))
     assert shown.returncode == 0, shown.stdout + shown.stderr

@@ -58,7 +58,10 @@ class Event:
 
 @dataclass
 class LifeOfNode:
-    """A node, from its launch to its end, as far as AWS tells. Times are in seconds since 1970. Name and type are empty if unknown."""
+    """A node, from its launch to its end, as far as AWS tells. Times are in seconds since 1970. Name and type are empty if unknown.
+
+    `cause` is EC2's reason for the end.
+    """
 
     instance_id: str
     group: str
@@ -69,6 +72,7 @@ class LifeOfNode:
     launched_at: float | None = None
     ended_at: float | None = None
     running: bool = False
+    cause: str = ""
     hourly: float | None = None
 
 
@@ -122,6 +126,7 @@ def nodes_of(cluster: str, events: Iterable[Event], members: Iterable[Member]) -
         node.name, node.instance_type, node.market = name_of(cluster, group, each), each["InstanceType"], market_of(each)
         node.zone, node.launched_at = each["Placement"]["AvailabilityZone"], each["LaunchTime"].timestamp()
         node.running = each["State"]["Name"] not in ENDED
+        node.cause = "" if node.running else each.get("StateReason", {}).get("Message", "")
     return nodes
 
 

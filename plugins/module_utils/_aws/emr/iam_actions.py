@@ -62,6 +62,8 @@ DEFAULT_ROLES = IamActions(
 )
 # The action that reads which EMR cluster belongs to a training cluster
 RECORD = IamActions(reads=("ssm:GetParameters",))
+# The action that reads when EMR terminates an idle cluster
+AUTO_TERMINATION = IamActions(reads=("elasticmapreduce:GetAutoTerminationPolicy",))
 # The actions that the inventory and the search for former nodes need
 NODES = IamActions(
     reads=(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, tag_dict
@@ -32,6 +32,8 @@ STARTING = ("STARTING", "BOOTSTRAPPING")
 STARTED = ("RUNNING", "WAITING")
 LIVE = (*STARTING, *STARTED)
 ENDED = ("TERMINATING", "TERMINATED", "TERMINATED_WITH_ERRORS")
+# EMR's answers if the release or the region has no auto-termination.
+NO_AUTO_TERMINATION = ("UnknownOperationException", "ValidationException")
 InstanceDescription = Mapping[str, Any]
 
 
@@ -105,6 +107,31 @@ def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> I
 def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
     """Return EMR's description of a cluster."""
     return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
+
+
+def idle_seconds(reader: Reader, cluster_id: str) -> int:
+    """Return the number of seconds after which EMR terminates the idle cluster, or 0. DescribeCluster does not return it."""
+    try:
+        policy = reader.client("emr").get_auto_termination_policy(ClusterId=cluster_id).get("AutoTerminationPolicy")
+    except ClientError as error:
+        if error_code(error) not in NO_AUTO_TERMINATION:
+            raise
+        return 0
+    return int(policy["IdleTimeout"]) if policy else 0
+
+
+def status(reader: Reader) -> dict[str, Any] | None:
+    """Return the state of the recorded EMR cluster, also of a terminated one, as the module `cluster_info` documents it, or None."""
+    recorded = record.read(reader)
+    described = _described(reader, recorded.cluster_id) if recorded and recorded.cluster_id else None
+    if described is None:
+        return None
+    ended = described["Status"]["State"] in ENDED
+    reason = described["Status"].get("StateChangeReason", {}).get("Message", "") if ended else ""
+    end = described["Status"].get("Timeline", {}).get("EndDateTime")
+    told = end and f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    seconds = 0 if ended else idle_seconds(reader, described["Id"])
+    return {"id": described["Id"], "ended": ended, "reason": reason, "end": told, "idle_seconds": seconds}
 
 
 def _is_own(reader: Reader, described: InstanceDescription) -> bool:

@@ -28,6 +28,7 @@ from .nodes import (
     STARTED,
     describe,
     group_of,
+    idle_seconds,
     own_cluster,
     role_of,
     running_instances,
@@ -58,8 +59,6 @@ STILL_SHRINKING = (
     "EMR removes the remaining surplus nodes when their containers have ended. EMR keeps at least as many core nodes as HDFS has copies of "
     "each block (dfs.replication), and enough core nodes for the data in HDFS. Run again to wait longer, or specify more nodes."
 )
-# EMR's answers if the release or the region has no auto-termination.
-NO_AUTO_TERMINATION = ("UnknownOperationException", "ValidationException")
 # Part of EMR's error message about an instance profile that is not visible to EMR yet.
 NEW_ROLE = "InstanceProfile"
 
@@ -96,23 +95,12 @@ def _read_cluster(request: Request) -> Iterator[Found]:
     properties = {
         **cluster_properties(request, described, groups, actions),
         **node_properties(request, instances),
-        "idle_seconds": _idle_seconds(cloud, described["Id"]) if request.present else 0,
+        "idle_seconds": idle_seconds(cloud, described["Id"]) if request.present else 0,
         "volumes": {**(volumes(request) if request.present else {}), **volumes_of(cloud, instances)},
         "is_recorded": recorded is not None and recorded.cluster_id == described["Id"],
     }
     yield Found(CLUSTER, described["Id"], properties, roles)
     yield from read_steps(cloud.retrieve("emr", "list_steps", "Steps", **listed))
-
-
-def _idle_seconds(cloud: AwsClient, cluster_id: str) -> int:
-    """Return the number of seconds after which EMR terminates the idle cluster, or 0. DescribeCluster does not return it."""
-    try:
-        policy = cloud.emr.get_auto_termination_policy(ClusterId=cluster_id).get("AutoTerminationPolicy")
-    except ClientError as error:
-        if error_code(error) not in NO_AUTO_TERMINATION:
-            raise
-        return 0
-    return policy["IdleTimeout"] if policy else 0
 
 
 def _refuse_unrecorded(cloud: AwsClient) -> None:

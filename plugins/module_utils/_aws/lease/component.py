@@ -52,10 +52,14 @@ def lease_in(found: Sequence[Found]) -> Found | None:
 
 
 def has_ended(request: Request, existing: Found) -> bool:
-    """Return whether the lease has ended, and neither the definition nor an option of the run gives it anew."""
-    lease, end = request.options["lease"], end_of(existing)
-    is_new = request.options["start_again"] or (lease and not _is_same(existing, definition.parse(lease)))
-    return bool(end and end <= request.cloud.now and not is_new)
+    """Return whether the lease has ended, and neither a later fixed end in the definition nor an option of the run gives it anew.
+
+    Another duration does not: runs for definitions with different durations would start each other's nodes again.
+    """
+    lease, end, now = request.options["lease"], end_of(existing), request.cloud.now
+    fixed_end = definition.parse(lease).fixed_end if lease else None
+    is_new = request.options["start_again"] or (fixed_end and fixed_end > now)
+    return bool(end and end <= now and not is_new)
 
 
 def _is_same(existing: Found, terms: Terms) -> bool:

@@ -41,6 +41,23 @@ def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatc
     assert action._execute_module.call_count > 2
 
 
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_host_whose_storage_is_gone_counts_as_unreachable(action, monkeypatch, recovers):
+    """A node that is shutting down still answers after it has unmounted the storage."""
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+    missing = {"jobs": [], "problems": []}
+    looks = iter([answer(), missing, *([answer("succeeded"), answer("succeeded")] if recovers else [missing] * 9)])
+    action._execute_module = MagicMock(side_effect=lambda *_args, **_more: next(looks))
+    result = action.run(task_vars={})
+    assert all(call.kwargs["module_args"]["missing_ok"] for call in action._execute_module.call_args_list)
+    if not recovers:
+        assert re.search(r"unreachable for 60 s: it does not find the files of the job.*The job was not stopped", result["msg"])
+        assert (result["out_of_reach"], result["job"]["name"]) == (True, "digits")
+    else:
+        assert not result.get("failed")
+
+
 def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     action._task.args["show_logs"] = True
     log = {"name": "rank0", "path": "/l", "lines": ["epoch 1"], "left_out": 0}

@@ -212,7 +212,13 @@ def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(
     priced = [{**each, "hourly": hourly} for each, hourly in zip([*CREATED, UPDATED], (0.5, 0, None))]
     price = {"hourly": 2.5, "currency": "USD", "charges": [], "published": "2026-07-20", "read_at": None, "problem": ""}
     assert project.run(
-        play("Provision", task("Apply", changed=True, changes=priced, price=price), hosts="localhost", connection="local"),
+        play(
+            "Provision",
+            task("Predict", {"vars": {"__provision_predicts": True}}, changed=True, changes=priced, price=price),
+            task("Apply", changed=True, changes=priced, price=price),
+            hosts="localhost",
+            connection="local",
+        ),
         play("Configure", task("Write", changed=True, diff={"before": "a\n", "after": "b\n"})),
         arguments=["--check", *diff],
     ) == [

@@ -201,12 +201,37 @@ def test_after_an_end_only_its_cause_is_told(seconds):
 def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     failure = {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}
     idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z", "failure": failure}
-    info = {"resources": [], "lease": None, "idle": idle, "price": None}
+    info = {"resources": [], "lease": None, "idle": idle, "price": None, "emr": None}
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
     assert f"had been idle since 2026-12-01 18:00 UTC. {FAILED} To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
     unknown = messages.missing_nodes(*arguments, {"failed": True})
     assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
+
+
+EMR = {"id": "j-1", "ended": True, "reason": "Terminated: idle.", "end": "2026-12-01T18:00:00Z", "idle_seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("emr", "words"),
+    [
+        (EMR, "EMR cluster j-1 terminated at 2026-12-01 18:00 UTC: Terminated: idle. To create a new one, run "),
+        ({**EMR, "end": None, "reason": ""}, "EMR cluster j-1 is terminating. To create a new one, run "),
+        (None, "the cluster: "),
+    ],
+)
+def test_why_an_emr_cluster_is_missing(emr, words):
+    told = messages.missing_cluster("demo", "us-east-1", "emr", emr)
+    assert told.startswith("Cluster demo has no resources in us-east-1. ")
+    assert told.endswith(f"{words}{RUN}emr")
+    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
+    assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info).endswith(f"{words}{RUN}emr")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(1800, "EMR terminates the cluster when it has been idle for 30 min 0 s."), (0, "")])
+def test_an_overview_says_when_emr_terminates_an_idle_cluster(seconds, words):
+    told = messages.cluster_overview([], [], "ssh", None, emr={**EMR, "ended": False, "end": None, "idle_seconds": seconds})
+    assert told == "\n".join(filter(None, [words, "The cluster has no running nodes."]))
 
 
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}
@@ -462,13 +487,13 @@ def test_a_deletion_shows_what_goes_and_what_stays(nodes, kept, own_disk, expect
     ],
 )
 def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
-    assert messages.planned_deletion(kept, own_disk) == expected
+    assert messages.planned_deletion("demo", "us-east-1", True, kept, own_disk) == expected
 
 
 @pytest.mark.parametrize(
     ("kept", "leftovers", "price", "expected"),
     [
-        ([], [], {**PRICE, "hourly": 0}, "No resources of the cluster remain in AWS."),
+        ([], [], {**PRICE, "hourly": 0}, "No resources of cluster demo remain in us-east-1."),
         ([], ["subnet-1"], None, "Resources that remain in AWS: subnet-1."),
         (
             ["fs-1"],
@@ -495,7 +520,15 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
 )
 def test_a_deletion_says_what_remains_and_what_it_costs(kept, leftovers, price, expected):
     """The price of leftovers is not that of what was kept, and what AWS has not measured yet has no price."""
-    assert messages.remaining_resources(kept, leftovers, price) == expected
+    assert messages.remaining_resources("demo", "us-east-1", True, kept, leftovers, price) == expected
+
+
+def test_a_deletion_that_finds_nothing_names_the_region():
+    """If the region is wrong, the cluster still costs money elsewhere."""
+    nothing = "Cluster demo has no resources in eu-west-1, so there is nothing to delete. Check the cluster and the region in the inventory"
+    assert messages.planned_deletion("demo", "eu-west-1", False, [], "") == f"{nothing}."
+    assert messages.remaining_resources("demo", "eu-west-1", False, [], [], None) == f"{nothing}."
+    assert "Kept, with all data: fs-1" in messages.remaining_resources("demo", "eu-west-1", False, ["fs-1"], [], PRICE)
 
 
 @pytest.mark.parametrize(
@@ -729,3 +762,11 @@ def test_a_job_that_was_not_exported_can_be_exported_later(reason, why):
 )
 def test_a_stopped_job_names_few_hosts(hosts, names):
     assert messages.stopped_job("bert", hosts) == f"Stopped job bert on {names}."
+
+
+def test_a_run_that_no_longer_reaches_the_job_names_the_nodes_that_are_gone():
+    job = {"processes": [{"host": "w1", "instance": "i-1", "state": "running"}, {"host": "w2", "instance": "i-2", "state": "running"}]}
+    losses = {"nodes": {}, "former": [{"instance_id": "i-1", "cause": "", "replacement": ""}], "unreachable": []}
+    gone = "w1 is gone: i-1 is no longer running, and no instance has been launched to replace it yet."
+    assert messages.unreachable_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
+    assert messages.unreachable_job("The host is unreachable.", {}, losses) == "The host is unreachable."

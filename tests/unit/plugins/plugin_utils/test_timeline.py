@@ -23,7 +23,7 @@ def event(action, *resources, seconds=0.0, **more):
 
 def node(launched, ended, hourly=2.0, running=False, **more):
     times = {name: time if time is None else START + time for name, time in (("launched_at", launched), ("ended_at", ended))}
-    return {"instance_id": "i-1", "running": running, "hourly": hourly, **times, **more}
+    return {"instance_id": "i-1", "running": running, "cause": "", "hourly": hourly, **times, **more}
 
 
 def facts(*events, nodes=(), problems=(), price=PRICE, since=START - 3600):
@@ -42,8 +42,8 @@ def job(**more):
     return {"name": "digits-1", "state": "succeeded", "over": True, **started, **more}
 
 
-def lines(*events, jobs=(), host="demo-master", problem="", form="text", **more):
-    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form).splitlines()
+def lines(*events, jobs=(), host="demo-master", problem="", form="text", service="", **more):
+    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form, "demo in us-east-1", service).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,7 @@ def test_what_a_host_reports_is_told_apart():
         ([node(-1800, 1800)], "1 node ran for 1.0 node-hours and cost 2.00 USD, without volumes, at the prices of today. Prices: AWS"),
         ([node(-7200, None, running=True)], "1 node ran for 3.0 node-hours and cost 6.00 USD"),
         ([node(-9000, -7200)], "0 nodes ran for 0.0 node-hours and cost 0.000 USD"),
+        ([], "AWS has recorded nothing about cluster demo in us-east-1 since 2026-09-21 13:13:20 UTC. Check the cluster and the region"),
         (
             [node(0, 3600, None), node(0, 3600)],
             "2 nodes ran for 2.0 node-hours and cost 2.00 USD, without volumes, at the prices of today, ",
@@ -149,6 +150,18 @@ def test_what_a_host_reports_is_told_apart():
 )
 def test_the_sum(nodes, words):
     assert words in lines(nodes=nodes)[-1]
+
+
+def test_emr_nodes_are_not_said_to_cost_nothing():
+    assert lines(service="emr")[-1].startswith("Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run ")
+
+
+def test_a_node_that_aws_has_lost_has_a_line():
+    lost = node(0, None, name="demo-worker2", cause="Server.InternalError: Internal error")
+    words = "node demo-worker2 (i-1) has ended, AWS does not tell when"
+    assert lines(event("launch", "i-1"), nodes=[lost])[1] == f"2026-09-21 16:13:20  {words}. Server.InternalError: Internal error"
+    (row,) = csv.DictReader(io.StringIO("\n".join(lines(nodes=[lost], form="csv"))))
+    assert (row["what"], row["why"]) == (words, lost["cause"])
 
 
 def test_the_sum_without_prices():

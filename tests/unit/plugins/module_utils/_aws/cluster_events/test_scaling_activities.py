@@ -66,7 +66,10 @@ def test_the_end_that_only_ec2_tells():
     assert list(scaling_activities.ends_of([("workers", ended)], [Event(1.0, "cloudtrail", "TerminateInstances", [A])])) == []
     failed = Event(1.0, "cloudtrail", "TerminateInstances", [A], error="Client.UnauthorizedOperation")
     assert list(scaling_activities.ends_of([("workers", ended)], [failed])) == [event]
-    assert list(scaling_activities.ends_of([("workers", instance(A, "terminated", "Server.InternalError"))], ())) == []
+    lost = {**instance(A, "terminated", "Server.InternalError"), "StateReason": {"Message": "Server.InternalError: Internal error"}}
+    assert list(scaling_activities.ends_of([("workers", lost)], ())) == []
+    life = scaling_activities.nodes_of("c", (), [("workers", lost)])[A]
+    assert (life.running, life.ended_at, life.cause) == (False, None, "Server.InternalError: Internal error")
 
 
 def test_nodes_and_their_lives():

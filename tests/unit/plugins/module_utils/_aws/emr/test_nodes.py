@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 import pytest
@@ -89,3 +89,30 @@ def test_without_the_permission_no_volume_is_known():
     assert nodes.volumes_of(SimpleNamespace(retrieve=refuse), NODES) == {}
     (node,) = inventory.nodes("bert", NODES[:1], nodes.EMR_NODES)
     assert [product.name for product, _quantity in nodes.EMR_NODES.products(node.as_dict())] == ["instance", "emr", "volumes"]
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "policy", "expected"),
+    [
+        ("WAITING", None, {"IdleTimeout": 1800}, {"ended": False, "reason": "", "end": None, "idle_seconds": 1800}),
+        ("WAITING", None, None, {"ended": False, "reason": "", "end": None, "idle_seconds": 0}),
+        ("TERMINATED", 2, {"IdleTimeout": 1800}, {"ended": True, "reason": "Why.", "end": "2026-01-01T10:00:00Z", "idle_seconds": 0}),
+        ("TERMINATING", None, None, {"ended": True, "reason": "Why.", "end": None, "idle_seconds": 0}),
+    ],
+)
+def test_the_status_of_the_recorded_cluster(state, end, policy, expected):
+    """The SDK returns times in the zone of this machine."""
+    moment = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=end))) if end else None
+    status = {"State": state, "StateChangeReason": {"Message": "Why."}, "Timeline": {"EndDateTime": moment} if moment else {}}
+    clients = SimpleNamespace(
+        get_parameters=lambda **_names: {"Parameters": [{"Value": "j-1", "Version": 1}]},
+        describe_cluster=lambda **_id: {"Cluster": {"Id": "j-1", "Status": status}},
+        get_auto_termination_policy=lambda **_id: {"AutoTerminationPolicy": policy},
+    )
+    reader = SimpleNamespace(cluster="bert", client=lambda _service: clients)
+    assert nodes.status(reader) == {"id": "j-1", **expected}
+
+
+def test_without_a_record_there_is_no_status():
+    reader = SimpleNamespace(cluster="bert", client=lambda _service: SimpleNamespace(get_parameters=lambda **_names: {"Parameters": []}))
+    assert nodes.status(reader) is None
