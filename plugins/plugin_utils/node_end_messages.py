@@ -134,6 +134,21 @@ def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None,
     return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
 
 
+def removed_ends(removed: Mapping[str, Any]) -> str:
+    """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`."""
+    lease, idle, topic = removed["lease"], removed["idle"], removed["topic"]
+    what = {
+        "deeplearning_lease": lease and f"the lease that ends at {utc(lease['end'])}",
+        "deeplearning_idle_after": idle and f"the end of nodes that have been idle for {duration(idle['seconds'])}",
+        "deeplearning_notify_topic": topic and f"the messages to {topic}",
+    }
+    missing = [option for option, told in what.items() if told]
+    then = " The nodes then run, and cost money, until somebody terminates them." if removed["endless"] else ""
+    return (
+        f"This run removes {' and '.join(filter(None, what.values()))}, because the definition does not set {' and '.join(missing)}.{then}"
+    )
+
+
 def deletes_rest(price: Price | None) -> str:
     """Return how to delete the rest of a cluster whose nodes AWS has terminated, and what the rest costs, if that is known."""
     after = prices.without_nodes(price) if price else None

@@ -203,6 +203,24 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
     assert run("cluster", **definition)["changes"] == []
 
 
+def test_a_run_says_what_it_removes_of_what_ends_the_nodes(cloud, run, leased, definition, name, topic, playbook):
+    made = run("cluster", **leased, idle_after="30m", notify_topic=topic)
+    with pytest.raises(ModuleFailed, match=r"keep_ends: the definition lacks the option lease and the .* and the option notify_topic"):
+        run("cluster", **definition, keep_ends=True)
+    partly = run("cluster", **leased, check=True)["removed_ends"]
+    assert (partly["lease"], partly["idle"]["seconds"], partly["topic"], partly["endless"]) == (None, 1800, topic, False)
+    assert run("cluster", **leased, idle_after="1h", notify_topic=topic)["removed_ends"] == {}
+    _succeeds, told = playbook("provision", "--check")
+    end = f"{made['lease']['end'][:16].replace('T', ' ')} UTC"
+    assert f"This run removes the lease that ends at {end} and the end of nodes that have been idle for 1 h" in told
+    assert "The nodes then run, and cost money, until somebody terminates them." in told
+    removed = run("cluster", **definition)
+    assert removed["removed_ends"]["lease"]["end"] == made["lease"]["end"]
+    assert removed["removed_ends"]["endless"]
+    assert run("cluster", **definition)["removed_ends"] == {}
+    assert run("cluster", cluster=name, state="absent")["removed_ends"] == {}
+
+
 def test_without_a_lease_an_unchanged_run_asks_for_none(cloud, run, definition):
     run("cluster", **definition)
     cloud.control.forget_calls()
