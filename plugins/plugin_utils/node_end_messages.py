@@ -130,7 +130,7 @@ def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None,
         return ""
     again = f"run {playbook_command('provision')} -e deeplearning_start_again=true"
     if lease and lease["fixed"] and not is_idle:
-        again = f"change deeplearning_lease, and run {playbook_command('provision')}"
+        again = f"change deeplearning_lease to a later time, and run {playbook_command('provision')}"
     return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
 
 

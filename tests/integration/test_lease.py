@@ -126,7 +126,7 @@ def test_no_run_launches_nodes_after_the_end_until_the_lease_is_given_anew(cloud
     monkeypatch.setattr(resources, "LATE", timedelta())
     run("cluster", **leased)
     cloud.control.advance(8 * HOUR + 450)  # between two calls, whose retries end after a minute
-    for options in ({"check": True}, {}, {"lease": None}):
+    for options in ({"check": True}, {}, {"lease": None}, {"lease": "4h"}):
         with pytest.raises(ModuleFailed, match=r"lease: .* ended at .* UTC, and AWS terminated the nodes\. .*start_again") as failure:
             run("cluster", **{**leased, **options})
         assert failure.value.result["nodes_ended"]
@@ -170,7 +170,8 @@ def test_changed_terms_are_a_new_lease(cloud, run, leased, name, monkeypatch):
     assert (kinds(shorter), seconds_left(shorter)) == ([("update", "node_lease")], pytest.approx(HOUR, abs=60))
     cloud.control.advance(2 * HOUR)
     assert all_end(cloud, name)
-    assert seconds_left(run("cluster", **leased)) == pytest.approx(8 * HOUR, abs=60)
+    fixed = (datetime.now(UTC) + timedelta(hours=10)).replace(microsecond=0)
+    assert run("cluster", **{**leased, "lease": fixed.isoformat()})["lease"]["end"] == lease.iso(fixed)
 
 
 def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud, run, leased, monkeypatch):

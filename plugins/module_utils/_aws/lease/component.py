@@ -47,9 +47,12 @@ def lease_in(found: Sequence[Found]) -> Found | None:
 
 
 def has_ended(request: Request, existing: Found) -> bool:
-    """Return whether the lease has ended, and neither the definition nor an option of the run gives it anew."""
-    lease, end = request.options["lease"], end_of(existing)
-    is_new = request.options["start_again"] or (lease and not _is_same(existing, definition.parse(lease)))
+    """Return whether the lease has ended, and neither a new fixed end nor an option of the run gives it anew.
+
+    Another duration does not: two definitions with different durations would start each other's nodes again.
+    """
+    terms, end = definition.parse(request.options["lease"]) if request.options["lease"] else Terms(), end_of(existing)
+    is_new = request.options["start_again"] or (terms.fixed_end and not _is_same(existing, terms))
     return bool(end and end <= request.cloud.now and not is_new)
 
 

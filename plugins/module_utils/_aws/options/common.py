@@ -56,7 +56,7 @@ OPTIONS = (
             "When AWS terminates the nodes, whatever else is still running: a duration such as V(8h) or V(1d12h) that begins with the run"
             " that launches the nodes, or a time such as V(2026-12-01T18:00Z). The data is kept.",
             "EventBridge Scheduler deletes the Auto Scaling groups at this time. Runs prolong a lease with a duration when less than half"
-            " of it is left. After the end, no run launches nodes until you set O(start_again) or change this option.",
+            " of it is left. After the end, no run launches nodes until you set O(start_again), or a new time in this option.",
         ),
     ),
     Option(
