@@ -47,6 +47,10 @@ price:
     - Null if O(prices) is false or O(state=absent).
   returned: success
   type: dict
+removed_ends:
+  description: What a run would remove of that which ends the nodes, in the format of RV(deeplearning.cluster.cluster#module:removed_ends).
+  returned: success
+  type: dict
 findings:
   description: Findings of the validators, errors first.
   returned: always

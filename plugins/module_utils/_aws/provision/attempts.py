@@ -42,7 +42,7 @@ def provision(run: Run) -> NoReturn:
         refusal = _outdated_refusal(run, deferred)
         forbidden = forbidden_price(run, plan, found, alternative)
         if not applied:
-            _refuse(run, plan, forbidden)
+            refuse(run, plan, forbidden)
         if run.module.check_mode:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
@@ -66,7 +66,7 @@ def provision(run: Run) -> NoReturn:
     report.fail_without_capacity(run, shortages, applied)
 
 
-def _refuse(run: Run, plan: Sequence[Change], forbidden: str) -> None:
+def refuse(run: Run, plan: Sequence[Change], forbidden: str) -> None:
     """Exit the module if the definition forbids the price after the plan, or that it removes what ends the nodes."""
     if forbidden:
         report.fail_price(run, forbidden)

@@ -17,16 +17,17 @@ from ..network.addresses import AddressPlanError
 from ..node_ends import NodesEnded
 from ..node_group import capacity, images
 from ..plan.errors import ForbiddenChange
-from ..validator import Finding, Validator
+from ..validator import Finding, Level, Validator
 from . import report
-from .attempts import provision
+from .attempts import provision, refuse
 from .components import register
 from .context import Run, make_run
 from .delete import delete
 from .interrupt import interruptible
 from .plan import plan_changes
-from .price import price_after
+from .price import forbidden_price, price_after, price_warning
 from .read import read_all
+from .removed_ends import removed_ends
 from .validate import outdated_nodes, validate
 
 
@@ -70,12 +71,21 @@ def _converge(this: Run) -> NoReturn:
 def _validate_only(this: Run) -> NoReturn:
     """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
     found = read_all(this.request)
-    findings, price = list[Finding](), None
+    findings, price, removed = list[Finding](), None, dict[str, Any]()
     if this.request.present:
         findings = validate(this, found)
         request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
         plan, deferred = plan_changes(this, request, found)
         findings += outdated_nodes(this, deferred)
-        price = price_after(this, plan, found, request.alternative)
-    this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings], price=price and price.describe())
+        refuse(this, plan, forbidden_price(this, plan, found, request.alternative))
+        price, removed = price_after(this, plan, found, request.alternative), removed_ends(this, plan)
+        warning = price_warning(this, price) if price else ""
+        findings += [Finding("price_warning", Level.WARNING, warning)] if warning else []
+    this.module.exit_json(
+        changed=False,
+        valid=True,
+        findings=[finding.as_dict() for finding in findings],
+        price=price and price.describe(),
+        removed_ends=removed,
+    )
     raise AssertionError("exit_json returned")

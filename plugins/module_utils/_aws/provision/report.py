@@ -18,6 +18,7 @@ from ..node_names import WORKERS, group_name, node_name
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
+from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
 from .price import price_after
@@ -87,16 +88,21 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 def fail_price(run: Run, excess: str) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
-    error = ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.")
-    fail(run.module, error, price_exceeded=excess)
+    _refuse(run, f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.", price_exceeded=excess)
 
 
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
     """Fail the module because the run must not remove what ends the nodes."""
     options = {"lease": "lease", "idle": "idle_after", "topic": "notify_topic"}
     missing = " and ".join(f"the option {option}" for name, option in options.items() if removed[name])
-    error = ClusterError(f"keep_ends: the definition lacks {missing}, which the cluster has. Add what is missing. Nothing was changed.")
-    fail(run.module, error, removed_ends=removed)
+    message = f"keep_ends: the definition lacks {missing}, which the cluster has. Add what is missing. Nothing was changed."
+    _refuse(run, message, removed_ends=removed)
+
+
+def _refuse(run: Run, message: str, **result: Any) -> NoReturn:
+    """Fail the module as a validator does. The message begins with the option that forbids the plan."""
+    finding = Finding(message.partition(":")[0], Level.ERROR, message)
+    fail(run.module, ClusterError(message), valid=False, findings=[finding.as_dict()], **result)
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
