@@ -96,8 +96,8 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether a run fails before it changes anything if it would remove the lease, the end of idle nodes or the messages to a topic,"
-            " because O(lease), O(idle_after) or O(notify_topic) is not set. C(--check) and validations then fail, too. Without this option, the"
-            " playbooks ask on a terminal.",
+            " because O(lease), O(idle_after) or O(notify_topic) is not set. C(--check) and validations then fail, too."
+            " Without this option, the playbooks ask on a terminal.",
         ),
     ),
     Option(
@@ -143,7 +143,8 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning), or add"
-            " something whose price is not known. C(--check) and validations then fail, too. Without this option, the playbooks ask on a terminal.",
+            " something whose price is not known. C(--check) and validations then fail, too. Without this option, the playbooks ask"
+            " on a terminal.",
             "Requires O(price_warning).",
         ),
     ),
