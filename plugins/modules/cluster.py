@@ -148,12 +148,11 @@ price:
       type: str
 lease:
   description:
-    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease, or if the run only
-      predicts it.
+    - The lease of the nodes after the run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
 idle:
-  description: What AWS does with idle nodes. Null if it does not look for idle nodes or if the run only predicts it.
+  description: What AWS does with idle nodes. Null if it does not look for idle nodes.
   returned: success
   type: dict
   contains:

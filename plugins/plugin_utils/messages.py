@@ -20,7 +20,7 @@ from ._output.hosts import host_names
 from ._output.prices import Price
 from .cost_limit import limited_seconds
 from .job_formatting import duration, plural
-from .node_end_messages import ended_nodes, node_ends, utc
+from .node_end_messages import ENDLESS, ended_nodes, ends_after_run, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
@@ -34,11 +34,17 @@ def _form(things: Collection[Any], one: str, many: str) -> str:
     return one if len(things) == 1 else many
 
 
-def validated(cluster: str, findings: Collection[Any], price: Price | None) -> str:
-    """Return the result of a validation without errors. `price` is the price of the cluster after a run."""
+def validated(
+    cluster: str,
+    findings: Collection[Any],
+    price: Price | None,
+    lease: Mapping[str, Any] | None = None,
+    idle: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the result of a validation without errors. The price, the lease and the end of idle nodes are those after a run."""
     warnings = plural(len(findings), "warning", "warnings") if findings else "no warnings"
     valid = f"No errors and {warnings}: {cluster} can be provisioned."
-    return "\n".join([valid, *prices.lines(price)] if price else [valid])
+    return "\n".join([valid, *(prices.lines(price) if price else ()), ends_after_run(lease, price, idle)])
 
 
 def price_sentence(price: Price | None) -> str:
@@ -96,9 +102,9 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
-def prolonged_lease(end: str, former_end: str) -> str:
-    """Return that a run has prolonged the lease of the nodes."""
-    return f"AWS now terminates the nodes at {utc(end)} instead of {utc(former_end)}."
+def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
+    """Return that a run has prolonged the lease of the nodes, or would do so."""
+    return f"AWS {'would then terminate' if predicted else 'now terminates'} the nodes at {utc(end)} instead of {utc(former_end)}."
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int, max_cost: float = 0, price: Price | None = None, hosts: int = 0) -> str:
@@ -189,7 +195,8 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
-    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()])
+    endless = ENDLESS if nodes and any(each["kind"] == "auto_scaling_group" for each in resources) else ""
+    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip() or endless])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

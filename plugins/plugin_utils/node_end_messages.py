@@ -24,6 +24,15 @@ LATE = 600
 OLD = 4500
 
 
+# What to know about nodes without lease and end of idle nodes.
+ENDLESS = "Nothing ends the nodes by itself. To let AWS terminate them, set deeplearning_lease or deeplearning_idle_after."
+
+
+def ends_after_run(lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None) -> str:
+    """Return what ends the nodes after a run that is only predicted, and what the rest of the cluster then costs."""
+    return node_ends(lease, price, idle, 0).rstrip() or ENDLESS
+
+
 def node_ends(
     lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False
 ) -> str:

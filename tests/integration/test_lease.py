@@ -77,8 +77,11 @@ def test_an_unchanged_run_changes_nothing_and_no_run_prolongs_a_lease_of_which_h
 def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leased, name):
     run("cluster", **leased)
     cloud.control.advance(5 * HOUR)
+    before = [each["StartDate"] for each in schedules(cloud, name).values()]
     predicted = run("cluster", **leased, check=True)
-    assert seconds_left(predicted) == pytest.approx(3 * HOUR, abs=60)
+    assert (seconds_left(predicted), predicted["changes"]) == (pytest.approx(8 * HOUR, abs=60), [])
+    assert seconds_left(run("cluster_validation", **leased)) == pytest.approx(8 * HOUR, abs=60)
+    assert [each["StartDate"] for each in schedules(cloud, name).values()] == before
     again = run("cluster", **leased)
     assert (again["changed"], again["changes"]) == (False, [])
     assert seconds_left(again) == pytest.approx(8 * HOUR, abs=60)
@@ -96,12 +99,23 @@ def test_a_run_says_when_a_prolonged_lease_ends(cloud, run, leased, playbook, re
     ends = [run("cluster", **leased)["lease"]["end"]]
     cloud.control.advance(5 * HOUR)
     arguments = [tmp_path / "plays", "-e", "ansible_host=127.0.0.1 ansible_port=1"]  # the playbook lease connects to the nodes
+    assert playbook(*arguments, "--check", lease="8h")[1].count("AWS would then terminate the nodes at ") == 1
     _succeeds, told = playbook(*arguments, lease="8h")
     ends.append(run("cluster", **leased)["lease"]["end"])
     former, now = (f"{end[:16].replace('T', ' ')} UTC" for end in ends)
     assert told.count(f"AWS now terminates the nodes at {now} instead of {former}.") == 1, told
     assert "changed=1" not in told
     assert "AWS now terminates" not in playbook(*arguments, lease="8h")[1]
+
+
+def test_predictions_say_what_ends_the_nodes(playbook, definition):
+    """There are no nodes yet."""
+    for name_of_playbook in ("provision", "validate"):
+        arguments = [name_of_playbook, *(["--check"] if name_of_playbook == "provision" else [])]
+        told = playbook(*arguments, lease="8h", idle_after="30m")[1]
+        assert re.search(r"AWS terminates the nodes at \S+ \S+ UTC, in 7 h 59 min, unless a run prolongs the lease\.", told), told
+        assert "AWS terminates the nodes when all of them have been idle for 30 min 0 s." in told
+        assert "Nothing ends the nodes by itself." in playbook(*arguments)[1]
 
 
 def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
@@ -382,7 +396,9 @@ def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
     assert (longer["changed"], longer["lease"]["former_end"]) == (False, made["lease"]["end"])
     assert seconds_left(longer) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(5 * HOUR)
-    assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
+    starts = [each["StartDate"] for each in schedules(cloud, name).values()]
+    assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(8 * HOUR, abs=60)
+    assert [each["StartDate"] for each in schedules(cloud, name).values()] == starts
     assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(OVER)
     ended = run("lease", cluster=name, lease="8h")["lease"]
