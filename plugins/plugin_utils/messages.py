@@ -195,9 +195,14 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
-    endless = ENDLESS if nodes and any(each["kind"] == "auto_scaling_group" for each in resources) else ""
-    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip() or endless])
+    ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
+    billed += filter(None, [ends or (nodes and _endless(resources))])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def _endless(resources: Iterable[Mapping[str, Any]]) -> str:
+    """Return that nothing ends the nodes, if Auto Scaling has launched them."""
+    return ENDLESS if any(each["kind"] == "auto_scaling_group" for each in resources) else ""
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:
