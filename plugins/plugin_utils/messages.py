@@ -196,7 +196,7 @@ def cluster_overview(
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
     ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
-    billed += filter(None, [ends or (nodes and _endless(resources))])
+    billed += filter(None, [ends or (_endless(resources) if nodes else "")])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 

@@ -554,6 +554,14 @@ def test_a_lease_that_cannot_begin_is_refused(cloud, run, definition, value):
     assert FINDINGS[value] in str(failure.value)
 
 
+def test_a_fixed_end_before_that_of_the_job_is_told_before_the_launch(run, definition):
+    options = {**definition, "lease": lease.iso(datetime.now(UTC) + timedelta(hours=2))}
+    found = run("cluster_validation", **options, lease_minimum=3 * HOUR)["findings"]
+    (message,) = [each["message"] for each in found if (each["validator"], each["level"]) == ("short_lease", "warning")]
+    assert "Z is too early for the time limit of the job, which needs 180 minutes with the configuration of the nodes." in message
+    assert not any(each["validator"] == "short_lease" for each in run("cluster_validation", **options, lease_minimum=HOUR)["findings"])
+
+
 def test_a_fixed_end_may_come_near_once_the_lease_has_begun(cloud, run, definition):
     options = {**definition, "lease": lease.iso(datetime.now(UTC) + timedelta(hours=1))}
     with pytest.raises(ModuleFailed, match="Z is not from 15m to 365d from now"):
