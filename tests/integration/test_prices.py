@@ -224,6 +224,8 @@ def test_no_price_can_be_enforced_without_one(run, definition):
         given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
         with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
             run(module, **given, enforce_price_warning=True, check=True)
+    with pytest.raises(ModuleFailed, match=r"price_warning: -5 is negative\. Specify a price per day, such as 600\."):
+        run("cluster", **definition, price_warning=-5.0, check=True)
 
 
 def test_an_alternative_above_the_price_is_skipped(cloud, run, definition):
