@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..module_utils._aws.tags import CLUSTER_NAME
+from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
@@ -201,8 +201,9 @@ def cluster_overview(
 
 
 def _endless(resources: Iterable[Mapping[str, Any]]) -> str:
-    """Return that nothing ends the nodes, if Auto Scaling has launched them."""
-    return ENDLESS if any(each["kind"] == "auto_scaling_group" for each in resources) else ""
+    """Return that nothing ends the nodes, if the Auto Scaling groups say so. This run may not have read what ends them."""
+    tags = [each["properties"]["tags"] for each in resources if each["kind"] == "auto_scaling_group"]
+    return ENDLESS if tags and not any(tag in each for each in tags for tag in END_TAGS.values()) else ""
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:

@@ -359,6 +359,19 @@ def test_a_lease_that_cannot_be_read_is_not_forgotten(cloud, run, leased, defini
         run("cluster", **definition)
 
 
+@pytest.mark.parametrize("service", ["scheduler", "lambda"])
+def test_info_shows_what_it_may_read(cloud, run, leased, name, playbook, service):
+    run("cluster", **leased, idle_after="30m")
+    denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized to perform: it"}
+    cloud.control.set_faults([{**denied, "service": service}])
+    succeeds, told = playbook("info")
+    assert succeeds, told
+    end = {"scheduler": "lease", "lambda": "idle_after"}[service]
+    assert f"{end}: cannot be read: is not authorized to perform: it." in told
+    assert f"{name}-worker2" in told
+    assert "Nothing ends the nodes" not in told
+
+
 def test_without_permission_for_it_a_cluster_without_a_lease_can_be_deleted(cloud, run, definition, name):
     denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized"}
     run("cluster", **definition)

@@ -349,7 +349,7 @@ def test_an_overview_lists_what_costs_money(price):
     found = [
         {"kind": "nat_gateway", "key": "main", "id": "nat-1", "billed": "NAT gateway main"},
         {"kind": "nodes", "key": "n", "id": "n", "billed": ""},
-        {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": ""},
+        {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {"tags": {}}},
     ]
     told = messages.cluster_overview([node(1, "p5", "192.0.2.1"), node(2, "c5"), node(3, "c5")], found, "ssh demo-1", price).splitlines()
     assert [line.split() for line in told[:4]] == [
