@@ -6,25 +6,32 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible import context
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
-from ..plugin_utils.node_end_messages import deletes_rest
+from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
+
+# The options with which the module fails before it makes a change, the results that then say why, and the questions about them.
+QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "enforce_price_warning": ("price_exceeded", lambda told: f"deeplearning_price_warning: after this run, {told}."),
+    "keep_ends": ("removed_ends", removed_ends),
+}
 
 
 class ActionModule(ActionBase):
@@ -40,6 +47,8 @@ class ActionModule(ActionBase):
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = result_of_run(self._task, self._execute_for_job(task_vars or {}))
         self._notify(found, task_vars or {})
+        if found.get("removed_ends") and "changes" in found:
+            Display().warning(removed_ends(found["removed_ends"]))
         if found.get("nodes_ended"):
             found["msg"] = f"{found['msg']} {deletes_rest(found['price'])}"
         return {**result, **found}
@@ -71,23 +80,29 @@ class ActionModule(ActionBase):
         return self._execute(variables)
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
-        """Run the module. On a terminal, ask before the module makes the cluster cost more than `price_warning`."""
+        """Run the module. On a terminal, ask before it makes the cluster cost more than `price_warning`, or removes what ends the nodes."""
         show = functools.partial(of_run, self._task)
-        watched = functools.partial(execute_watched, self, variables, show, shares=True)
+        given, asked = self._task.args, self._asked(variables)
+        while True:
+            self._task.args = {**given, **dict.fromkeys(asked, True)}
+            found = execute_watched(self, variables, show, shares=True)
+            option = next((each for each in asked if "changes" not in found and found.get(QUESTIONS[each][0])), None)
+            if option is None:
+                return found
+            result, question = QUESTIONS[option]
+            answer = None if is_under_runner() else ask(f"{question(found[result])} Make the changes?")
+            if answer not in (None, "yes"):
+                return found
+            asked.remove(option)
+
+    def _asked(self, variables: Mapping[str, Any]) -> list[str]:
+        """Return the options of QUESTIONS which apply to this run."""
         given = self._task.args
-        asks = given.get("price_warning") is not None and not given.get("enforce_price_warning") and not self._task.check_mode
-        if not asks or not boolean(variables.get("deeplearning_confirm", True), strict=False):
-            return watched()
-        self._task.args = {**given, "enforce_price_warning": True}
-        found = watched()
-        if not found.get("price_exceeded"):
-            return found
-        question = f"deeplearning_price_warning: after this run, {found['price_exceeded']}. Make the changes?"
-        answer = None if is_under_runner() else ask(question)
-        if answer not in (None, "yes"):
-            return found
-        self._task.args = given
-        return watched()
+        if self._task.check_mode or not boolean(variables.get("deeplearning_confirm", True), strict=False):
+            return []
+        # The module for EMR does not have the second option
+        possible = {"enforce_price_warning": given.get("price_warning") is not None, "keep_ends": self._task.action.endswith(".cluster")}
+        return [option for option in QUESTIONS if possible[option] and not given.get(option)]
 
     def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
         # A prediction that fails ends the run

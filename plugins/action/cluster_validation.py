@@ -17,6 +17,7 @@ from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findi
 from ..plugin_utils.cost_limit import before_launch
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
+from ..plugin_utils.node_end_messages import removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.option_names import result_of_run
 from ..plugin_utils.value_checks import refusal
@@ -34,6 +35,8 @@ class ActionModule(InProcessAction):
         own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
         result = result_of_run(self._task, super().run(tmp, task_vars))
         if not result.get("failed"):
+            if result.get("removed_ends"):
+                own.append(Finding("removed_ends", Level.WARNING, removed_ends(result["removed_ends"])))
             own += [finding for finding in self._budget_errors(variables, result["price"]) if finding not in own]
         return with_findings(result, own)
 

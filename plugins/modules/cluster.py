@@ -151,12 +151,11 @@ price:
       type: str
 lease:
   description:
-    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease, or if the run only
-      predicts it.
+    - The lease of the nodes after the run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
 idle:
-  description: What AWS does with idle nodes. Null if it does not look for idle nodes or if the run only predicts it.
+  description: What AWS does with idle nodes. Null if it does not look for idle nodes.
   returned: success
   type: dict
   contains:
@@ -248,6 +247,25 @@ price_exceeded:
   returned: failure
   type: str
   sample: cluster bert costs 600.00 USD per day, more than the 500.00 that the definition expects
+removed_ends:
+  description:
+    - What the run removes of that which ends the nodes or, in check mode, would remove. Empty if it removes nothing of it. If
+      the run failed because of O(keep_ends), it has removed nothing.
+  returned: success, after a change has failed, and if O(keep_ends) has stopped the run
+  type: dict
+  contains:
+    lease:
+      description: The lease, in the format of RV(lease). Null if the run does not remove a lease.
+      type: dict
+    idle:
+      description: The end of idle nodes, in the format of RV(idle). Null if the run does not remove it.
+      type: dict
+    topic:
+      description: The topic to which AWS no longer sends messages, or null.
+      type: str
+    endless:
+      description: Whether the run removes a lease or an end of idle nodes, and nothing else ends the nodes.
+      type: bool
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).
   returned: success

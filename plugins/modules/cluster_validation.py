@@ -47,6 +47,22 @@ price:
     - Null if O(prices) is false or O(state=absent).
   returned: success
   type: dict
+lease:
+  description:
+    - The lease of the nodes after a run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
+  returned: success
+  type: dict
+idle:
+  description:
+    - What AWS does with idle nodes after a run, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look
+      for idle nodes.
+  returned: success
+  type: dict
+removed_ends:
+  description:
+    - What a run would remove of that which ends the nodes, in the format of RV(deeplearning.cluster.cluster#module:removed_ends).
+  returned: success
+  type: dict
 findings:
   description: Findings of the validators, errors first.
   returned: always

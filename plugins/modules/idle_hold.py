@@ -27,7 +27,9 @@ options:
     description:
       - Number of seconds from now for which the hold lasts. A hold that already lasts longer is shortened. V(0) ends the hold.
     type: int
-    required: true
+  duration:
+    description: The same as a text such as V(4h) or V(1d12h). Required without O(seconds).
+    type: str
   missing_ok:
     description: Whether a hold for a cluster whose idle nodes AWS does not end is a success. If false, only V(seconds=0) is.
     type: bool
@@ -56,7 +58,7 @@ EXAMPLES = r"""
     cluster: bert
     region: us-east-1
     name: evaluation
-    seconds: 14400
+    duration: 4h
 
 - name: Let AWS terminate the nodes when they are idle
   deeplearning.cluster.idle_hold:
@@ -86,6 +88,7 @@ from ..module_utils._aws.client import SDK_ERRORS, AnsibleAWSModule, AwsClient, 
 from ..module_utils._aws.error_messages import fail
 from ..module_utils._aws.idle import holds
 from ..module_utils._aws.idle.resources import read_function
+from ..module_utils._aws.lease.definition import duration
 
 
 def main() -> None:
@@ -93,15 +96,21 @@ def main() -> None:
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "name": {"type": "str"},
-            "seconds": {"type": "int", "required": True},
+            "seconds": {"type": "int"},
+            "duration": {"type": "str"},
             "missing_ok": {"type": "bool", "default": False},
         },
+        mutually_exclusive=[("seconds", "duration")],
+        required_one_of=[("seconds", "duration")],
         supports_check_mode=True,
     )
     try:
         cloud = AwsClient(module, module.params["cluster"])
         name = module.params["name"] or cloud.run_id
-        lasts, missing_ok = timedelta(seconds=module.params["seconds"]), module.params["missing_ok"]
+        given, missing_ok = module.params["duration"], module.params["missing_ok"]
+        lasts = timedelta(seconds=module.params["seconds"] or 0) if given is None else duration(given)
+        if lasts is None:
+            raise ClusterError(f"duration: {given!r} is not a duration such as 4h or 1d12h. Correct it.")
         found = holds.hold(cloud, read_function(cloud), name, lasts, missing_ok=missing_ok)
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)

@@ -33,7 +33,7 @@ extends_documentation_fragment:
   - amazon.aws.boto3
 attributes:
   check_mode:
-    description: In check mode, the lease is not prolonged.
+    description: In check mode, the end is only predicted.
     support: full
   diff_mode:
     description: The module reports no changes.
@@ -96,17 +96,16 @@ def main() -> None:
     )
     try:
         cloud = AwsClient(module, module.params["cluster"])
-        found = list(resources.read(cloud))
-        if not module.check_mode:
-            found = [prolong(cloud, module.params["lease"], each, timedelta(seconds=module.params["minimum"])) for each in found]
+        lease, least, writes = module.params["lease"], timedelta(seconds=module.params["minimum"]), not module.check_mode
+        found = [prolong(cloud, lease, each, least, writes=writes) for each in resources.read(cloud)]
     except ValueError as error:
         module.fail_json(msg=f"lease: {error}.")
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
-    lease = describe(Request(cloud, {}), found)
-    if lease is None:
+    result = describe(Request(cloud, {}), found)
+    if result is None:
         module.warn(f"lease: cluster {cloud.cluster} has no lease. To begin one, run the playbook provision.")
-    module.exit_json(changed=False, lease=lease)
+    module.exit_json(changed=False, lease=result)
 
 
 if __name__ == "__main__":

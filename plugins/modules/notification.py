@@ -31,6 +31,7 @@ options:
       - nodes_gone
       - nodes_replaced
       - nodes_ended
+      - ends_removed
       - price_exceeded
       - nodes_short
       - test

@@ -20,7 +20,7 @@ def read(max_cost: Any) -> float:
     """Return a maximum cost, or 0 if there is none. Raises ValueError if it is not an amount of money."""
     value = float(max_cost or 0)
     if not 0 <= value < math.inf:
-        raise ValueError(f"max_cost: {max_cost} is not valid. Specify an amount such as 250, or 0 for no limit.")
+        raise ValueError(f"max_cost: {value:g} is not valid. Specify an amount such as 250, or 0 for no limit.")
     return value
 
 

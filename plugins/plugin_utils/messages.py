@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..module_utils._aws.tags import CLUSTER_NAME
+from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
@@ -21,7 +21,7 @@ from ._output.prices import Price
 from .cost_limit import limited_seconds
 from .gone_nodes import gone_hosts
 from .job_formatting import duration, plural
-from .node_end_messages import emr_end, ended_nodes, node_ends, utc
+from .node_end_messages import ENDLESS, emr_end, ended_nodes, ends_after_run, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
@@ -35,11 +35,17 @@ def _form(things: Collection[Any], one: str, many: str) -> str:
     return one if len(things) == 1 else many
 
 
-def validated(cluster: str, findings: Collection[Any], price: Price | None) -> str:
-    """Return the result of a validation without errors. `price` is the price of the cluster after a run."""
+def validated(
+    cluster: str,
+    findings: Collection[Any],
+    price: Price | None,
+    lease: Mapping[str, Any] | None = None,
+    idle: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the result of a validation without errors. The price, the lease and the end of idle nodes are those after a run."""
     warnings = plural(len(findings), "warning", "warnings") if findings else "no warnings"
     valid = f"No errors and {warnings}: {cluster} can be provisioned."
-    return "\n".join([valid, *prices.lines(price)] if price else [valid])
+    return "\n".join([valid, *(prices.lines(price) if price else ()), ends_after_run(lease, price, idle)])
 
 
 def price_sentence(price: Price | None) -> str:
@@ -97,9 +103,9 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
-def prolonged_lease(end: str, former_end: str) -> str:
-    """Return that a run has prolonged the lease of the nodes."""
-    return f"AWS now terminates the nodes at {utc(end)} instead of {utc(former_end)}."
+def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
+    """Return that a run has prolonged the lease of the nodes, or would do so."""
+    return f"AWS {'would then terminate' if predicted else 'now terminates'} the nodes at {utc(end)} instead of {utc(former_end)}."
 
 
 def short_lease(lease: Mapping[str, Any] | None, time_limit: int, max_cost: float = 0, price: Price | None = None, hosts: int = 0) -> str:
@@ -196,7 +202,8 @@ def cluster_overview(
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
-    billed += filter(None, [ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip(), emr_end(emr)])
+    ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
+    billed += filter(None, [ends or (_endless(resources) if nodes else ""), emr_end(emr)])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 
@@ -204,6 +211,12 @@ def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, 
     """Return why a cluster has no resources. `playbook` creates it, and `emr` is its EMR cluster as cluster_info returns it."""
     advice = f"Check the cluster and the region in the inventory, or create the cluster: {playbook_command(playbook)}"
     return f"Cluster {cluster} has no resources in {region}. {emr_end(emr) or advice}"
+
+
+def _endless(resources: Iterable[Mapping[str, Any]]) -> str:
+    """Return that nothing ends the nodes, if the Auto Scaling groups say so. This run may not have read what ends them."""
+    tags = [each["properties"]["tags"] for each in resources if each["kind"] == "auto_scaling_group"]
+    return ENDLESS if tags and not any(tag in each for each in tags for tag in END_TAGS.values()) else ""
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:

@@ -24,6 +24,15 @@ LATE = 600
 OLD = 4500
 
 
+# What to know about nodes without lease and end of idle nodes.
+ENDLESS = "Nothing ends the nodes by itself. To let AWS terminate them, set deeplearning_lease or deeplearning_idle_after."
+
+
+def ends_after_run(lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None) -> str:
+    """Return what ends the nodes after a run that is only predicted, and what the rest of the cluster then costs."""
+    return node_ends(lease, price, idle, 0).rstrip() or ENDLESS
+
+
 def node_ends(
     lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False
 ) -> str:
@@ -161,6 +170,21 @@ def emr_end(emr: Mapping[str, Any] | None) -> str:
         reason = f": {emr['reason'].rstrip('.')}" if emr["reason"] else ""
         return f"EMR cluster {emr['id']} {when}{reason}. To create a new one, run {playbook_command('emr')}"
     return f"EMR terminates the cluster when it has been idle for {duration(emr['idle_seconds'])}." if emr and emr["idle_seconds"] else ""
+
+
+def removed_ends(removed: Mapping[str, Any]) -> str:
+    """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`."""
+    lease, idle, topic = removed["lease"], removed["idle"], removed["topic"]
+    what = {
+        "deeplearning_lease": lease and f"the lease that ends at {utc(lease['end'])}",
+        "deeplearning_idle_after": idle and f"the end of nodes that have been idle for {duration(idle['seconds'])}",
+        "deeplearning_notify_topic": topic and f"the messages to {topic}",
+    }
+    missing = [option for option, told in what.items() if told]
+    then = " The nodes then run, and cost money, until somebody terminates them." if removed["endless"] else ""
+    return (
+        f"This run removes {' and '.join(filter(None, what.values()))}, because the definition does not set {' and '.join(missing)}.{then}"
+    )
 
 
 def deletes_rest(price: Price | None) -> str:

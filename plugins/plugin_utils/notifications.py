@@ -34,6 +34,7 @@ from ..module_utils._text import clean_line
 from ._output import changes
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .job_formatting import failure_cause, plural
+from .node_end_messages import removed_ends
 from .suggested_commands import NOT_SHOWN, playbook_command
 
 display = Display()
@@ -83,6 +84,7 @@ EVENTS: Mapping[str, Event] = {
     "nodes_gone": Event("warning", "show the nodes", "info"),
     "nodes_replaced": Event("info", "show the nodes", "info"),
     "nodes_ended": Event("warning", "see what still costs money", "info"),
+    "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
     "price_exceeded": Event("warning", "see what costs how much", "validate"),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
     TEST: Event("info", "check the definition", "validate", always=True),
@@ -229,6 +231,13 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "nodes_ended", f"No nodes were launched. {why[:1].upper()}{why[1:]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", f"The run was stopped because after it, {result['price_exceeded']}. Nothing was changed."
+    yield from _changed(result)
+
+
+def _changed(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the events that are changes, also those of a run that has failed afterwards."""
+    if result.get("removed_ends") and "changes" in result:
+        yield "ends_removed", removed_ends(result["removed_ends"])
     replaced = list(filter(changes.replaces_nodes, changes.changes_of(result) or []))
     if replaced and not result.get("failed"):
         yield "nodes_replaced", "; ".join(line[2:] for _action, line in changes.plan_lines(replaced, properties=False))

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..module_utils._aws.node_services import DEFAULT
 from ..module_utils._aws.option import UnusedRule
 from ..module_utils._aws.options.registry import options_of
 from ..module_utils._aws.storage import kinds
@@ -147,6 +148,11 @@ def of_definition(controller: Variables) -> Iterator[str]:
 
     for name, because in _without_effect(OF_DEFINITION, get):
         yield f"{options[name].variable}: this variable has no effect because {with_variables(because)}"
+    if controller.get("deeplearning_emr_idle_after") and controller.get("deeplearning_node_service", DEFAULT) == DEFAULT:
+        yield (
+            "deeplearning_emr_idle_after: this variable has no effect because it ends only EMR clusters. Set deeplearning_idle_after, or "
+            "remove this variable."
+        )
 
 
 def _as_boolean(value: Any) -> Any:

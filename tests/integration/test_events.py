@@ -221,7 +221,10 @@ def test_a_stopped_node_costs_nothing(cloud, run, definition, name, events):
 
 
 def test_the_time_to_look_back(cloud, run, definition, name, events, monkeypatch):
-    with pytest.raises(ModuleFailed, match=r"since: 'yesterday' is not a time span. Use a number with m, h, d or w, such as 12h or 7d."):
+    with pytest.raises(
+        ModuleFailed,
+        match=r"since: 'yesterday' is not a time span\. .* such as 12h or 7d, in deeplearning_events_since",
+    ):
         events(since="yesterday")
     cloud.control.set_delays(clock_lag=10 * 24 * 3600, trail=0)
     run("cluster", **definition)

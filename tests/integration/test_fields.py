@@ -160,6 +160,7 @@ FIELDS = {
     "idle_after": Field(first="30m", second="1h", shows="update idle_end main function: .*3600"),
     "idle_then": Field(first="terminate", second="notify", shows="update idle_end main function: .*notify"),
     "start_again": Field(second=True),
+    "keep_ends": Field(second=True),
     "lease_minimum": Field(second=3600),
     "enforce_price_warning": Field(second=True),
     "known_instances": Field(second=["i-0123456789abcdef0"]),

@@ -182,6 +182,11 @@ def test_a_hold_keeps_idle_nodes(cloud, run, ending, name):
     assert running(cloud, name) == 3
     unchanged = run("cluster", **ending)
     assert (unchanged["changes"], list(unchanged["idle"]["holds"])) == ([], [own["name"]])
+    wrong = run("idle_hold", cluster=name, name="me", seconds=0)
+    assert "name: there is no hold 'me'. To see the holds, run the playbook info." in str(wrong["warnings"])
+    assert run("idle_hold", cluster=name, name=own["name"], duration="4h")["holds"][own["name"]] > own["holds"][own["name"]]
+    with pytest.raises(ModuleFailed, match=r"duration: '4 hours' is not a duration such as 4h or 1d12h\. Correct it\."):
+        run("idle_hold", cluster=name, name=own["name"], duration="4 hours")
     assert run("idle_hold", cluster=name, name=own["name"], seconds=0)["holds"] == {}
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)

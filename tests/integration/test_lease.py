@@ -77,8 +77,11 @@ def test_an_unchanged_run_changes_nothing_and_no_run_prolongs_a_lease_of_which_h
 def test_a_run_prolongs_a_lease_of_which_less_than_half_is_left(cloud, run, leased, name):
     run("cluster", **leased)
     cloud.control.advance(5 * HOUR)
+    before = [each["StartDate"] for each in schedules(cloud, name).values()]
     predicted = run("cluster", **leased, check=True)
-    assert seconds_left(predicted) == pytest.approx(3 * HOUR, abs=60)
+    assert (seconds_left(predicted), predicted["changes"]) == (pytest.approx(8 * HOUR, abs=60), [])
+    assert seconds_left(run("cluster_validation", **leased)) == pytest.approx(8 * HOUR, abs=60)
+    assert [each["StartDate"] for each in schedules(cloud, name).values()] == before
     again = run("cluster", **leased)
     assert (again["changed"], again["changes"]) == (False, [])
     assert seconds_left(again) == pytest.approx(8 * HOUR, abs=60)
@@ -96,12 +99,23 @@ def test_a_run_says_when_a_prolonged_lease_ends(cloud, run, leased, playbook, re
     ends = [run("cluster", **leased)["lease"]["end"]]
     cloud.control.advance(5 * HOUR)
     arguments = [tmp_path / "plays", "-e", "ansible_host=127.0.0.1 ansible_port=1"]  # the playbook lease connects to the nodes
+    assert playbook(*arguments, "--check", lease="8h")[1].count("AWS would then terminate the nodes at ") == 1
     _succeeds, told = playbook(*arguments, lease="8h")
     ends.append(run("cluster", **leased)["lease"]["end"])
     former, now = (f"{end[:16].replace('T', ' ')} UTC" for end in ends)
     assert told.count(f"AWS now terminates the nodes at {now} instead of {former}.") == 1, told
     assert "changed=1" not in told
     assert "AWS now terminates" not in playbook(*arguments, lease="8h")[1]
+
+
+def test_predictions_say_what_ends_the_nodes(playbook, definition):
+    """There are no nodes yet."""
+    for name_of_playbook in ("provision", "validate"):
+        arguments = [name_of_playbook, *(["--check"] if name_of_playbook == "provision" else [])]
+        told = playbook(*arguments, lease="8h", idle_after="30m")[1]
+        assert re.search(r"AWS terminates the nodes at \S+ \S+ UTC, in 7 h 59 min, unless a run prolongs the lease\.", told), told
+        assert "AWS terminates the nodes when all of them have been idle for 30 min 0 s." in told
+        assert "Nothing ends the nodes by itself." in playbook(*arguments)[1]
 
 
 def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
@@ -180,8 +194,8 @@ def test_changed_terms_are_a_new_lease(cloud, run, leased, name, monkeypatch):
     assert (kinds(shorter), seconds_left(shorter)) == ([("update", "node_lease")], pytest.approx(HOUR, abs=60))
     cloud.control.advance(2 * HOUR)
     assert all_end(cloud, name)
-    end = datetime.now(UTC) + timedelta(hours=2 + 8)  # the clock of the cloud is two hours ahead
-    assert seconds_left(run("cluster", **{**leased, "lease": end.isoformat()})) == pytest.approx(8 * HOUR, abs=60)
+    fixed = (datetime.now(UTC) + timedelta(hours=10)).replace(microsecond=0)
+    assert run("cluster", **{**leased, "lease": fixed.isoformat()})["lease"]["end"] == lease.iso(fixed)
 
 
 def test_a_run_waits_until_calls_of_the_former_lease_can_no_longer_arrive(cloud, run, leased, monkeypatch):
@@ -212,6 +226,24 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
     cloud.control.advance(OVER)
     assert running(cloud, name) == 3
     assert run("cluster", **definition)["changes"] == []
+
+
+def test_a_run_says_what_it_removes_of_what_ends_the_nodes(cloud, run, leased, definition, name, topic, playbook):
+    made = run("cluster", **leased, idle_after="30m", notify_topic=topic)
+    with pytest.raises(ModuleFailed, match=r"keep_ends: the definition lacks the option lease and the .* and the option notify_topic"):
+        run("cluster", **definition, keep_ends=True)
+    partly = run("cluster", **leased, check=True)["removed_ends"]
+    assert (partly["lease"], partly["idle"]["seconds"], partly["topic"], partly["endless"]) == (None, 1800, topic, False)
+    assert run("cluster", **leased, idle_after="1h", notify_topic=topic)["removed_ends"] == {}
+    _succeeds, told = playbook("provision", "--check")
+    end = f"{made['lease']['end'][:16].replace('T', ' ')} UTC"
+    assert f"This run removes the lease that ends at {end} and the end of nodes that have been idle for 1 h" in told
+    assert "The nodes then run, and cost money, until somebody terminates them." in told
+    removed = run("cluster", **definition)
+    assert removed["removed_ends"]["lease"]["end"] == made["lease"]["end"]
+    assert removed["removed_ends"]["endless"]
+    assert run("cluster", **definition)["removed_ends"] == {}
+    assert run("cluster", cluster=name, state="absent")["removed_ends"] == {}
 
 
 def test_without_a_lease_an_unchanged_run_asks_for_none(cloud, run, definition):
@@ -337,6 +369,19 @@ def test_a_lease_that_cannot_be_read_is_not_forgotten(cloud, run, leased, defini
         run("cluster", **definition)
 
 
+@pytest.mark.parametrize("service", ["scheduler", "lambda"])
+def test_info_shows_what_it_may_read(cloud, run, leased, name, playbook, service):
+    run("cluster", **leased, idle_after="30m")
+    denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized to perform: it"}
+    cloud.control.set_faults([{**denied, "service": service}])
+    succeeds, told = playbook("info")
+    assert succeeds, told
+    end = {"scheduler": "lease", "lambda": "idle_after"}[service]
+    assert f"{end}: cannot be read: is not authorized to perform: it." in told
+    assert f"{name}-worker2" in told
+    assert "Nothing ends the nodes" not in told
+
+
 def test_without_permission_for_it_a_cluster_without_a_lease_can_be_deleted(cloud, run, definition, name):
     denied = {"code": "AccessDeniedException", "status": 403, "message": "is not authorized"}
     run("cluster", **definition)
@@ -374,7 +419,9 @@ def test_the_module_prolongs_what_the_cluster_has(cloud, run, leased, name):
     assert (longer["changed"], longer["lease"]["former_end"]) == (False, made["lease"]["end"])
     assert seconds_left(longer) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(5 * HOUR)
-    assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(3 * HOUR, abs=60)
+    starts = [each["StartDate"] for each in schedules(cloud, name).values()]
+    assert seconds_left(run("lease", cluster=name, lease="8h", check=True)) == pytest.approx(8 * HOUR, abs=60)
+    assert [each["StartDate"] for each in schedules(cloud, name).values()] == starts
     assert seconds_left(run("lease", cluster=name, lease="8h")) == pytest.approx(8 * HOUR, abs=60)
     cloud.control.advance(OVER)
     ended = run("lease", cluster=name, lease="8h")["lease"]
@@ -528,6 +575,14 @@ def test_a_lease_that_cannot_begin_is_refused(cloud, run, definition, value):
     with pytest.raises(ModuleFailed) as failure:
         run("cluster", **definition, lease=value, check=True)
     assert FINDINGS[value] in str(failure.value)
+
+
+def test_a_fixed_end_before_that_of_the_job_is_told_before_the_launch(run, definition):
+    options = {**definition, "lease": lease.iso(datetime.now(UTC) + timedelta(hours=2))}
+    found = run("cluster_validation", **options, lease_minimum=3 * HOUR)["findings"]
+    (message,) = [each["message"] for each in found if (each["validator"], each["level"]) == ("short_lease", "warning")]
+    assert "Z is too early for the time limit of the job, which needs 180 minutes with the configuration of the nodes." in message
+    assert not any(each["validator"] == "short_lease" for each in run("cluster_validation", **options, lease_minimum=HOUR)["findings"])
 
 
 def test_a_fixed_end_may_come_near_once_the_lease_has_begun(cloud, run, definition):

@@ -206,6 +206,11 @@ def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, de
         ) as failure:
             run("cluster", **options, check=check)
         assert failure.value.result["price_exceeded"]
+    with pytest.raises(ModuleFailed, match=r"price_warning: .* USD per day") as failure:
+        run("cluster_validation", **options)
+    assert (failure.value.result["valid"], failure.value.result["findings"][0]["level"]) == (False, "error")
+    allowed = run("cluster_validation", **{**options, "enforce_price_warning": False})
+    assert [each["level"] for each in allowed["findings"] if each["message"].startswith("price_warning: cluster")] == ["warning"]
     assert [call["action"] for call in cloud.control.calls() if not call["read_only"]] == []
     run("cluster", **{**options, "enforce_price_warning": False})
     assert run("cluster", **options)["changes"] == []
@@ -219,6 +224,8 @@ def test_no_price_can_be_enforced_without_one(run, definition):
         given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
         with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
             run(module, **given, enforce_price_warning=True, check=True)
+    with pytest.raises(ModuleFailed, match=r"price_warning: -5 is negative\. Specify a price per day, such as 600\."):
+        run("cluster", **definition, price_warning=-5.0, check=True)
 
 
 def test_an_alternative_above_the_price_is_skipped(cloud, run, definition):

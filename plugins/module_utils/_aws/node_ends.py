@@ -11,6 +11,7 @@ from typing import Callable, Iterable
 from .client import AwsClient, ClientError, ClusterError
 from .component import Request
 from .error_codes import DENIED, error_code
+from .error_messages import denial
 from .plan.planning import Action, Change
 from .plan.resources import Found
 from .tags import END_TAGS
@@ -34,21 +35,24 @@ def read(request: Request, nodes: Sequence[Found], component: str, reads: Reads,
     is_needed = tagged or bool(request.present and request.options.get(component))
     if not _may_exist(request, component, bool(groups) and not tagged):
         return []
-    found = _allowed(request, reads, "GetRole", is_needed)
+    found = _allowed(request, component, reads, "GetRole", is_needed)
     if not found and (is_needed or (request.options.get("state") == "absent" and not groups)):
-        found = _allowed(request, reads_without_role, "", is_needed)
+        found = _allowed(request, component, reads_without_role, "", is_needed)
     return found
 
 
-def _allowed(request: Request, reads: Reads, optional: str, is_needed: bool) -> list[Found]:
+def _allowed(request: Request, component: str, reads: Reads, optional: str, is_needed: bool) -> list[Found]:
     """Return what `reads` returns, or nothing if the run has no permission for it and need not have it.
 
     Without permissions for it, a run can change clusters that have none. A role that can be read shows that there is one, so only the
-    operation `optional` may be denied, or any if it is empty.
+    operation `optional` may be denied, or any if it is empty. A run that only shows what there is warns instead of failing.
     """
     try:
         return list(reads(request.cloud))
     except ClientError as error:
+        if "state" not in request.options and error_code(error) in DENIED:  # the run only shows what there is
+            request.cloud.module.warn(f"{component}: cannot be read: {denial(error)}")
+            return []
         if is_needed or error.operation_name != (optional or error.operation_name) or error_code(error) not in DENIED:
             raise
         return []

@@ -32,7 +32,10 @@ def start_of(since: str, now: datetime) -> datetime:
     """Return when a time span such as `7d` or `12h` begins. Raises ValueError."""
     found = SINCE.fullmatch(since)
     if not found:
-        raise ValueError(f"since: {since!r} is not a time span. Use a number with m, h, d or w, such as 12h or 7d.")
+        raise ValueError(
+            f"since: {since!r} is not a time span. Use a number with m, h, d or w, such as 12h or 7d, in "
+            "deeplearning_events_since for the playbook events."
+        )
     return now - timedelta(seconds=int(found[1]) * UNITS[found[2]])
 
 

@@ -42,12 +42,18 @@ def hold(
         )
     cloud.learn_time(function)
     arn, tags, own = function["Configuration"]["FunctionArn"], function.get("Tags", {}), HOLD + name
-    changes = not cloud.module.check_mode
     if lasts > timedelta():
         new = {own: iso(cloud.now + lasts)}
-        if changes:
+        if not cloud.module.check_mode:
             cloud.client("lambda").tag_resource(Resource=arn, Tags=new)
         return held({**tags, **new}, cloud.now)
-    if own in tags and changes:
-        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[own])
+    if own in tags:
+        _end(cloud, arn, own)
+    elif not missing_ok:
+        cloud.module.warn(f"name: there is no hold {name!r}. To see the holds, run the playbook info.")
     return held({key: value for key, value in tags.items() if key != own}, cloud.now)
+
+
+def _end(cloud: AwsClient, arn: str, own: str) -> None:
+    if not cloud.module.check_mode:
+        cloud.client("lambda").untag_resource(Resource=arn, TagKeys=[own])

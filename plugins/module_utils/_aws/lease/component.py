@@ -81,8 +81,8 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         )
 
 
-def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> Found:
-    """Prolong a lease with a duration if less than half of it or less than `least` is left. Return the lease.
+def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta, *, writes: bool) -> Found:
+    """Prolong a lease with a duration if less than half of it or less than `least` is left, or only predict this. Return the lease.
 
     A lease that has ended, that differs from the definition or whose role has been deleted is not prolonged.
     """
@@ -91,19 +91,19 @@ def prolong(cloud: AwsClient, lease: str, existing: Found, least: timedelta) -> 
         return existing
     if end <= now or end - now >= max(terms.duration / 2, least):
         return existing
-    return resources.prolong(cloud, existing, terms, terms.end(now, least))
+    return resources.prolong(cloud, existing, terms, terms.end(now, least), writes=writes)
 
 
-def prolonged(request: Request, found: Sequence[Found]) -> list[Found]:
-    """Prolong the cluster's lease if a run for this definition may, and return the resources of the cluster."""
+def prolonged(request: Request, found: Sequence[Found], *, writes: bool) -> list[Found]:
+    """Prolong the cluster's lease if a run for this definition may, or only predict this. Return the resources of the cluster."""
     options, least = request.options, _least(request.options)
     if not options.get("lease"):
         return list(found)
-    return [prolong(request.cloud, options["lease"], item, least) if item.address == LEASE else item for item in found]
+    return [prolong(request.cloud, options["lease"], item, least, writes=writes) if item.address == LEASE else item for item in found]
 
 
 def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
-    """Return when the lease ends, and the seconds until then. Return None without a lease, or if the lease is only predicted."""
+    """Return when the lease ends, and the seconds until then. Return None without a lease."""
     existing = lease_in(found)
     end = end_of(existing) if existing and existing.properties else None
     if existing is None or end is None or request.options.get("state") == "absent":

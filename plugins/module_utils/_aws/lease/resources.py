@@ -60,12 +60,13 @@ def _schedule(cloud: AwsClient, name: str) -> dict[str, Any] | None:
     return None if found is None or messages.is_over(name, found["ScheduleExpression"], cloud.now) else found
 
 
-def prolong(cloud: AwsClient, found: Found, terms: Terms, end: datetime) -> Found:
-    """Let an existing lease end later. Return the changed lease."""
+def prolong(cloud: AwsClient, found: Found, terms: Terms, end: datetime, *, writes: bool) -> Found:
+    """Let an existing lease end later, or only predict this. Return the changed lease."""
     topic, former = messages.topic_in(found.properties["policy"]), end_of(found)
     calls = definition.calls(cloud.cluster, cloud.region, terms, end, cloud.now, topic)
     properties = {**found.properties, "calls": calls, "ends": {group: iso(end) for group in NODE_TYPES}}
-    _put_schedules(cloud, found, properties)
+    if writes:
+        _put_schedules(cloud, found, properties)
     return replace(found, properties=properties, attributes={**found.attributes, "former_end": former and iso(former)})
 
 

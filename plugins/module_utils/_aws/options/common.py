@@ -90,6 +90,17 @@ OPTIONS = (
         ("Whether this run launches nodes again after AWS has terminated them, at the end of O(lease) or because of O(idle_after).",),
     ),
     Option(
+        "keep_ends",
+        {"type": "bool", "default": False},
+        (),
+        NOT_STORED,
+        (
+            "Whether a run fails before it changes anything if it would remove the lease, the end of idle nodes or the messages to a topic,"
+            " because O(lease), O(idle_after) or O(notify_topic) is not set. C(--check) and validations then fail, too."
+            " Without this option, the playbooks ask on a terminal.",
+        ),
+    ),
+    Option(
         "lease_minimum",
         {"type": "int", "default": 0},
         (),
@@ -132,7 +143,8 @@ OPTIONS = (
         NOT_STORED,
         (
             "Whether a run fails before it changes anything if its changes make the cluster cost more than O(price_warning), or add"
-            " something whose price is not known. C(--check) then fails, too. Without this option, the playbooks ask on a terminal.",
+            " something whose price is not known. C(--check) and validations then fail, too. Without this option, the playbooks ask"
+            " on a terminal.",
             "Requires O(price_warning).",
         ),
     ),

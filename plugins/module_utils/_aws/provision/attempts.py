@@ -29,6 +29,7 @@ from .context import Run
 from .plan import plan_changes, plan_end_of_nodes, predict
 from .price import forbidden_price
 from .read import read_all
+from .removed_ends import removed_ends
 
 
 def provision(run: Run) -> NoReturn:
@@ -40,8 +41,8 @@ def provision(run: Run) -> NoReturn:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
         refusal = _outdated_refusal(run, deferred)
         forbidden = forbidden_price(run, plan, found, alternative)
-        if forbidden and not applied:
-            report.fail_price(run, forbidden)
+        if not applied:
+            refuse(run, plan, forbidden)
         if run.module.check_mode:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
@@ -63,6 +64,15 @@ def provision(run: Run) -> NoReturn:
             report.succeed(run, [*applied, *changes], found=after, deferred=deferred, alternative=alternative)
     _restore_groups(run, shortages)
     report.fail_without_capacity(run, shortages, applied)
+
+
+def refuse(run: Run, plan: Sequence[Change], forbidden: str) -> None:
+    """Exit the module if the definition forbids the price after the plan, or that it removes what ends the nodes."""
+    if forbidden:
+        report.fail_price(run, forbidden)
+    removed = removed_ends(run, plan) if run.request.options.get("keep_ends") else {}
+    if removed:
+        report.fail_removed_ends(run, removed)
 
 
 def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[Request, Sequence[Found], list[Change], list[Change]]:

@@ -54,13 +54,13 @@ def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
 
 
 def predict(plan: Iterable[Change], found: Iterable[Found]) -> list[Found]:
-    """Return the resources that exist after a plan is applied. For new resources, only the addresses are known."""
+    """Return the resources that exist after a plan is applied. New resources have no IDs yet."""
     items = {item.address: item for item in found}
     for change in plan:
         if change.action is Action.DELETE:
             del items[change.address]
         elif change.action is Action.CREATE:
-            items[change.address] = Found(change.address, KNOWN_AFTER_APPLY)
+            items[change.address] = Found(change.address, KNOWN_AFTER_APPLY, change.after)
         else:
             item = items[change.address]
             items[change.address] = replace(item, properties={**item.properties, **change.after})

@@ -30,11 +30,17 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], altern
         return None
     after = charges(resources_after(plan, found), alternative.zones if alternative else zones_in_use(found))
     estimate = Estimate(run.request.cloud, charges(resources_after((), run.before), zones_in_use(run.before)), after)
-    reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
-    if reason:
-        playbooks = "info" if run.request.manages(EMR_COMPONENT) else "validate or info"
-        run.module.warn(f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}.")
+    warning = price_warning(run, estimate)
+    if warning:
+        run.module.warn(warning)
     return estimate
+
+
+def price_warning(run: Run, estimate: Estimate) -> str:
+    """Return that the price exceeds `price_warning` or is not known, or an empty string."""
+    reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
+    playbooks = "info" if run.request.manages(EMR_COMPONENT) else "validate or info"
+    return f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}." if reason else ""
 
 
 def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> str:

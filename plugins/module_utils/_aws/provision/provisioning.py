@@ -12,21 +12,23 @@ from typing import Any, NoReturn
 from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted
 from ..component import Component
 from ..error_messages import fail
+from ..idle import component as idle
 from ..lease import component as lease
 from ..network.addresses import AddressPlanError
 from ..node_ends import NodesEnded
 from ..node_group import capacity, images
 from ..plan.errors import ForbiddenChange
-from ..validator import Finding, Validator
+from ..validator import Finding, Level, Validator
 from . import report
-from .attempts import provision
+from .attempts import provision, refuse
 from .components import register
 from .context import Run, make_run
 from .delete import delete
 from .interrupt import interruptible
-from .plan import plan_changes
-from .price import price_after
+from .plan import plan_changes, predict
+from .price import forbidden_price, price_after, price_warning
 from .read import read_all
+from .removed_ends import removed_ends
 from .validate import outdated_nodes, validate
 
 
@@ -62,20 +64,29 @@ def _converge(this: Run) -> NoReturn:
     if not this.request.present:
         delete(this)
     validate(this, this.before)
-    if not this.module.check_mode:
-        this.before = lease.prolonged(this.request, this.before)
+    this.before = lease.prolonged(this.request, this.before, writes=not this.module.check_mode)
     provision(this)
 
 
 def _validate_only(this: Run) -> NoReturn:
     """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
     found = read_all(this.request)
-    findings, price = list[Finding](), None
+    findings, more = list[Finding](), dict[str, Any](price=None)
     if this.request.present:
         findings = validate(this, found)
+        found = lease.prolonged(this.request, found, writes=False)
         request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
         plan, deferred = plan_changes(this, request, found)
         findings += outdated_nodes(this, deferred)
-        price = price_after(this, plan, found, request.alternative)
-    this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings], price=price and price.describe())
+        refuse(this, plan, forbidden_price(this, plan, found, request.alternative))
+        price, after = price_after(this, plan, found, request.alternative), predict(plan, found)
+        warning = price_warning(this, price) if price else ""
+        findings += [Finding("price_warning", Level.WARNING, warning)] if warning else []
+        more = {
+            "price": price and price.describe(),
+            "lease": lease.describe(request, after),
+            "idle": idle.describe(request, after),
+            "removed_ends": removed_ends(this, plan),
+        }
+    this.module.exit_json(changed=False, valid=True, findings=[finding.as_dict() for finding in findings], **more)
     raise AssertionError("exit_json returned")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..client import ClusterError, Interrupted
@@ -18,9 +18,11 @@ from ..node_names import WORKERS, group_name, node_name
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
+from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
 from .price import price_after
+from .removed_ends import removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
@@ -64,6 +66,7 @@ def succeed(
         price=price and price.describe(),
         lease=lease.describe(run.request, found),
         idle=idle.describe(run.request, found),
+        removed_ends=removed_ends(run, changes),
         deferred=[change.describe() for change in deferred],
         resources=_ids(found),
         alternative=alternative and str(alternative),
@@ -80,13 +83,26 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
         raise Interrupted from error
     advice = denial_advice(error.cause)
     message = ClusterError(f"{str(error).rstrip('.')}.{advice}{more} {_describe_applied(applied)}{_costs(run, applied)}")
-    fail(run.module, message, changed=bool(applied), changes=[change.describe() for change in applied])
+    fail(run.module, message, **_done(run, applied))
 
 
 def fail_price(run: Run, excess: str) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
-    error = ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.")
-    fail(run.module, error, price_exceeded=excess)
+    _refuse(run, f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.", price_exceeded=excess)
+
+
+def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
+    """Fail the module because the run must not remove what ends the nodes."""
+    options = {"lease": "lease", "idle": "idle_after", "topic": "notify_topic"}
+    missing = " and ".join(f"the option {option}" for name, option in options.items() if removed[name])
+    message = f"keep_ends: the definition lacks {missing}, which the cluster has. Add what is missing. Nothing was changed."
+    _refuse(run, message, removed_ends=removed)
+
+
+def _refuse(run: Run, message: str, **result: Any) -> NoReturn:
+    """Fail the module as a validator does. The message begins with the option that forbids the plan."""
+    finding = Finding(message.partition(":")[0], Level.ERROR, message)
+    fail(run.module, ClusterError(message), valid=False, findings=[finding.as_dict()], **result)
 
 
 def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[Change]) -> NoReturn:
@@ -97,7 +113,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
     bill = _bill(run.before, applied)
     if bill:
         message += f"{bill} Run again later, or delete these resources with {_deletion(run)}"
-    fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+    fail(run.module, ClusterError(message), **_done(run, applied))
 
 
 def fail_interrupted(run: Run) -> NoReturn:
@@ -105,7 +121,16 @@ def fail_interrupted(run: Run) -> NoReturn:
     cloud, applied = run.request.cloud, run.applied
     message = f"Interrupted. {_describe_applied(applied)}{_costs(run, applied)}"
     cloud.progress(f"Cluster {cloud.cluster}: {message}")
-    fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
+    fail(run.module, ClusterError(message), **_done(run, applied))
+
+
+def _done(run: Run, applied: Sequence[Change]) -> dict[str, Any]:
+    """Return what a run that fails has changed."""
+    return {
+        "changed": bool(applied),
+        "changes": [change.describe() for change in applied],
+        "removed_ends": removed_ends(run, applied),
+    }
 
 
 def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:

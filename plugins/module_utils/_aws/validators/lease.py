@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from ..lease import definition
 from ..lease.component import has_ended, lease_in
 from ..plan.resources import Found
 from ..tags import LEASE_COMPONENT
-from ..validator import Validator
+from ..validator import Level, Validator
 
 
 class Lease(Validator):
@@ -46,4 +47,21 @@ def _too_long(least: int) -> Iterator[str]:
         yield f"lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
 
 
-VALIDATORS = (Lease(),)
+class ShortLease(Validator):
+    """Checks that a fixed end, which no run prolongs, does not come before a job has to end."""
+
+    name, level = "short_lease", Level.WARNING
+    components = frozenset({LEASE_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        with contextlib.suppress(ValueError):  # the validator above reports it
+            end = definition.parse(request.options["lease"] or "").fixed_end
+            minutes = request.options["lease_minimum"] // 60
+            if end and timedelta() < end - request.cloud.now < timedelta(minutes=minutes):
+                yield (
+                    f"lease: {definition.iso(end)} is too early for the time limit of the job, which needs {minutes} minutes with the "
+                    "configuration of the nodes. Specify a later time, or a shorter time limit."
+                )
+
+
+VALIDATORS = (Lease(), ShortLease())

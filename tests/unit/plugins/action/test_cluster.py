@@ -35,6 +35,45 @@ def execute(monkeypatch):
     return run
 
 
+REMOVED = {
+    "lease": {"end": "2026-12-01T10:59:00Z", "seconds": 60, "former_end": None, "fixed": False},
+    "idle": {"seconds": 1800},
+    "topic": None,
+    "endless": True,
+}
+TOLD = (
+    "This run removes the lease that ends at 2026-12-01 10:59 UTC and the end of nodes that have been idle for 30 min 0 s, because "
+    "the definition does not set deeplearning_lease and deeplearning_idle_after. The nodes then run, and cost money, until somebody "
+    "terminates them."
+)
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [("yes", True), (None, True), ("no", False)])
+def test_a_run_asks_before_it_removes_what_ends_the_nodes(monkeypatch, answer, goes_on):
+    """The question about the price comes first."""
+    runs, questions, warned = [], [], []
+
+    def execute_watched(action, *_others, **_options):
+        given = action._task.args
+        runs.append((given.get("enforce_price_warning", False), given.get("keep_ends", False)))
+        if given.get("enforce_price_warning"):
+            return dict(EXCEEDED)
+        refused = {"failed": True, "msg": "keep_ends: x."}
+        return {**(refused if given.get("keep_ends") else {"changed": True, "changes": []}), "removed_ends": REMOVED}
+
+    monkeypatch.setattr(cluster, "execute_watched", execute_watched)
+    monkeypatch.setattr(cluster, "ask", lambda question: questions.append(question) or ("yes" if len(questions) == 1 else answer))
+    for name in ("refuse_injected_facts", "refuse_failed_inventory", "check_names", "refuse_changed_text", "Notifications"):
+        monkeypatch.setattr(cluster, name, MagicMock())
+    monkeypatch.setattr(cluster.Display, "warning", lambda _self, text: warned.append(text))
+    monkeypatch.setattr(cluster.context, "CLIARGS", {"check": False})
+    task = MagicMock(args={"price_warning": 500.0}, check_mode=False, _role=None, action="deeplearning.cluster.cluster", async_val=0)
+    found = cluster.ActionModule(task, *[MagicMock()] * 5).run(task_vars={})
+    assert runs == [(True, True), (False, True), *([(False, False)] if goes_on else [])]
+    assert (questions[1], found.get("changed", False)) == (f"{TOLD} Make the changes?", goes_on)
+    assert warned == ([TOLD] if goes_on else [])
+
+
 WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
 TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
 

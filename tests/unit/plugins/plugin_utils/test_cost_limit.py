@@ -43,6 +43,12 @@ def test_without_a_price_there_is_no_limit_and_no_job(price):
         cost_limit.limited_seconds(40, 3600, price, 4)
 
 
+def test_a_wrong_amount_has_one_message():
+    """Checks know it as the number, or as the text that the user has written. The same message appears only once."""
+    with pytest.raises(ValueError, match=r"max_cost: -1 is not valid\."):
+        cost_limit.read(-1.0)
+
+
 @pytest.mark.parametrize("given", [-5, "-0.5", "nan", float("inf")])
 def test_only_an_amount_of_money_is_a_maximum_cost(given):
     with pytest.raises(ValueError, match=rf"max_cost: {given} is not valid\. Specify an amount such as 250, or 0 for no limit\."):

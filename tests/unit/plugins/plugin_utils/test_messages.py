@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import ENDLESS
 
 RUN = "ansible-playbook deeplearning.cluster."
 IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
@@ -21,8 +22,18 @@ PRICE = {"hourly": 2.0, "currency": "USD", "charges": [CHARGE], "data": [], "rea
 @pytest.mark.parametrize(("findings", "warnings"), [([], "no warnings"), ([{}], "1 warning"), ([{}, {}], "2 warnings")])
 def test_a_validation_counts_its_warnings(findings, warnings):
     told = f"No errors and {warnings}: demo can be provisioned."
-    assert messages.validated("demo", findings, None) == told
-    assert messages.validated("demo", findings, PRICE) == "\n".join([told, *prices.lines(PRICE)])
+    assert messages.validated("demo", findings, None) == f"{told}\n{ENDLESS}"
+    assert messages.validated("demo", findings, PRICE) == "\n".join([told, *prices.lines(PRICE), ENDLESS])
+
+
+def test_a_prediction_says_what_ends_the_nodes():
+    told = messages.ends_after_run({**LEASE, "fixed": True}, PRICE, IDLE)
+    assert told.startswith("AWS terminates the nodes at 2026-12-01 18:00 UTC, in ")
+    assert ". The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day). AWS terminates the nodes when all of them " in told
+    assert messages.ends_after_run(None, PRICE, None) == ENDLESS
+    ends = ("2026-12-01T18:00:00Z", "2026-12-01T14:00:00Z")
+    told = "AWS would then terminate the nodes at 2026-12-01 18:00 UTC instead of 2026-12-01 14:00 UTC."
+    assert messages.prolonged_lease(*ends, predicted=True) == told
 
 
 @pytest.mark.parametrize(
@@ -379,6 +390,7 @@ def test_an_overview_lists_what_costs_money(price):
     found = [
         {"kind": "nat_gateway", "key": "main", "id": "nat-1", "billed": "NAT gateway main"},
         {"kind": "nodes", "key": "n", "id": "n", "billed": ""},
+        {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {"tags": {}}},
     ]
     told = messages.cluster_overview([node(1, "p5", "192.0.2.1"), node(2, "c5"), node(3, "c5")], found, "ssh demo-1", price).splitlines()
     assert [line.split() for line in told[:4]] == [
@@ -387,8 +399,8 @@ def test_an_overview_lists_what_costs_money(price):
         ["demo-3", "i-3", "c5", "1a", "a"],
         ["nat_gateway", "main", "nat-1"],
     ]
-    assert told[4].startswith("AWS charges for these resources")
-    assert told[5:] == [*(prices.lines(PRICE) if price else ["  NAT gateway main"]), "To log in to the master, run ssh demo-1"]
+    assert told[5].startswith("AWS charges for these resources")
+    assert told[6:] == [*(prices.lines(PRICE) if price else ["  NAT gateway main"]), ENDLESS, "To log in to the master, run ssh demo-1"]
 
 
 def test_an_overview_without_nodes_says_so():

@@ -259,6 +259,10 @@ def test_the_events_of_provisioning():
     told = "The run was stopped because after it, cluster demo costs 600.00 USD per day. Nothing was changed."
     exceeded = {"failed": True, "msg": "x", "price_exceeded": "cluster demo costs 600.00 USD per day"}
     assert [*of_provisioning(exceeded)] == [("price_exceeded", told)]
+    removed = {"removed_ends": {"lease": None, "idle": None, "topic": "arn:aws:sns:us-east-1:1:ops", "endless": False}}
+    told = "This run removes the messages to arn:aws:sns:us-east-1:1:ops, because the definition does not set deeplearning_notify_topic."
+    assert [*of_provisioning({"changes": [], **removed})] == [("ends_removed", told)]
+    assert [*of_provisioning({"failed": True, "msg": "keep_ends: x.", **removed})] == []
     ended = {"failed": True, "msg": "lease: the lease has ended.", "nodes_ended": True}
     assert [*of_provisioning(ended)] == [("nodes_ended", "No nodes were launched. The lease has ended.")]
 

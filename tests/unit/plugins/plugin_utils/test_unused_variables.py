@@ -87,11 +87,17 @@ def test_the_message_names_the_variable_that_is_missing():
     assert found.startswith("deeplearning_bucket_mount_point: this variable has no effect because deeplearning_bucket_mount is not set.")
 
 
+def test_an_end_of_idle_emr_clusters_does_not_end_others():
+    (found,) = of_definition({"deeplearning_emr_idle_after": "1h"})
+    assert found.startswith("deeplearning_emr_idle_after: this variable has no effect because it ends only EMR clusters.")
+    assert list(of_definition({"deeplearning_emr_idle_after": "1h", "deeplearning_node_service": "emr"})) == []
+
+
 def test_all_rules_name_options():
     assert {f"deeplearning_{name}" for rule in OF_DEFINITION for name in rule.names} <= known_variables()
 
 
 @pytest.mark.parametrize("file", sorted(COLLECTION.glob("examples/definitions/*.yml")), ids=lambda file: file.stem)
 def test_no_example_has_a_variable_without_effect(file):
-    variables = yaml.safe_load(file.read_text())
+    variables = {**yaml.safe_load(file.read_text()), "deeplearning_node_service": "emr" if file.stem == "emr" else "auto_scaling"}
     assert [*of_job(variables), *of_definition(variables)] == []
