@@ -21,7 +21,7 @@ def warning(cluster: str, region: str, count: int, since: datetime, end: datetim
     return f"{cluster}: AWS terminates the idle nodes at about {shown(end)}", (
         f"{_idle(cluster, count, since)}. If nobody uses the cluster, AWS terminates the nodes at about {shown(end)}. {LOSES} To keep the "
         "nodes for 4 hours, run ansible localhost -m deeplearning.cluster.idle_hold -a "
-        f'"cluster={cluster} region={region} name=me seconds=14400"'
+        f'"cluster={cluster} region={region} name=me duration=4h"'
     )
 
 
