@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -48,7 +49,7 @@ def price_sentence(price: Price | None) -> str:
 
 def running_nodes(
     cluster: str,
-    count: int,
+    groups: Collection[str],
     instance_types: Iterable[str],
     own_disk: str,
     service: str,
@@ -58,18 +59,23 @@ def running_nodes(
 ) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
-    `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
+    `groups` contains the name of its group for each node. `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
     not Auto Scaling. `price` is the price of the whole cluster, `lease` its lease, and `idle` what AWS does with idle nodes, if this
     run has read them.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
+    count = len(groups)
+    price = of_nodes(price, groups) if price else None
     keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
     them = "it" if count == 1 else "them"
+    what = f"{plural(count, 'node', 'nodes')} of cluster {cluster}"
     end = f"To terminate {them}" if service else "To delete the cluster"
-    unlimited = "" if service else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
+    unlimited = (
+        "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
+    )
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
-        + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
+        + (f"{what} {keep} running ({', '.join(instance_types)}) and {cost} money. " if count else f"{what} are running. ")
         + price_sentence(price)
         + (node_ends(lease, price, idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "

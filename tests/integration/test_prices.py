@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import DATE
+from local_cloud.testing import wait_until
 
 from .conftest import KEY_NAME, ModuleFailed, cluster_options, new_name
 
@@ -133,6 +134,24 @@ def test_an_unchanged_spot_cluster_asks_for_its_own_zones(cloud, run, definition
     (master,) = (each for each in found["charges"] if (each["key"], each["product"]) == ("master", "spot_instance"))
     assert (master["hourly"], made["price"]["hourly"] < found["hourly"]) == (7.5, True)
     run("cluster", cluster=name, state="absent")
+
+
+def test_only_running_nodes_cost_money(cloud, run, definition, name):
+    """The groups keep their size, and AWS can lack the capacity to launch the nodes again."""
+    run("cluster", **definition, prices=True)
+    for group in ("master", "workers"):
+        cloud.client("autoscaling").suspend_processes(AutoScalingGroupName=f"{name}-{group}", ScalingProcesses=["Launch"])
+    groups = {node["instance_id"]: node["group"] for node in run("cluster_info", cluster=name, prices=False)["nodes"]}
+    listed = run("former_nodes_info", cluster=name, days=1)
+    assert dict(zip(listed["running_instance_ids"], listed["running_groups"], strict=True)) == groups
+    cloud.client("ec2").terminate_instances(InstanceIds=[*groups])
+    wait_until(lambda: not run("cluster_info", cluster=name, prices=False)["nodes"])
+    price = run("cluster_info", cluster=name)["price"]
+    assert (price["hourly"], {each["kind"] for each in price["charges"]}) == (
+        pytest.approx(0.05),
+        {"nat_gateway", "elastic_ip", "file_system"},
+    )
+    run("cluster", cluster=name, state="absent", delete_data=True)
 
 
 FAULTS = {

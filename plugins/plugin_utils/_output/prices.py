@@ -10,17 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...module_utils._aws.pricing.charges import HOURS_PER_MONTH, dated
+from ...module_utils._aws.pricing.charges import GROUP, HOURS_PER_MONTH, INSTANCES, PREPAID, dated, known_sum
 from .kinds import kind_name
 
 # The result `price` of a provisioning module.
 Price = Mapping[str, Any]
 
 LEFT_OUT = "traffic, requests, taxes and discounts"
-# The kind of resource in the charges for nodes, and the products of which a node uses one.
-GROUP = "auto_scaling_group"
-PREPAID = "capacity_block"
-INSTANCES = (PREPAID, "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
     "capacity_block": "{count} x {type} ({resource}) in a Capacity Block, paid in advance",
@@ -78,8 +74,7 @@ def _missing(price: Price) -> str:
 def without_nodes(price: Price) -> Price:
     """Return the price of the cluster without nodes."""
     charges = [each for each in price["charges"] if each["kind"] != GROUP]
-    known = [each["hourly"] for each in charges if each["hourly"] is not None]
-    return {**price, "charges": charges, "hourly": sum(known) if known or not charges else None}
+    return {**price, "charges": charges, "hourly": known_sum(charges)}
 
 
 def difference(hourly: float | None, currency: str) -> str:
