@@ -68,6 +68,22 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     return min(seconds, time_limit) if time_limit else seconds
 
 
+def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int) -> float:
+    """Return how much of a maximum cost a job has used up that has run for `node_seconds` in total, at the present price of a node.
+
+    Raises ValueError if the rest does not pay for the job on `hosts` nodes. `node_seconds` comes from a host, so it can be any number.
+    """
+    cost = max(0.0, node_seconds) / 3600 * hourly(price, 1)
+    least = cost + hourly(price, hosts) * LEAST_SECONDS / 3600
+    if price and cost and least > max_cost:
+        limit, used, more = (amount(each, price["currency"]) for each in (max_cost, cost, least))
+        raise ValueError(
+            f"max_cost: {limit} are used up, because earlier attempts of the job, and jobs that it continues, have cost about {used} at "
+            f"the present price. Set it to more than {more}."
+        )
+    return cost
+
+
 def told(max_cost: float, seconds: int, time_limit: int, price: Price, hosts: int) -> str:
     """Return a line about the time limit that follows from the maximum cost. `seconds` is the shorter of both limits."""
     cost, currency = amount(hourly(price, hosts), price["currency"]), price["currency"]

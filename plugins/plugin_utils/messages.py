@@ -59,9 +59,9 @@ def running_nodes(
 ) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
-    `groups` contains the name of its group for each node. `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
-    not Auto Scaling. `price` is the price of the whole cluster, `lease` its lease, and `idle` what AWS does with idle nodes, if this
-    run has read them.
+    `groups` contains the name of its group for each node. `own_disk` is the directory of the jobs if it is on the master's own disk.
+    `service` is the service that launches the nodes, if it is not Auto Scaling. `price` is the price of the whole cluster, `lease` its
+    lease, and `idle` what AWS does with idle nodes, if this run has read them.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     count = len(groups)

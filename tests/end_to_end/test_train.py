@@ -394,6 +394,15 @@ def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost(first_run
     assert "All workers were removed." in " ".join(told.split())
     for found in (playbook("status.yml", "-e", "training_job_name=budget").output, (tmp_path / "budget.html").read_text()):
         assert re.search(cost, " ".join(found.split())), found
+    again = " ".join(playbook("train.yml", "-e", json.dumps(job), status=2, callback=CONCISE).output.split())
+    used_up = r"training_job_max_cost: 0\.006 USD are used up, because .* have cost about 0\.00[67] USD at the present price\. Set it to more than"
+    assert re.search(used_up, again), again
+    told = " ".join(
+        playbook("train.yml", "-e", json.dumps(job | {"training_job_max_cost": 0.013}), status=2, callback=CONCISE).output.split()
+    )
+    assert "training_job_max_cost: earlier attempts have cost about 0.00" in told
+    rest = r"it reached training_job_max_cost \(0\.013 USD\): it had run for .* and cost about 0\.01[34] USD, 0\.00[67] USD of it before it was continued\."
+    assert re.search(rest, told), told
 
 
 @pytest.mark.exhaustive

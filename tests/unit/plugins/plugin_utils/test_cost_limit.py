@@ -43,6 +43,19 @@ def test_without_a_price_there_is_no_limit_and_no_job(price):
         cost_limit.limited_seconds(40, 3600, price, 4)
 
 
+def test_what_the_job_has_cost_counts():
+    """A host tells for how long the job has run."""
+    assert [cost_limit.spent(40, seconds, PRICE, 4) for seconds in (0, 3600, -1, float("nan"))] == [0, 10, 0, 0]
+    assert cost_limit.spent(40, 3600, None, 4) == 0
+    message = (
+        r"max_cost: 10\.50 USD are used up, because .* have cost about 10\.00 USD at the present price\. Set it to more than 10\.67 USD\."
+    )
+    with pytest.raises(ValueError, match=message):
+        cost_limit.spent(10.5, 3600, PRICE, 4)
+    with pytest.raises(ValueError, match="cost about inf USD"):
+        cost_limit.spent(40, float("inf"), PRICE, 4)
+
+
 @pytest.mark.parametrize("given", [-5, "-0.5", "nan", float("inf")])
 def test_only_an_amount_of_money_is_a_maximum_cost(given):
     with pytest.raises(ValueError, match=rf"max_cost: {given} is not valid\. Specify an amount such as 250, or 0 for no limit\."):

@@ -68,6 +68,23 @@ def instances(known: Sequence[AttemptRecords]) -> list[str]:
     return sorted(found - {""})[:HOSTS_LIMIT]
 
 
+def node_seconds(paths: directories.Paths, heartbeat_timeout: float) -> float:
+    """Return for how many seconds the hosts of a job that has ended have run it, added up over its hosts.
+
+    The time until somebody continued the job does not count, and the time until the hosts started another attempt does.
+    """
+    newest = records.newest_attempt(paths)
+    last = AttemptRecords(job_states.read_attempt(newest, heartbeat_timeout)[1], None, None)
+    total, run = 0.0, list[ProcessRecord]()
+    for one in [*older_attempts(newest), last]:
+        run += one.processes
+        if run and (one is last or (one.following and one.following["rule"] == recovery.CONTINUED)):
+            hosts = {process["host"] for process in run}
+            total += len(hosts) * max(max(map(last_moment, run)) - min(process["started"] for process in run), 0.0)
+            run = []
+    return total
+
+
 def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:
     """Return the recorded data about the attempts before the newest one, oldest first. Attempts without a valid decision are left out.
 
