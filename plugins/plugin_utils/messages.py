@@ -91,15 +91,17 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     if not run:
         return ""
     if then != "keep" and (then_always or not has_failed):
-        return f"The run continues with training_job_then: {then}."
+        gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
+        return f"The run continues with training_job_then: {then}.{gone}"
     price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
     costs = (
         f"The cluster continues to cost {prices.per_hour(price)}"
         if price and prices.is_known(price)
         else "The nodes continue to cost money"
     )
+    why = f"The job failed, so training_job_then: {then} is not applied. " if then != "keep" else ""
     ends = node_ends(lease, price, idle, 1)
-    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
+    return f"{why}{costs}. {ends}".rstrip() if ends else f"{why}{costs}, until you run {playbook_command('destroy')}."
 
 
 def prolonged_lease(end: str, former_end: str) -> str:
@@ -359,7 +361,8 @@ def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
 def kept_nodes(then: str, has_failed: bool, running: str) -> str:
     """Return why nodes stay after a job that has failed or was not exported. `running` is the message about the running nodes."""
     what = "failed" if has_failed else "was not exported"
-    return f"The job {what}, as shown above, so training_job_then: {then} is not applied. {running}"
+    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
+    return f"The job {what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
 
 
 def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:

@@ -240,9 +240,10 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
         ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
         ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes continue to cost money. AWS terminates the nodes at 2026-12-01"),
         ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy."),
-        ({"price": PRICE}, "destroy", False, False, "The run continues with training_job_then: destroy."),
+        ({"price": PRICE}, "destroy", False, False, "continues with training_job_then: destroy. The next command works until then"),
         ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
         ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
+        ({"price": PRICE}, "destroy", True, False, "The job failed, so training_job_then: destroy is not applied. The cluster continues"),
         ({}, "keep", False, False, ""),
     ],
 )
@@ -625,8 +626,9 @@ def test_only_a_job_that_has_ended_is_continued(wanted, why):
 
 @pytest.mark.parametrize(("has_failed", "what"), [(True, "failed"), (False, "was not exported")])
 def test_nodes_stay_after_a_job_without_success(has_failed, what):
+    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
     told = messages.kept_nodes("destroy", has_failed, "2 nodes keep running.")
-    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied. 2 nodes keep running."
+    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied.{always} 2 nodes keep running."
 
 
 @pytest.mark.parametrize(
