@@ -284,7 +284,8 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
     costs = "The cluster costs 14.54 USD per hour (349.05 USD per day)"
-    assert f"whether or not a step is running. {costs}. To log in to the master" in output
+    assert f"whether or not a step is running. {costs}" in output
+    assert "without traffic and taxes. To log in to the master" in output
     assert f"{costs}, 10,617.00 USD per month, without traffic," in play(playbook="info")
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
     play(deeplearning_state="absent", deeplearning_lease="8h")

@@ -58,10 +58,11 @@ def per_hour(price: Price) -> str:
     It must be known.
     """
     missing = _missing(price)
-    return f"{_per_hour(price)}{dated(price)}{f'; the price of {missing} is not known' if missing else ''}"
+    return f"{sums(price)}{dated(price)}, without traffic and taxes{f'; the price of {missing} is not known' if missing else ''}"
 
 
-def _per_hour(price: Price) -> str:
+def sums(price: Price) -> str:
+    """Return the price per hour and per day, for a sentence next to one with `per_hour`."""
     hourly, currency = price["hourly"], price["currency"]
     return f"{'at least ' if _missing(price) else ''}{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
 
@@ -91,7 +92,7 @@ def sentence(price: Price) -> str:
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
     missing = _missing(price)
     without = f"without {LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
-    return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
+    return f"The cluster costs {sums(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 
 def lines(price: Price) -> list[str]:

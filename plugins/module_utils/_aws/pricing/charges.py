@@ -58,10 +58,10 @@ Resources = Mapping[Address, Found]
 
 
 def dated(price: Mapping[str, Any]) -> str:
-    """Return the end of a phrase with an amount: from where and when the prices are, if not all are the current ones of the region."""
+    """Return the end of a phrase with an amount: from where and when the prices are."""
     if price["published"]:
         return f"{', partly' if price['read_at'] else ''} at prices of {REGION} of {price['published']}"
-    read_at = price["read_at"] if price["problem"] else None
+    read_at = price["read_at"]
     return f" at prices of {datetime.fromtimestamp(read_at, timezone.utc):%Y-%m-%d}" if read_at else ""
 
 

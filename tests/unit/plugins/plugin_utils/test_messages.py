@@ -63,14 +63,14 @@ def test_running_nodes_cost_money(count, own_disk, service, expected):
     assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, {}) == expected
     unknown = {**PRICE, "charges": [{**CHARGE, "hourly": None}]}
     assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, unknown) == expected
-    with_price = expected.replace("money. ", "money. The cluster costs 2.00 USD per hour (48.00 USD per day). ")
+    with_price = expected.replace("money. ", "money. The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes. ")
     assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, PRICE) == with_price
 
 
 def test_nodes_that_are_gone_cost_nothing():
     price = {**PRICE, "hourly": 42.0, "charges": [CHARGE, *({**WORKERS, "key": key} for key in ("master", "workers"))]}
     told = messages.running_nodes("demo", [], ["c5"], "", "", price)
-    costs = "The cluster costs 2.00 USD per hour (48.00 USD per day)"
+    costs = "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes"
     assert told == f"0 nodes of cluster demo are running. {costs}. To delete the cluster and keep the file systems, run {RUN}destroy"
     assert "The cluster costs 12.00 USD per hour" in messages.running_nodes("demo", ["master"], ["c5"], "", "", price)
 
@@ -212,7 +212,7 @@ def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
     told = messages.running_nodes("demo", ["workers"], ["c5"], "", "", PRICE, LEASE)
     end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
     nat = [each["hourly"] for each in PRICE["charges"] if each["kind"] != "auto_scaling_group"]
-    assert f"{end} The rest of the cluster then costs {prices.per_hour({**PRICE, 'hourly': sum(nat)})}. To delete" in told
+    assert f"{end} The rest of the cluster then costs {prices.sums({**PRICE, 'hourly': sum(nat)})}. To delete" in told
     assert f"{end} To delete" in messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, LEASE)
     ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5000.0})
     assert "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes." in ended
@@ -467,8 +467,8 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
             ["fs-1"],
             [],
             PRICE,
-            "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day). To delete it as well, run "
-            f"{RUN}destroy -e deeplearning_delete_data=true.",
+            "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes. "
+            f"To delete it as well, run {RUN}destroy -e deeplearning_delete_data=true.",
         ),
         (
             ["fs-1"],
