@@ -48,7 +48,7 @@ class ActionModule(NodeAction, module="training_job"):
         if state == "printed":
             return self._print(arguments)
         limits = {name: arguments[name] for name in ("max_cost", "time_limit", "host_count") if name in arguments}
-        arguments = self._with_inventory(state, with_cost_limit(state, arguments, variables), variables)
+        arguments = self._with_inventory(state, self._with_cost_limit(state, arguments, variables), variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -62,10 +62,16 @@ class ActionModule(NodeAction, module="training_job"):
             if state != "prepared" or answer.get("failed"):
                 return answer
             if is_first(variables):
-                with_cost_limit("told", {**limits, "earlier_node_seconds": answer.get("earlier_node_seconds", 0.0)}, variables)
+                self._with_cost_limit("told", {**limits, "earlier_node_seconds": answer.get("earlier_node_seconds", 0.0)}, variables)
             return checked_identity(answer, variables, "training_job")
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _with_cost_limit(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return with_cost_limit(state, arguments, variables)
+        except AnsibleActionFail as error:
+            raise AnsibleActionFail(of_host_role(self._task, error.message)) from error
 
     def _with_inventory(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with the values from the inventory. The task's own arguments take precedence."""

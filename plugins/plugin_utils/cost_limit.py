@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._output.prices import GROUP, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid
+from ._output.prices import GROUP, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid, source
 from .job_formatting import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
@@ -51,13 +51,15 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     Raises ValueError if the price of a node is not known, if nodes are paid in advance, or if the maximum cost pays for less than a minute.
     """
     if price and is_prepaid(price):
-        raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
+        raise ValueError(
+            "max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with training_job_time_limit."
+        )
     cost = hourly(price, hosts)
     if not price or not cost:
-        raise ValueError(
-            "max_cost: the price of the nodes is not known in this run. Start the job with the playbook train and with "
-            "deeplearning_prices: true, or limit its duration with time_limit."
-        )
+        why = " in this run. Start the job with the playbook train and with deeplearning_prices: true, or limit"
+        if price:
+            why = f". {source(price)} {'Allow what was denied, or limit' if price['problem'] else 'Limit'}"
+        raise ValueError(f"max_cost: the price of the nodes is not known{why} its duration with training_job_time_limit.")
     seconds = int(max_cost / cost * 3600)
     if seconds < LEAST_SECONDS:
         least = cost * LEAST_SECONDS / 3600

@@ -319,7 +319,10 @@ def test_the_price_contains_the_volumes(cloud, run, emr, name):
 def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, emr, name):
     options = {**emr, "prices": True, "price_warning": 1.0, "enforce_price_warning": True}
     for check in (True, False):
-        with pytest.raises(ModuleFailed, match=rf"because after it, cluster {name} costs .* USD per day, .*Nothing was changed"):
+        with pytest.raises(
+            ModuleFailed,
+            match=rf"because after it, cluster {name} costs .* USD per day at .*Nothing was changed.*run the playbook emr with --check",
+        ):
             run("emr_cluster", **options, check=check)
     run("emr_cluster", **{**options, "price_warning": 10000.0})
     assert not run("emr_cluster", **options)["changed"]

@@ -145,16 +145,18 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         new = _ask(cloud, missing, known)
         cache.write(file, new)
         known.update(new)
-    problem = next((each.problem for each in known.values() if each.problem), "")
+    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem}))
     currency = partition_of(cloud.region).currency
     return {product: _highest((known.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
 
 
 def _ask(cloud: AwsClient, products: Sequence[Product], known: Mapping[Product, cache.Known]) -> dict[Product, cache.Known]:
     """Return the prices that AWS tells. In place of those that it does not tell, return those in `known`, however old."""
-    found, problem = price_list.fetch(cloud, products)
+    found, problems = price_list.fetch(cloud, products)
     return {
-        each: cache.Known(found[each], time.time()) if each in found else known.get(each, UNTOLD).without_newer(problem)
+        each: cache.Known(found[each], time.time())
+        if each in found
+        else known.get(each, UNTOLD).without_newer(problems.get(each.name == SPOT, ""))
         for each in products
     }
 

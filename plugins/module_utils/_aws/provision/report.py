@@ -18,6 +18,7 @@ from ..node_names import WORKERS, group_name, node_name
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
+from ..tags import EMR_COMPONENT
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
 from .price import price_after
@@ -85,7 +86,11 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 def fail_price(run: Run, excess: str) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
-    error = ClusterError(f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.")
+    check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
+    error = ClusterError(
+        f"price_warning: this run was stopped because after it, {excess}. Nothing was changed. To see what costs how much, run the "
+        f"playbook {check}. To make the changes, set a higher price_warning, or enforce_price_warning: false."
+    )
     fail(run.module, error, price_exceeded=excess)
 
 

@@ -33,13 +33,31 @@ def test_an_amount_that_pays_for_nothing_is_refused():
 def test_nodes_that_are_paid_in_advance_have_no_limit():
     """Their volumes are not the price of a node."""
     charges = [NODES[0], {**NODES[1], "product": "capacity_block", "hourly": 0.0}, NODES[2]]
-    with pytest.raises(ValueError, match=r"max_cost: nodes in a Capacity Block are paid in advance\. .* with time_limit\."):
+    with pytest.raises(ValueError, match=r"max_cost: nodes in a Capacity Block are paid in advance\. .* with training_job_time_limit\."):
         cost_limit.limited_seconds(40, 3600, {**PRICE, "charges": charges}, 4)
 
 
-@pytest.mark.parametrize("price", [None, {}, {**PRICE, "charges": []}, {**PRICE, "charges": [{**NODES[0], "hourly": None}]}])
-def test_without_a_price_there_is_no_limit_and_no_job(price):
-    with pytest.raises(ValueError, match="max_cost: the price of the nodes is not known in this run"):
+TOLD = {"read_at": None, "published": "", "endpoint": "", "problem": "DescribeSpotPriceHistory was denied"}
+
+
+@pytest.mark.parametrize(
+    ("price", "why"),
+    [
+        (None, r"in this run\. Start the job with the playbook train and with deeplearning_prices: true, or"),
+        ({}, "in this run"),
+        (
+            {**PRICE, **TOLD, "charges": []},
+            r"\. AWS has told no prices: DescribeSpotPriceHistory was denied\. Allow what was denied, or",
+        ),
+        (
+            {**PRICE, **TOLD, "charges": [{**NODES[0], "hourly": None}]},
+            "denied, or limit its duration with training_job_time_limit",
+        ),
+        ({**PRICE, **TOLD, "charges": [], "problem": ""}, r"\. AWS has told no prices\. Limit its duration with training_job_time_limit\."),
+    ],
+)
+def test_without_a_price_there_is_no_limit_and_no_job(price, why):
+    with pytest.raises(ValueError, match=f"max_cost: the price of the nodes is not known.*{why}"):
         cost_limit.limited_seconds(40, 3600, price, 4)
 
 
