@@ -16,12 +16,13 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.cost_limit import before_launch
-from ..plugin_utils.inventory_nodes import refuse_failed_inventory
+from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
+from ..plugin_utils.output import show
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. Before it launches nodes for a job, check that the maximum cost of the job pays for them.
 
-        The lease of the nodes need not last longer than this cost allows.
+        The lease of the nodes need not last longer than this cost allows. Nodes that exist show in check mode how long the job may run.
         """
         nodes = node_variables(variables, self._templar) if variables.get("__provision_for_job") else None
         if nodes is None or not nodes.get("training_job_max_cost"):
@@ -60,7 +61,7 @@ class ActionModule(ActionBase):
         if found.get("failed"):
             return found
         try:
-            time_limit, seconds = before_launch(nodes, found["price"])
+            time_limit, seconds = before_launch(nodes, found["price"], show if is_check and not node_table(variables) else None)
         except ValueError as error:
             return {"changed": False, "failed": True, "msg": f"training_job_{error}"}
         if is_check:
@@ -72,8 +73,7 @@ class ActionModule(ActionBase):
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. On a terminal, ask before the module makes the cluster cost more than `price_warning`."""
-        show = functools.partial(of_run, self._task)
-        watched = functools.partial(execute_watched, self, variables, show, shares=True)
+        watched = functools.partial(execute_watched, self, variables, functools.partial(of_run, self._task), shares=True)
         given = self._task.args
         asks = given.get("price_warning") is not None and not given.get("enforce_price_warning") and not self._task.check_mode
         if not asks or not boolean(variables.get("deeplearning_confirm", True), strict=False):

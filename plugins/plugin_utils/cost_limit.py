@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ._output.prices import GROUP, INSTANCES, Price, amount, hourly_of_nodes, is_prepaid, source
@@ -24,11 +25,11 @@ def read(max_cost: Any) -> float:
     return value
 
 
-def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int, int]:
+def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callable[[str], None] | None = None) -> tuple[int, int]:
     """Return the time limit of the job that is to run on a cluster, and the one that its maximum cost makes of it, in seconds.
 
-    Both are the same without a maximum cost, or if the controller does not know the options of the job. Raises ValueError like
-    limited_seconds().
+    Both are the same without a maximum cost, or if the controller does not know the options of the job. `show` shows the limit.
+    Raises ValueError like limited_seconds().
     """
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
     if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
@@ -36,7 +37,10 @@ def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int
     # It is not known how many nodes a pattern of hosts means
     hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
     time_limit = int(given["time_limit"] or 0)
-    return time_limit, limited_seconds(max_cost, time_limit, price, hosts)
+    seconds = limited_seconds(max_cost, time_limit, price, hosts)
+    if price and show:
+        show(told(max_cost, seconds, time_limit, price, hosts))
+    return time_limit, seconds
 
 
 def _count(price: Price | None) -> int:

@@ -391,6 +391,7 @@ def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost(first_run
     cost = r"job budget failed: it reached training_job_max_cost \(0\.006 USD\): it had run for 1 min \d+ s and cost about 0\.00[67] USD\."
     assert re.search(cost, " ".join(told.split())), told
     assert "time limit of" not in told
+    assert re.search(r"budget\.html, cost: 0\.0\d\d USD for 0\.\d node-hours of", " ".join(told.split())), told
     assert "All workers were removed." in " ".join(told.split())
     for found in (playbook("status.yml", "-e", "training_job_name=budget").output, (tmp_path / "budget.html").read_text()):
         assert re.search(cost, " ".join(found.split())), found

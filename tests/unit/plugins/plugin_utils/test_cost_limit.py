@@ -101,6 +101,9 @@ def test_the_limit_is_known_before_the_nodes_are_launched(job, expected):
 
 
 def test_the_limit_is_told():
+    shown = []
+    cost_limit.before_launch(NodeVariables({"training_job_max_cost": 40}, lambda value: value), PRICE, shown.append)
+    assert shown == [cost_limit.told(40, 3600, 0, PRICE, 4)]
     told = "training_job_max_cost: 40.00 USD for 4 nodes at 40.00 USD per hour, so the job is stopped after 1 h 0 min"
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told
     shorter = "4 nodes at 40.00 USD per hour, which pays for more than the time limit of the job (10 min 0 s)"
