@@ -471,8 +471,8 @@ def failure_cause(found: JobStatus) -> str:
     if "gone" in failure:
         what = failure["gone"]
     elif cost:
-        limit, spent, earlier = (amount(cost.get(key, 0.0), cost["currency"]) for key in ("limit", "spent", "earlier"))
-        before = f", {earlier} of it before it was continued" if cost.get("earlier") else ""
+        limit, spent = (amount(cost[key], cost["currency"]) for key in ("limit", "spent"))
+        before = f", {amount(cost['earlier'], cost['currency'])} of it before it was continued" if cost.get("earlier") else ""
         what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}{before}."
     else:
         what = "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
