@@ -47,7 +47,6 @@ class ActionModule(NodeAction, module="training_job"):
             return self._check(arguments)
         if state == "printed":
             return self._print(arguments)
-        limits = {name: arguments[name] for name in ("max_cost", "time_limit", "host_count") if name in arguments}
         arguments = self._with_inventory(state, self._with_cost_limit(state, arguments, variables), variables)
         try:
             if state == "prepared" and is_first(variables):
@@ -59,13 +58,16 @@ class ActionModule(NodeAction, module="training_job"):
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
             answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
-            if state != "prepared" or answer.get("failed"):
-                return answer
-            if is_first(variables):
-                self._with_cost_limit("told", {**limits, "earlier_node_seconds": answer.get("earlier_node_seconds", 0.0)}, variables)
-            return checked_identity(answer, variables, "training_job")
+            return answer if state != "prepared" or answer.get("failed") else self._prepared(answer, variables)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _prepared(self, answer: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit."""
+        if is_first(variables):
+            earlier = answer.get("earlier_node_seconds", 0.0)
+            self._with_cost_limit("told", {**self._task.args, "earlier_node_seconds": earlier}, variables)
+        return checked_identity(answer, variables, "training_job")
 
     def _with_cost_limit(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
         try:

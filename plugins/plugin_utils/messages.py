@@ -66,21 +66,27 @@ def running_nodes(
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     count = len(groups)
     price = of_nodes(price, groups) if price else None
-    keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
-    them = "it" if count == 1 else "them"
-    what = f"{plural(count, 'node', 'nodes')} of cluster {cluster}"
+    them = _form(groups, "it", "them")
     end = f"To terminate {them}" if service else "To delete the cluster"
     unlimited = (
         "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
     )
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
-        + (f"{what} {keep} running ({', '.join(instance_types)}) and {cost} money. " if count else f"{what} are running. ")
+        + _running(cluster, groups, instance_types)
         + price_sentence(price)
         + (node_ends(lease, price, idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
     )
+
+
+def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str]) -> str:
+    what = f"{plural(len(groups), 'node', 'nodes')} of cluster {cluster}"
+    if not groups:
+        return f"{what} are running. "
+    types = ", ".join(instance_types)
+    return f"{what} {_form(groups, 'keeps', 'keep')} running ({types}) and {_form(groups, 'costs', 'cost')} money. "
 
 
 def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
