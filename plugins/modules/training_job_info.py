@@ -436,6 +436,10 @@ jobs:
                   description: What the job had cost.
                   type: float
                   sample: 5.02
+                earlier:
+                  description: What its earlier attempts, and the jobs that it continues, had cost. This is part of RV(jobs[].failure.cause.cost.spent).
+                  type: float
+                  sample: 1.5
                 currency:
                   description: The currency of these amounts.
                   type: str
