@@ -437,7 +437,7 @@ jobs:
                   type: float
                   sample: 5.02
                 earlier:
-                  description: What its earlier attempts, and the jobs that it continues, had cost. This is part of RV(jobs[].failure.cause.cost.spent).
+                  description: The part of C(spent) for earlier attempts and for the jobs that it continues.
                   type: float
                   sample: 1.5
                 currency:
