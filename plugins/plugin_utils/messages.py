@@ -89,10 +89,11 @@ def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str
     return f"{what} {_form(groups, 'keeps', 'keep')} running ({types}) and {_form(groups, 'costs', 'cost')} money. "
 
 
-def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
+def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool, groups: Collection[str] | None = None) -> str:
     """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
 
-    `run` is the result of the provisioning in this run, if any. `then` is training_job_then.
+    `run` is the result of the provisioning in this run, if any. `then` is training_job_then. `groups` contains the group of each node that
+    still runs, if this run has listed them.
     """
     if not run:
         return ""
@@ -100,6 +101,7 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
         gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
         return f"The run continues with training_job_then: {then}.{gone}"
     price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
+    price = of_nodes(price, groups) if price and groups is not None else price
     costs = (
         f"The cluster continues to cost {prices.per_hour(price)}"
         if price and prices.is_known(price)

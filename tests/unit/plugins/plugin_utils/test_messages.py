@@ -72,6 +72,7 @@ def test_nodes_that_are_gone_cost_nothing():
     told = messages.running_nodes("demo", [], ["c5"], "", "", price)
     costs = "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes"
     assert told == f"0 nodes of cluster demo are running. {costs}. To delete the cluster and keep the file systems, run {RUN}destroy"
+    assert "continues to cost 2.00 USD per hour" in messages.costs_after_job({"price": price}, "keep", True, False, [])
     assert "The cluster costs 12.00 USD per hour" in messages.running_nodes("demo", ["master"], ["c5"], "", "", price)
 
 
