@@ -21,7 +21,7 @@ from ..plan.resources import KNOWN_AFTER_APPLY, Found
 from ..tags import EMR_COMPONENT
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
-from .price import price_after
+from .price import price_after, price_of_billed
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
@@ -101,7 +101,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
     )
     bill = _bill(run.before, applied)
     if bill:
-        message += f"{bill} Run again later, or delete these resources with {_deletion(run)}"
+        message += f"{bill}{price_of_billed(run, applied)} Run again later, or delete these resources with {_deletion(run)}"
     fail(run.module, ClusterError(message), changed=bool(applied), changes=[change.describe() for change in applied])
 
 
@@ -193,7 +193,8 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
     """Return sentences about costs that continue after an incomplete run, including advice. Return an empty string if there are none."""
     if not run.request.present:
         return _costs_of_rest(run.request.cloud.cluster, run.before, applied)
-    costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
+    bill = _bill(run.before, applied)
+    costs = _launching(run.request.cloud.cluster, run.before, applied) + bill + (price_of_billed(run, applied) if bill else "")
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
 
 
