@@ -70,8 +70,10 @@ def of_nodes(price: Mapping[str, Any], groups: Iterable[str]) -> dict[str, Any]:
 
     An Auto Scaling group can have fewer nodes than its size, if AWS has ended a node or lacks capacity.
     """
-    running = Counter(groups)
-    sizes = {each["key"]: each["quantity"] for each in price["charges"] if each["kind"] == GROUP and each["product"] in INSTANCES}
+    running, sizes = Counter(groups), Counter[str]()
+    for each in price["charges"]:
+        if each["kind"] == GROUP and each["product"] in INSTANCES:
+            sizes[each["key"]] += each["quantity"]  # nodes of EMR clusters have several instance types
     shares = {group: running[group] / size for group, size in sizes.items() if size}
     found = [(each, shares.get(each["key"], 1.0) if each["kind"] == GROUP else 1.0) for each in price["charges"]]
     charges = [
