@@ -17,12 +17,13 @@ from ansible.utils.display import Display
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
 from ..plugin_utils.cost_limit import before_launch
-from ..plugin_utils.inventory_nodes import refuse_failed_inventory
+from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
+from ..plugin_utils.output import show
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
@@ -56,7 +57,7 @@ class ActionModule(ActionBase):
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. Before it launches nodes for a job, check that the maximum cost of the job pays for them.
 
-        The lease of the nodes need not last longer than this cost allows.
+        The lease of the nodes need not last longer than this cost allows. Nodes that exist show in check mode how long the job may run.
         """
         nodes = node_variables(variables, self._templar) if variables.get("__provision_for_job") else None
         if nodes is None or not nodes.get("training_job_max_cost"):
@@ -69,7 +70,7 @@ class ActionModule(ActionBase):
         if found.get("failed"):
             return found
         try:
-            time_limit, seconds = before_launch(nodes, found["price"])
+            time_limit, seconds = before_launch(nodes, found["price"], show if is_check and not node_table(variables) else None)
         except ValueError as error:
             return {"changed": False, "failed": True, "msg": f"training_job_{error}"}
         if is_check:

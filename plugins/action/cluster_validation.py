@@ -20,6 +20,7 @@ from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.node_end_messages import removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.option_names import result_of_run
+from ..plugin_utils.output import show
 from ..plugin_utils.value_checks import refusal
 from ..plugin_utils.variable_names import messages_of
 
@@ -45,7 +46,7 @@ class ActionModule(InProcessAction):
         if variables.get("deeplearning_node_service", DEFAULT) != DEFAULT:
             return []
         nodes = node_variables(variables, self._templar)
-        return [Finding(JOB, Level.ERROR, message) for message in refusal("training_job_", lambda: before_launch(nodes, price))]
+        return [Finding(JOB, Level.ERROR, message) for message in refusal("training_job_", lambda: before_launch(nodes, price, show))]
 
 
 def with_findings(result: dict[str, Any], own: Sequence[Finding]) -> dict[str, Any]:

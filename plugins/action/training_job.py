@@ -47,7 +47,7 @@ class ActionModule(NodeAction, module="training_job"):
             return self._check(arguments)
         if state == "printed":
             return self._print(arguments)
-        arguments = self._with_inventory(state, with_cost_limit(state, arguments, variables), variables)
+        arguments = self._with_inventory(state, self._with_cost_limit(state, arguments, variables), variables)
         try:
             if state == "prepared" and is_first(variables):
                 check_names(variables)
@@ -58,9 +58,22 @@ class ActionModule(NodeAction, module="training_job"):
             if arguments.get("repository"):
                 arguments["repository"] = without_credentials(arguments["repository"])
             answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)
-            return answer if state != "prepared" or answer.get("failed") else checked_identity(answer, variables, "training_job")
+            return answer if state != "prepared" or answer.get("failed") else self._prepared(answer, variables)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _prepared(self, answer: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit."""
+        if is_first(variables):
+            earlier = answer.get("earlier_node_seconds", 0.0)
+            self._with_cost_limit("told", {**self._task.args, "earlier_node_seconds": earlier}, variables)
+        return checked_identity(answer, variables, "training_job")
+
+    def _with_cost_limit(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return with_cost_limit(state, arguments, variables)
+        except AnsibleActionFail as error:
+            raise AnsibleActionFail(of_host_role(self._task, error.message)) from error
 
     def _with_inventory(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with the values from the inventory. The task's own arguments take precedence."""
@@ -146,9 +159,9 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with the time limit that follows from the maximum cost, and this cost if it is the shorter limit.
 
-    The first host tells it.
+    The argument `earlier_node_seconds` says what the job has used up. With the state `told`, tell the limit.
     """
-    given = arguments.pop("max_cost", None)
+    given, earlier = arguments.pop("max_cost", None), float(arguments.pop("earlier_node_seconds", 0.0))
     hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
     try:
         max_cost = cost_limit.read(given)
@@ -156,14 +169,19 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
             return arguments
         price: Any = prices.of_run(variables)
         time_limit = int(arguments.get("time_limit") or 0)
-        seconds = cost_limit.limited_seconds(max_cost, time_limit, price, hosts)
+        spent = cost_limit.spent(max_cost, earlier, price, hosts)
+        seconds = cost_limit.limited_seconds(max_cost - spent, time_limit, price, hosts)
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from error
-    if state == "prepared" and is_first(variables):
-        show(cost_limit.told(max_cost, seconds, time_limit, price, hosts))
-    if seconds == time_limit:
+    if state == "told":
+        if spent:
+            used, limit = (prices.amount(each, price["currency"]) for each in (spent, max_cost))
+            show(f"training_job_max_cost: earlier attempts have cost about {used} of {limit}, at the present price")
+        show(cost_limit.told(max_cost - spent, seconds, time_limit, price, hosts))
+    # The first host says what the job has used up
+    if seconds == time_limit and not (state == "prepared" and is_first(variables)):
         return arguments
-    facts = {"amount": max_cost, "hourly": cost_limit.hourly(price, hosts), "currency": price["currency"]}
+    facts = {"amount": max_cost, "earlier": spent, "hourly": cost_limit.hourly(price, hosts), "currency": price["currency"]}
     return {**arguments, "time_limit": seconds, "cost_limit": facts}
 
 

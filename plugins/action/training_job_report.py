@@ -56,7 +56,8 @@ class ActionModule(NodeAction, module="training_job_report"):
         copied = self._put(dest, variables)
         if copied.get("failed"):
             return copied
-        show(f"{self._task.args['name']}: the report is at {dest}")
+        spent = f", cost: {cost.partition('. ')[0]}" if cost else ""
+        show(f"{self._task.args['name']}: the report is at {dest}{spent}")
         return {**result, "changed": changed or copied["changed"], "dest": dest, "path": path}
 
     def _put(self, source: str, variables: dict[str, Any]) -> dict[str, Any]:

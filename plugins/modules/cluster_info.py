@@ -96,7 +96,8 @@ resources:
       description: Properties of the resource.
       type: dict
 price:
-  description: What the cluster costs, in the format of RV(deeplearning.cluster.cluster#module:price). Null if O(prices) is false.
+  description: What the cluster costs with the nodes in RV(nodes), in the format of RV(deeplearning.cluster.cluster#module:price). Null if
+    O(prices) is false.
   returned: always
   type: dict
 nodes:
@@ -207,6 +208,7 @@ from ..module_utils._aws.node_group.inventory import nodes
 from ..module_utils._aws.node_group.membership_tags import MembershipError
 from ..module_utils._aws.node_services import ARGUMENT, AUTO_SCALING, NODE_SERVICES, charges_of
 from ..module_utils._aws.plan.resources import printable
+from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.provision.components import billed_name
 from ..module_utils._aws.provision.price import price_of
 from ..module_utils._aws.provision.read import read_all
@@ -239,7 +241,7 @@ def main() -> None:
         live = [node.as_dict() for node in nodes(cloud.cluster, service.instances(cloud), service)]
         # The charges for groups of Auto Scaling are among those for resources
         charges = charges_of(service, live) if service is not AUTO_SCALING else []
-        price = price_of(cloud, found, charges) if module.params["prices"] else None
+        price = price_of(cloud, found, charges).describe() if module.params["prices"] else None
         emr = emr_status(cloud) if module.params["node_service"] == "emr" else None
     except (ClusterError, *SDK_ERRORS, MembershipError) as error:
         fail(module, error)
@@ -247,7 +249,7 @@ def main() -> None:
         changed=False,
         resources=resources,
         nodes=live,
-        price=price and price.describe(),
+        price=price and of_nodes(price, [node["group"] for node in live]),
         lease=describe_lease(request, found),
         idle=describe_idle(request, found),
         emr=emr,

@@ -58,6 +58,12 @@ running_instance_ids:
   type: list
   elements: str
   sample: [i-0123456789abcdef1]
+running_groups:
+  description: For each of these nodes, V(master) or V(workers).
+  returned: success
+  type: list
+  elements: str
+  sample: [master]
 nodes:
   description: The instances by Auto Scaling group, in the order in which they left the group.
   returned: success
@@ -109,11 +115,18 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         service = NODE_SERVICES[module.params["node_service"]]
         nodes = service.former(cloud, since, module.params["instance_ids"])
-        running = sorted(each["InstanceId"] for each in service.instances(cloud) if service.group_of(cloud.cluster, each))
+        groups = {each["InstanceId"]: service.group_of(cloud.cluster, each) for each in service.instances(cloud)}
     except (ClusterError, *SDK_ERRORS) as error:
         fail(module, error)
     left = sorted({node["instance_id"] for node in nodes})
-    module.exit_json(changed=False, instance_ids=left, running_instance_ids=running, nodes=nodes)
+    running = sorted(instance for instance, group in groups.items() if group)
+    module.exit_json(
+        changed=False,
+        instance_ids=left,
+        running_instance_ids=running,
+        running_groups=[groups[instance] for instance in running],
+        nodes=nodes,
+    )
 
 
 if __name__ == "__main__":

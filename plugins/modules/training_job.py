@@ -106,10 +106,16 @@ options:
     default: 0
   cost_limit:
     description:
-      - The C(amount) of O(max_cost), the C(hourly) price of the job's nodes, and their C(currency), if O(time_limit) follows from them. The
-        action plugin sets this option, so that the job can tell what it has cost when it reaches the limit.
+      - The C(amount) of O(max_cost), how much of it C(earlier) attempts have cost, the C(hourly) price of the job's nodes, and their
+        C(currency), if O(time_limit) follows from them. The action plugin sets this option, so that the job can tell what it has cost when
+        it reaches the limit.
     type: dict
     default: {}
+  earlier_node_seconds:
+    description:
+      - The result RV(earlier_node_seconds) of the first host, which the action plugin subtracts from O(max_cost).
+    type: float
+    default: 0
   cluster:
     description:
       - Name of the cluster, which is a label of the metrics in O(metrics_directory).
@@ -298,6 +304,11 @@ checkpoint_directory:
   returned: when O(state=prepared)
   type: str
   sample: /efs/jobs/digits-1/checkpoints
+earlier_node_seconds:
+  description: For how many seconds hosts have run earlier attempts of the job and the jobs that it continues, added up over the hosts.
+  returned: when O(state=prepared) and the job has a O(max_cost), on the first host
+  type: float
+  sample: 7200.5
 excluded:
   description: Why jobs must not use this host, or an empty string if they may. See M(deeplearning.cluster.node_health).
   returned: when O(state=prepared)

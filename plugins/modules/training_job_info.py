@@ -436,6 +436,10 @@ jobs:
                   description: What the job had cost.
                   type: float
                   sample: 5.02
+                earlier:
+                  description: The part of C(spent) for earlier attempts and for the jobs that it continues.
+                  type: float
+                  sample: 1.5
                 currency:
                   description: The currency of these amounts.
                   type: str

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid
+from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, source
 from .job_formatting import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
@@ -24,11 +25,11 @@ def read(max_cost: Any) -> float:
     return value
 
 
-def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int, int]:
+def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callable[[str], None] | None = None) -> tuple[int, int]:
     """Return the time limit of the job that is to run on a cluster, and the one that its maximum cost makes of it, in seconds.
 
-    Both are the same without a maximum cost, or if the controller does not know the options of the job. Raises ValueError like
-    limited_seconds().
+    Both are the same without a maximum cost, or if the controller does not know the options of the job. `show` shows the limit.
+    Raises ValueError like limited_seconds().
     """
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
     if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
@@ -36,7 +37,10 @@ def before_launch(nodes: NodeVariables | None, price: Price | None) -> tuple[int
     # It is not known how many nodes a pattern of hosts means
     hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
     time_limit = int(given["time_limit"] or 0)
-    return time_limit, limited_seconds(max_cost, time_limit, price, hosts)
+    seconds = limited_seconds(max_cost, time_limit, price, hosts)
+    if price and show:
+        show(told(max_cost, seconds, time_limit, price, hosts))
+    return time_limit, seconds
 
 
 def _count(price: Price | None) -> int:
@@ -52,18 +56,20 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     than a minute.
     """
     if price and is_prepaid(price):
-        raise ValueError("max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with time_limit.")
+        raise ValueError(
+            "max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with training_job_time_limit."
+        )
     if price and any(each.get("foreign") for each in price["charges"] if each["kind"] == GROUP and each["product"] in INSTANCES):
         raise ValueError(
             "max_cost: AWS has not told the price of the nodes in their region. Allow pricing:GetProducts, or limit the duration of the "
-            "job with time_limit."
+            "job with training_job_time_limit."
         )
     cost = hourly(price, hosts)
     if not price or not cost:
-        raise ValueError(
-            "max_cost: the price of the nodes is not known in this run. Start the job with the playbook train and with "
-            "deeplearning_prices: true, or limit its duration with time_limit."
-        )
+        why = " in this run. Start the job with the playbook train and with deeplearning_prices: true, or limit"
+        if price:
+            why = f". {source(price)} {'Allow what was denied, or limit' if price['problem'] else 'Limit'}"
+        raise ValueError(f"max_cost: the price of the nodes is not known{why} its duration with training_job_time_limit.")
     seconds = int(max_cost / cost * 3600)
     if seconds < LEAST_SECONDS:
         least = cost * LEAST_SECONDS / 3600
@@ -72,6 +78,22 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
             f"{amount(cost, price['currency'])} per hour{dated(price)}. Set it to more than {amount(least, price['currency'])}."
         )
     return min(seconds, time_limit) if time_limit else seconds
+
+
+def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int) -> float:
+    """Return how much of a maximum cost a job has used up that has run for `node_seconds` in total, at the present price of a node.
+
+    Raises ValueError if the rest does not pay for the job on `hosts` nodes. `node_seconds` comes from a host, so it can be any number.
+    """
+    cost = max(0.0, node_seconds) / 3600 * hourly(price, 1)
+    least = cost + hourly(price, hosts) * LEAST_SECONDS / 3600
+    if price and cost and least > max_cost:
+        limit, used, more = (amount(each, price["currency"]) for each in (max_cost, cost, least))
+        raise ValueError(
+            f"max_cost: {limit} are used up, because earlier attempts of the job, and jobs that it continues, have cost about {used} at "
+            f"the present price. Set it to more than {more}."
+        )
+    return cost
 
 
 def told(max_cost: float, seconds: int, time_limit: int, price: Price, hosts: int) -> str:

@@ -372,6 +372,8 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if not missing:
         yield _continuation(found, command, again)
+        if "cost" in why:
+            yield "What the job has cost counts, so set a higher training_job_max_cost."
 
 
 def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
@@ -470,7 +472,8 @@ def failure_cause(found: JobStatus) -> str:
         what = failure["gone"]
     elif cost:
         limit, spent = (amount(cost[key], cost["currency"]) for key in ("limit", "spent"))
-        what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}."
+        before = f", {amount(cost['earlier'], cost['currency'])} of it before it was continued" if cost.get("earlier") else ""
+        what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}{before}."
     else:
         what = "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
     return clean_line("job {} {}: {}".format(found["name"], found["state"], what))

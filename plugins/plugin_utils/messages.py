@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
@@ -55,7 +56,7 @@ def price_sentence(price: Price | None) -> str:
 
 def running_nodes(
     cluster: str,
-    count: int,
+    groups: Collection[str],
     instance_types: Iterable[str],
     own_disk: str,
     service: str,
@@ -65,18 +66,21 @@ def running_nodes(
 ) -> str:
     """Return which nodes keep running after a playbook run, and how to terminate them.
 
-    `own_disk` is the directory of the jobs if it is on the master's own disk. `service` is the service that launches the nodes, if it is
-    not Auto Scaling. `price` is the price of the whole cluster, `lease` its lease, and `idle` what AWS does with idle nodes, if this
-    run has read them.
+    `groups` contains the name of its group for each node. `own_disk` is the directory of the jobs if it is on the master's own disk.
+    `service` is the service that launches the nodes, if it is not Auto Scaling. `price` is the price of the whole cluster, `lease` its
+    lease, and `idle` what AWS does with idle nodes, if this run has read them.
     """
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
-    keep, cost = ("keeps", "costs") if count == 1 else ("keep", "cost")
-    them = "it" if count == 1 else "them"
+    count = len(groups)
+    price = of_nodes(price, groups) if price else None
+    them = _form(groups, "it", "them")
     end = f"To terminate {them}" if service else "To delete the cluster"
-    unlimited = "" if service else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
+    unlimited = (
+        "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
+    )
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
-        + f"{plural(count, 'node', 'nodes')} of cluster {cluster} {keep} running ({', '.join(instance_types)}) and {cost} money. "
+        + _running(cluster, groups, instance_types)
         + price_sentence(price)
         + (node_ends(lease, price, idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
@@ -84,23 +88,35 @@ def running_nodes(
     )
 
 
-def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool) -> str:
+def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str]) -> str:
+    what = f"{plural(len(groups), 'node', 'nodes')} of cluster {cluster}"
+    if not groups:
+        return f"{what} are running. "
+    types = ", ".join(instance_types)
+    return f"{what} {_form(groups, 'keeps', 'keep')} running ({types}) and {_form(groups, 'costs', 'cost')} money. "
+
+
+def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool, groups: Collection[str] | None = None) -> str:
     """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
 
-    `run` is the result of the provisioning in this run, if any. `then` is training_job_then.
+    `run` is the result of the provisioning in this run, if any. `then` is training_job_then. `groups` contains the group of each node that
+    still runs, if this run has listed them.
     """
     if not run:
         return ""
     if then != "keep" and (then_always or not has_failed):
-        return f"The run continues with training_job_then: {then}."
+        gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
+        return f"The run continues with training_job_then: {then}.{gone}"
     price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
+    price = of_nodes(price, groups) if price and groups is not None else price
     costs = (
         f"The cluster continues to cost {prices.per_hour(price)}"
         if price and prices.is_known(price)
         else "The nodes continue to cost money"
     )
+    why = f"The job failed, so training_job_then: {then} is not applied. " if then != "keep" else ""
     ends = node_ends(lease, price, idle, 1)
-    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
+    return f"{why}{costs}. {ends}".rstrip() if ends else f"{why}{costs}, until you run {playbook_command('destroy')}."
 
 
 def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
@@ -397,7 +413,8 @@ def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
 def kept_nodes(then: str, has_failed: bool, running: str) -> str:
     """Return why nodes stay after a job that has failed or was not exported. `running` is the message about the running nodes."""
     what = "failed" if has_failed else "was not exported"
-    return f"The job {what}, as shown above, so training_job_then: {then} is not applied. {running}"
+    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
+    return f"The job {what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
 
 
 def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:

@@ -52,7 +52,7 @@ def _lease_end(lease: Mapping[str, Any] | None, price: Price | None, count: int)
     # The run has read the seconds before its job, during which another run can prolong the lease
     left = min(lease["seconds"], datetime.fromisoformat(lease["end"]).timestamp() - time.time())
     after = prices.without_nodes(price) if price else None
-    rest = f" The rest of the cluster then costs {prices.per_hour(after)}." if after and prices.is_known(after) else ""
+    rest = f" The rest of the cluster then costs {prices.sums(after)}." if after and prices.is_known(after) else ""
     if left <= 0 < lease["seconds"] and count:
         return f"The lease ended at {end}, unless another run has prolonged it.{rest} "
     if left <= 0:

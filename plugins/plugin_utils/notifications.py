@@ -180,6 +180,8 @@ class Notifications:
 
     def _message(self, event: str, text: str, job: str, note: str, withheld: int) -> dict[str, str]:
         kind = EVENTS[event]
+        if kind.playbook == "validate" and str(self._action._task.action).endswith("emr_cluster"):
+            kind = kind._replace(playbook="emr", options="--check")  # validate refuses EMR clusters
         command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
         parts = [self._plain(text), note, more, f"To {kind.purpose}, run:", *command]

@@ -391,9 +391,21 @@ def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost(first_run
     cost = r"job budget failed: it reached training_job_max_cost \(0\.006 USD\): it had run for 1 min \d+ s and cost about 0\.00[67] USD\."
     assert re.search(cost, " ".join(told.split())), told
     assert "time limit of" not in told
+    assert re.search(r"budget\.html, cost: 0\.0\d\d USD for 0\.\d node-hours of", " ".join(told.split())), told
     assert "All workers were removed." in " ".join(told.split())
     for found in (playbook("status.yml", "-e", "training_job_name=budget").output, (tmp_path / "budget.html").read_text()):
         assert re.search(cost, " ".join(found.split())), found
+    again = " ".join(playbook("train.yml", "-e", json.dumps(job), status=2, callback=CONCISE).output.split())
+    used_up = (
+        r"training_job_max_cost: 0\.006 USD are used up, because .* have cost about 0\.00[67] USD at the present price\. Set it to more"
+    )
+    assert re.search(used_up, again), again
+    told = " ".join(
+        playbook("train.yml", "-e", json.dumps(job | {"training_job_max_cost": 0.013}), status=2, callback=CONCISE).output.split()
+    )
+    assert "training_job_max_cost: earlier attempts have cost about 0.00" in told
+    rest = r"max_cost \(0\.013 USD\): it had run for .* and cost about 0\.01[34] USD, 0\.00[67] USD of it before it was continued\."
+    assert re.search(rest, told), told
 
 
 @pytest.mark.exhaustive
@@ -402,7 +414,8 @@ def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, play
     job = {"training_job_source": "", "training_job_script": str(tmp_path / "fails.py"), "training_job_arguments": []}
     then = {"training_job_then": "scale_in", "deeplearning_worker_count": 1, "deeplearning_spares": 1}
     kept = playbook("train.yml", "-e", json.dumps({**job, **then}), "-e", "training_job_then_always=false", status=2)
-    assert "3 nodes of cluster demo keep running" in kept.output
+    applied = "so training_job_then: scale_in is not applied. To apply it even if a job fails, set training_job_then_always: true."
+    assert f"{applied} 3 nodes of cluster demo keep running" in " ".join(kept.output.split())
     assert " on 2 hosts and 1 spare, " in playbook("status.yml").output
     assert instance_of(cloud, 3)
     failed = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2)

@@ -15,7 +15,7 @@ from .cluster import job_cluster
 COMMAND = "ansible-playbook -i inventory.yml deeplearning.cluster"
 # What the run has found out before the job.
 PROVISIONED = {"price": {"hourly": 2.0, "currency": "USD", "charges": [], "published": "", "read_at": None, "problem": ""}}
-COSTS = f"The cluster continues to cost 2.00 USD per hour (48.00 USD per day), until you run {COMMAND}.destroy."
+COSTS = f"The cluster continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes, until you run {COMMAND}.destroy."
 OPTIONS = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
 
 

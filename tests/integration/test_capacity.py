@@ -67,8 +67,9 @@ def test_exact_or_nothing(cloud, run, definition, name):
     assert ("create", "vpc main") in steps(error.value.result), "applied changes are reported"
     costs = "These resources still exist and cost money: Elastic IP address nat, EFS file system main, NAT gateway main. Run again"
     assert costs in str(error.value)
-    with pytest.raises(ModuleFailed, match=costs):
-        run("cluster", **definition)
+    priced = costs.replace(" Run", r" These resources cost 0\.050 USD per hour at prices of .*\. Run")
+    with pytest.raises(ModuleFailed, match=priced):
+        run("cluster", **definition, prices=True)
     cloud.control.set_capacity({P4D: {"us-east-1a": 5}})
     assert run("cluster", **definition)["degraded"] is None
     assert sorted(numbers(cloud, name).values()) == [1, 2, 3, 4, 5]

@@ -39,6 +39,7 @@ COST: schema.Schema = {
     "spent": schema.number(),
     "currency": schema.text(3, r"[A-Z]{3}", "a currency"),
     "seconds": schema.seconds(),
+    "earlier": optional(schema.number()),
 }
 
 # Why a process failed.

@@ -32,13 +32,20 @@ class _Record(TypedDict):
     heartbeat: float
 
 
-class CostRecord(TypedDict):
-    """What a job may cost (`limit`), and what it had cost after `seconds`, when it reached this limit."""
-
+class _CostRecord(TypedDict):
     limit: float
     spent: float
     currency: str
     seconds: float
+
+
+class CostRecord(_CostRecord, total=False):
+    """What a job may cost (`limit`), and what it had cost after `seconds`, when it reached this limit.
+
+    `earlier` is the part of this cost that earlier attempts and the jobs that it continues had caused.
+    """
+
+    earlier: float
 
 
 class CauseRecord(TypedDict, total=False):
@@ -297,7 +304,9 @@ class JobSpec(TypedDict):
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `peers` contains the names and addresses of the job's hosts.
     `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. If the time
-    limit comes from the maximum cost, `cost_limit` contains the `amount`, the `hourly` price of the job's nodes, and the `currency`.
+    limit comes from the maximum cost, `cost_limit` contains the `amount`, how much of it is `earlier` cost, the `hourly` price of the job's
+    nodes, and the `currency`.
+
     `metrics_directory` is the directory for the file with the job's metrics, or empty. `cluster` is the cluster's name in this file.
     """
 

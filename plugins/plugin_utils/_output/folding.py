@@ -56,6 +56,6 @@ def _parts(line: str, width: int) -> Iterator[str]:
 
 
 def short(line: str) -> str:
-    """Return a line, or its beginning and a note if it is long."""
-    rest = len(line) - LONGEST
-    return line if rest <= 0 else f"{line[:LONGEST]}... ({rest} more characters, use -v to show them)"
+    """Return a line. Of a long one, return the beginning, a note and the end, which usually says what to do."""
+    rest, end = len(line) - LONGEST, LONGEST // 3
+    return line if rest <= 0 else f"{line[: LONGEST - end]}... ({rest} more characters, use -v to show them) ...{line[-end:]}"

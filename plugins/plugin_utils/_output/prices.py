@@ -10,17 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...module_utils._aws.pricing.charges import HOURS_PER_MONTH, dated
+from ...module_utils._aws.pricing.charges import GROUP, HOURS_PER_MONTH, INSTANCES, PREPAID, dated, known_sum
 from .kinds import kind_name
 
 # The result `price` of a provisioning module.
 Price = Mapping[str, Any]
 
 LEFT_OUT = "traffic, requests, taxes and discounts"
-# The kind of resource in the charges for nodes, and the products of which a node uses one.
-GROUP = "auto_scaling_group"
-PREPAID = "capacity_block"
-INSTANCES = (PREPAID, "instance", "spot_instance")
 # The names of charges. `count` is the quantity, `type` the variant, and `resource` the name of the resource.
 NAMES = {
     "capacity_block": "{count} x {type} ({resource}) in a Capacity Block, paid in advance",
@@ -62,10 +58,11 @@ def per_hour(price: Price) -> str:
     It must be known.
     """
     missing = _missing(price)
-    return f"{_per_hour(price)}{dated(price)}{f'; the price of {missing} is not known' if missing else ''}"
+    return f"{sums(price)}{dated(price)}, without traffic and taxes{f'; the price of {missing} is not known' if missing else ''}"
 
 
-def _per_hour(price: Price) -> str:
+def sums(price: Price) -> str:
+    """Return the price per hour and per day, for a sentence next to one with `per_hour`."""
     hourly, currency = price["hourly"], price["currency"]
     return f"{'at least ' if _missing(price) else ''}{amount(hourly, currency)} per hour ({amount(24 * hourly, currency)} per day)"
 
@@ -78,8 +75,7 @@ def _missing(price: Price) -> str:
 def without_nodes(price: Price) -> Price:
     """Return the price of the cluster without nodes."""
     charges = [each for each in price["charges"] if each["kind"] != GROUP]
-    known = [each["hourly"] for each in charges if each["hourly"] is not None]
-    return {**price, "charges": charges, "hourly": sum(known) if known or not charges else None}
+    return {**price, "charges": charges, "hourly": known_sum(charges)}
 
 
 def difference(hourly: float | None, currency: str) -> str:
@@ -96,7 +92,7 @@ def sentence(price: Price) -> str:
     monthly = amount(HOURS_PER_MONTH * price["hourly"], price["currency"])
     missing = _missing(price)
     without = f"without {LEFT_OUT}{f', and without {missing}, whose price is not known' if missing else ''}"
-    return f"The cluster costs {_per_hour(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
+    return f"The cluster costs {sums(price)}, {monthly} per month, {without}.{_data(price)} {source(price)}"
 
 
 def lines(price: Price) -> list[str]:

@@ -9,7 +9,7 @@ costs nothing before its launch and after its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .._output import prices
@@ -30,7 +30,7 @@ def cost_of(
     launched = [each for each in (*nodes, *former) if each.get("launched_at") and each["instance_id"] in instances]
     known = {each["instance_id"]: (each["launched_at"], each.get("left_at") or now) for each in launched}
     # The order of the arguments matters: a value that is not a number does not replace the time that AWS tells
-    hours = sum(max(min(end, report["end"]) - max(launch, report["start"]), 0.0) for launch, end in known.values()) / 3600
+    hours = sum(_seconds(launch, end, report["runs"]) for launch, end in known.values()) / 3600
     unknown = len(instances) - len(known)
     if not instances:
         return ""
@@ -43,6 +43,11 @@ def cost_of(
         f"{_amount(time, hours, price)}{f', without {left}' if unknown else ''}. AWS tells when the nodes were launched and terminated, "
         f"and the hosts reported when and where the job ran.{f' {prices.source(price)}' if price else ''} {timeline}"
     )
+
+
+def _seconds(launch: float, end: float, runs: Iterable[Sequence[float]]) -> float:
+    """Return for how long a node that ran from `launch` to `end` ran the job."""
+    return min(sum(max(min(end, run[1]) - max(launch, run[0]), 0.0) for run in runs), max(end - launch, 0.0))
 
 
 def _amount(time: str, hours: float, price: Price | None) -> str:

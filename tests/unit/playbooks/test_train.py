@@ -124,3 +124,35 @@ def test_nothing_follows_a_job_unless_it_was_requested(facts, hosts):
     """The task that runs the job sets `job_is_over` only if `training_job_then` is not `keep`."""
     (play,) = [play for play in loaded(PLAYBOOKS / "train.yml") if play["name"] == "Remove nodes after the job"]
     assert evaluated(play["hosts"], hostvars={"localhost": facts}) == hosts
+
+
+def shown(tmp_path, task, **variables):
+    """Return what a task with the module debug shows."""
+    play = [{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}]
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    environment = {**os.environ, "ANSIBLE_STDOUT_CALLBACK": "deeplearning.cluster.concise", "COLUMNS": "1000"}
+    return " ".join(ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], environment, tmp_path).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ("scale_in", "All workers were removed."),
+        ("destroy", "The cluster was destroyed. Kept, with all data: fs-1, which continues to cost money. To delete it as well, run "),
+    ],
+)
+def test_a_notification_says_that_the_nodes_are_gone(tmp_path, then, told):
+    (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if play["name"] == "Remove nodes after the job"]
+    (sent,) = [task["deeplearning.cluster.notification"] for task in play["tasks"] if "deeplearning.cluster.notification" in task]
+    facts = {"training_job_then": then, "provision_result": {"kept": ["fs-1"]}}
+    assert told in shown(tmp_path, {"ansible.builtin.debug": {"msg": sent["msg"]}}, **play["vars"], **facts)
+
+
+@pytest.mark.parametrize(("then", "is_told"), [("keep", False), ("destroy", True)])
+def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_path, then, is_told):
+    (block,) = yaml.safe_load((PLAYBOOKS / "tasks" / "job.yml").read_text())
+    (task,) = [task for task in block["always"] if task["name"] == "Report the running nodes"]
+    facts = {"then": then, "continues": False, "reports_nodes": True, "__playbook_running": "2 nodes run.", "__playbook_login": "ssh x"}
+    found = shown(tmp_path, task, **facts)
+    reason = f"training_job_then: {then} is not applied. To apply it even if a job fails, set training_job_then_always: true. 2 nodes run."
+    assert (reason in found, "2 nodes run. To log in" in found) == (is_told, True), found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -15,6 +16,10 @@ from ..plan.resources import KNOWN_AFTER_APPLY, Address, Found
 from .instance_prices import REGION
 
 HOURS_PER_MONTH = 730  # as in the AWS Pricing Calculator
+# The kind of resource in the charges for nodes, and the products of which a node uses one.
+GROUP = "auto_scaling_group"
+PREPAID = "capacity_block"  # paid in advance, so no hour costs more
+INSTANCES = (PREPAID, "instance", "spot_instance")
 
 
 @dataclass(frozen=True, order=True)
@@ -53,11 +58,37 @@ Resources = Mapping[Address, Found]
 
 
 def dated(price: Mapping[str, Any]) -> str:
-    """Return the end of a phrase with an amount: from where and when the prices are, if not all are the current ones of the region."""
+    """Return the end of a phrase with an amount: from where and when the prices are."""
     if price["published"]:
         return f"{', partly' if price['read_at'] else ''} at prices of {REGION} of {price['published']}"
-    read_at = price["read_at"] if price["problem"] else None
+    read_at = price["read_at"]
     return f" at prices of {datetime.fromtimestamp(read_at, timezone.utc):%Y-%m-%d}" if read_at else ""
+
+
+def of_nodes(price: Mapping[str, Any], groups: Iterable[str]) -> dict[str, Any]:
+    """Return the price of a cluster whose running nodes are in `groups`, which contains a name for each node.
+
+    An Auto Scaling group can have fewer nodes than its size, if AWS has ended a node or lacks capacity.
+    """
+    running, sizes = Counter(groups), Counter[str]()
+    for each in price["charges"]:
+        if each["kind"] == GROUP and each["product"] in INSTANCES:
+            sizes[each["key"]] += each["quantity"]  # nodes of EMR clusters have several instance types
+    shares = {group: running[group] / size for group, size in sizes.items() if size}
+    found = [(each, shares.get(each["key"], 1.0) if each["kind"] == GROUP else 1.0) for each in price["charges"]]
+    charges = [
+        {**each, "quantity": each["quantity"] * share, "hourly": None if each["hourly"] is None else each["hourly"] * share}
+        for each, share in found
+        if share
+    ]
+    return {**price, "charges": charges, "hourly": known_sum(charges)}
+
+
+def known_sum(charges: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the sum of the known prices. Return None if there are charges, but no price is known."""
+    prices = [each["hourly"] for each in charges]
+    known = [each for each in prices if each is not None]
+    return sum(known) if known or not prices else None
 
 
 def resources_after(plan: Iterable[Change], found: Iterable[Found]) -> dict[Address, Found]:

@@ -15,7 +15,7 @@ from ..client import AwsClient, environment_endpoint
 from ..plan.resources import Address
 from ..regions import partition_of
 from . import cache, price_list
-from .charges import HOURS_PER_MONTH, Charge, Product
+from .charges import HOURS_PER_MONTH, Charge, Product, known_sum
 from .instance_prices import DATE, REGION
 from .instance_products import INSTANCE, PREPAID, SPOT, in_each_zone
 
@@ -48,20 +48,16 @@ class Estimate:
     def describe(self) -> dict[str, Any]:
         """Return what the resources cost after the plan, as a dictionary for the result of a module."""
         used = {charge.product for charge in self._after}
+        charges = [self._describe_charge(charge) for charge in self._after]
         return {
-            "hourly": self._sum(),
-            "charges": [self._describe_charge(charge) for charge in self._after],
+            "hourly": known_sum(charges),
+            "charges": charges,
             "data": [self._describe_data(charge) for charge in self._after if charge.product.name == DATA],
             **self._source([each for product, each in self._known.items() if product in used and each]),
             "published": DATE if any(self._is_published(product) for product in used) else "",
             "problem": self._problem,
             "endpoint": self._endpoint,
         }
-
-    def _sum(self) -> float | None:
-        """Return the sum of the known prices. Return None if there are charges, but no price is known."""
-        known = [price for charge in self._after if (price := self._hourly(charge)) is not None]
-        return sum(known) if known or not self._after else None
 
     def _source(self, told: Sequence[cache.Known]) -> dict[str, Any]:
         """Return the currency of the prices, and when AWS told the oldest of them."""
@@ -159,7 +155,7 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         new = _ask(cloud, missing, known)
         cache.write(file, new)
         known.update(new)
-    problem = next((each.problem for each in known.values() if each.problem), "")
+    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem}))
     currency, usable = partition_of(cloud.region).currency, _usable(cloud, known)
     return {product: _highest((usable.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
 
@@ -171,9 +167,11 @@ def _usable(cloud: AwsClient | Place, known: Mapping[Product, cache.Known]) -> M
 
 def _ask(cloud: AwsClient, products: Sequence[Product], known: Mapping[Product, cache.Known]) -> dict[Product, cache.Known]:
     """Return the prices that AWS tells. In place of those that it does not tell, return those in `known`, however old."""
-    found, problem = price_list.fetch(cloud, products)
+    found, problems = price_list.fetch(cloud, products)
     return {
-        each: cache.Known(found[each], time.time()) if each in found else known.get(each, UNTOLD).without_newer(problem)
+        each: cache.Known(found[each], time.time())
+        if each in found
+        else known.get(each, UNTOLD).without_newer(problems.get(each.name == SPOT, ""))
         for each in products
     }
 

@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from .. import instances as markets
-from .charges import Product
+from .charges import PREPAID, Product
 from .instance_prices import TABLE
 
 INSTANCE, SPOT = "instance", "spot_instance"
-# Paid in advance, so no hour costs more.
-PREPAID = "capacity_block"
 ATTRIBUTES = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",

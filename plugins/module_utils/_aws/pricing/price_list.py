@@ -37,25 +37,28 @@ class Price(NamedTuple):
     currency: str
 
 
-def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, Price], str]:
-    """Return the prices that AWS tells, and why it did not tell any, or an empty string. Performs all requests at the same time."""
-    problems, wanted = list[str](), list(products)
+def fetch(cloud: AwsClient, products: Iterable[Product]) -> tuple[dict[Product, Price], dict[bool, str]]:
+    """Return the prices that AWS tells, and why it did not tell any of the Spot prices (`True`) and of the others (`False`).
+
+    Performs all requests at the same time.
+    """
+    problems, wanted = dict[bool, str](), list(products)
 
     def ask(product: Product) -> Price | None:
         try:
             return _spot_price(cloud, product) if product.name == SPOT else _listed_price(get_products, cloud.region, product)
         except (*SDK_ERRORS, AttributeError, KeyError, TypeError, ValueError) as error:
-            problems.append(f"{type(error).__name__}: {error}")
+            problems.setdefault(product.name == SPOT, f"{type(error).__name__}: {error}")
             return None
 
     try:
         get_products = cloud.connect("pricing", _endpoint_region(cloud), Config(**LIMITS)).get_products
     except ValueError as error:  # but EC2 tells Spot prices
-        problems.append(str(error))
+        problems[False] = str(error)
         wanted = [product for product in wanted if product.name == SPOT]
     with ThreadPoolExecutor(min(max(len(wanted), 1), MOST_REQUESTS)) as pool:
         found = dict(zip(wanted, pool.map(ask, wanted)))
-    return {product: price for product, price in found.items() if price}, next(iter(problems), "")
+    return {product: price for product, price in found.items() if price}, problems
 
 
 def _endpoint_region(cloud: AwsClient) -> str:

@@ -14,9 +14,9 @@ from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
 from ..plan.resources import Found
 from ..pricing.charges import Charge, dated, resources_after
-from ..pricing.estimate import Estimate
+from ..pricing.estimate import Estimate, Place
 from ..tags import EMR_COMPONENT
-from .components import charges
+from .components import billed_name, charges
 from .context import Run
 
 
@@ -50,6 +50,15 @@ def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], al
         return ""
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
     return (_excess(run, estimate.describe()) if rises else "") or _unknown(run, estimate)
+
+
+def price_of_billed(run: Run, applied: Iterable[Change]) -> str:
+    """Return a sentence about the price of what costs money even without nodes, after a run that fails. Sends no request to AWS."""
+    if not run.request.options["prices"]:
+        return ""
+    after = [each for each in charges(resources_after(applied, run.before), ()) if billed_name(each.address)]
+    price = Estimate(Place(run.request.cloud.region), (), after).describe()
+    return f" These resources cost {price['hourly']:.3f} {price['currency']} per hour{dated(price)}." if price["hourly"] else ""
 
 
 def _unknown(run: Run, estimate: Estimate) -> str:

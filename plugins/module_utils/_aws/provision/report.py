@@ -18,10 +18,11 @@ from ..node_names import WORKERS, group_name, node_name
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
+from ..tags import EMR_COMPONENT
 from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
-from .price import price_after
+from .price import price_after, price_of_billed
 from .removed_ends import removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
@@ -88,7 +89,12 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
 
 def fail_price(run: Run, excess: str) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
-    _refuse(run, f"price_warning: this run was stopped because after it, {excess}. Nothing was changed.", price_exceeded=excess)
+    check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
+    message = (
+        f"price_warning: this run was stopped because after it, {excess}. Nothing was changed. To see what costs how much, run the "
+        f"playbook {check}. To make the changes, set a higher price_warning, or enforce_price_warning: false."
+    )
+    _refuse(run, message, price_exceeded=excess)
 
 
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
@@ -112,7 +118,7 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
     )
     bill = _bill(run.before, applied)
     if bill:
-        message += f"{bill} Run again later, or delete these resources with {_deletion(run)}"
+        message += f"{bill}{price_of_billed(run, applied)} Run again later, or delete these resources with {_deletion(run)}"
     fail(run.module, ClusterError(message), **_done(run, applied))
 
 
@@ -213,7 +219,8 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
     """Return sentences about costs that continue after an incomplete run, including advice. Return an empty string if there are none."""
     if not run.request.present:
         return _costs_of_rest(run.request.cloud.cluster, run.before, applied)
-    costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run.before, applied)
+    bill = _bill(run.before, applied)
+    costs = _launching(run.request.cloud.cluster, run.before, applied) + bill + (price_of_billed(run, applied) if bill else "")
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
 
 

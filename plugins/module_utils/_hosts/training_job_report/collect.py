@@ -35,6 +35,7 @@ def collect(paths: directories.Paths, heartbeat_timeout: int, complete: Callable
         "job": {**job, "goodput": measured.goodput, "step_times": measured.step_times},
         "description": records.read_description(paths),
         "instances": measured.instances,
+        "runs": [[run.start, run.end if over or run != measured.runs[-1] else time.time()] for run in measured.runs],
         "start": start,
         "end": end if over else time.time(),
         "over": over,

@@ -53,6 +53,7 @@ SPECIFICATION: dict[str, Any] = {
         "capacity_end": {"type": "float"},
         "attempt": {"type": "int", "default": 1},
         "cost_limit": {"type": "dict", "default": {}},
+        "earlier_node_seconds": {"type": "float", "default": 0},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

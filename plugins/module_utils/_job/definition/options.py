@@ -264,6 +264,7 @@ OPTIONS = (
             " the controller.",
             "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read. If"
             " the master has another price than a worker, the higher one counts for each node.",
+            "What earlier attempts of the job have cost counts, and what the jobs have cost that it continues, all at this price.",
             "V(0) means no limit.",
         ],
     ),

@@ -102,10 +102,12 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
     raw = {f"training_job_{name}": value for name, value in ({"max_cost": 1} if job is None else job).items()}
     monkeypatch.setattr(cluster, "node_variables", lambda *_: NodeVariables(raw, lambda value: value))
     action = cluster.ActionModule(MagicMock(args={"lease_minimum": 9000}, check_mode=is_check), *[MagicMock()] * 5)
+    shown = MagicMock()
+    monkeypatch.setattr(cluster, "show", shown)
     found = action._execute_for_job({} if job is None else {"__provision_for_job": True})
     assert (runs, found.get("msg"), found.get("failed", False)) == (made, message, message is not None)
     assert found["changed"] == (message is None), "a refused run has not made the changes that it has predicted"
-    assert action._task.check_mode == is_check
+    assert (action._task.check_mode, shown.called) == (is_check, is_check and message is None)
 
 
 @pytest.mark.parametrize(("answer", "goes_on"), [("yes", True), (None, True), ("no", False), ("ctrl-c", False)])

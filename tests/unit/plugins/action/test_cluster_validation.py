@@ -33,8 +33,11 @@ def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, m
     monkeypatch.setattr(cluster_validation.InProcessAction, "run", lambda *_: found)
     monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: nodes)
     monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [Finding("job", Level.ERROR, message) for message in own])
+    shown = MagicMock()
+    monkeypatch.setattr(cluster_validation, "show", shown)
     done = cluster_validation.ActionModule(MagicMock(_role=None), *[MagicMock()] * 5).run(task_vars=variables)
     assert [finding["message"] for finding in done["findings"]] == messages
+    assert shown.called == (max_cost == 250)
     messages = [message for message in messages if message != TOLD]  # a warning
     message = "\n".join(messages) or result.get("msg", "")
     assert (done.get("failed", False), done.get("msg", "")) == (bool(message), message)

@@ -67,13 +67,34 @@ def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected)
     """Three hosts of the play, or as many as the queue allocates, cost 10 dollars per hour each. Only the first host tells the limit."""
     told = Mock()
     monkeypatch.setattr(action, "show", told)
-    made = action.with_cost_limit("prepared", dict(arguments), with_price())
+    made = action.with_cost_limit("started", dict(arguments), with_price())
     assert (made.pop("time_limit"), "max_cost" in made, told.called) == (expected, False, False)
     hourly = 10.0 * arguments.get("host_count", 3)
-    assert made.get("cost_limit") == (None if arguments.get("time_limit") == 600 else {"amount": 60.0, "hourly": hourly, "currency": "USD"})
-    action.with_cost_limit("prepared", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
-    action.with_cost_limit("started", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
+    assert made.get("cost_limit") == (None if arguments.get("time_limit") == 600 else LIMIT | {"hourly": hourly})
+    # Only the first host says what the job has used up
+    assert "cost_limit" in action.with_cost_limit("prepared", dict(arguments), with_price(ansible_play_hosts_all=["c-10", "c-2"]))
+    assert not told.called
+    action.with_cost_limit("told", dict(arguments), with_price())
     assert told.call_count == 1
+
+
+LIMIT = {"amount": 60.0, "earlier": 0.0, "currency": "USD"}
+
+
+def test_a_job_that_continues_has_only_the_rest_of_the_maximum_cost(monkeypatch):
+    """Hosts have run it for an hour, which cost 10 dollars."""
+    told = Mock()
+    monkeypatch.setattr(action, "show", told)
+    arguments = {"max_cost": 60, "earlier_node_seconds": "3600.0"}
+    made = action.with_cost_limit("told", dict(arguments), with_price())
+    assert made == {"time_limit": 6000, "cost_limit": LIMIT | {"earlier": 10.0, "hourly": 30.0}}
+    assert [call.args[0] for call in told.call_args_list] == [
+        "training_job_max_cost: earlier attempts have cost about 10.00 USD of 60.00 USD, at the present price",
+        "training_job_max_cost: 50.00 USD for 3 nodes at 30.00 USD per hour, so the job is stopped after 1 h 40 min",
+    ]
+    assert action.with_cost_limit("started", arguments | {"max_cost": 0}, with_price()) == {}
+    with pytest.raises(AnsibleActionFail, match="are used up"):
+        action.with_cost_limit("started", arguments | {"max_cost": 10.2}, with_price())
 
 
 @pytest.mark.parametrize("given", [None, "", 0, "0", "0.0"])

@@ -229,8 +229,8 @@ def test_the_plan_of_check_mode_has_a_line_for_each_change_and_ends_with_counts(
         "Configure",
         "  Write: would change on all 3 hosts",
         *(["  all 3 hosts:", "    --- before", "    +++ after", "    @@ -1 +1 @@", "    -a", "    +b"] if diff else []),
-        "Plan: 2 to create, 1 to change, 0 to delete; then 2.50 USD per hour (60.00 USD per day) at prices of us-east-1 of 2026-07-20; "
-        "3 hosts to change",
+        "Plan: 2 to create, 1 to change, 0 to delete; then 2.50 USD per hour (60.00 USD per day) at prices of us-east-1 of 2026-07-20, "
+        "without traffic and taxes; 3 hosts to change",
     ]
 
 

@@ -33,13 +33,31 @@ def test_an_amount_that_pays_for_nothing_is_refused():
 def test_nodes_that_are_paid_in_advance_have_no_limit():
     """Their volumes are not the price of a node."""
     charges = [NODES[0], {**NODES[1], "product": "capacity_block", "hourly": 0.0}, NODES[2]]
-    with pytest.raises(ValueError, match=r"max_cost: nodes in a Capacity Block are paid in advance\. .* with time_limit\."):
+    with pytest.raises(ValueError, match=r"max_cost: nodes in a Capacity Block are paid in advance\. .* with training_job_time_limit\."):
         cost_limit.limited_seconds(40, 3600, {**PRICE, "charges": charges}, 4)
 
 
-@pytest.mark.parametrize("price", [None, {}, {**PRICE, "charges": []}, {**PRICE, "charges": [{**NODES[0], "hourly": None}]}])
-def test_without_a_price_there_is_no_limit_and_no_job(price):
-    with pytest.raises(ValueError, match="max_cost: the price of the nodes is not known in this run"):
+TOLD = {"read_at": None, "published": "", "endpoint": "", "problem": "DescribeSpotPriceHistory was denied"}
+
+
+@pytest.mark.parametrize(
+    ("price", "why"),
+    [
+        (None, r"in this run\. Start the job with the playbook train and with deeplearning_prices: true, or"),
+        ({}, "in this run"),
+        (
+            {**PRICE, **TOLD, "charges": []},
+            r"\. AWS has told no prices: DescribeSpotPriceHistory was denied\. Allow what was denied, or",
+        ),
+        (
+            {**PRICE, **TOLD, "charges": [{**NODES[0], "hourly": None}]},
+            "denied, or limit its duration with training_job_time_limit",
+        ),
+        ({**PRICE, **TOLD, "charges": [], "problem": ""}, r"\. AWS has told no prices\. Limit its duration with training_job_time_limit\."),
+    ],
+)
+def test_without_a_price_there_is_no_limit_and_no_job(price, why):
+    with pytest.raises(ValueError, match=f"max_cost: the price of the nodes is not known.*{why}"):
         cost_limit.limited_seconds(40, 3600, price, 4)
 
 
@@ -47,6 +65,19 @@ def test_a_wrong_amount_has_one_message():
     """Checks know it as the number, or as the text that the user has written. The same message appears only once."""
     with pytest.raises(ValueError, match=r"max_cost: -1 is not valid\."):
         cost_limit.read(-1.0)
+
+
+def test_what_the_job_has_cost_counts():
+    """A host tells for how long the job has run."""
+    assert [cost_limit.spent(40, seconds, PRICE, 4) for seconds in (0, 3600, -1, float("nan"))] == [0, 10, 0, 0]
+    assert cost_limit.spent(40, 3600, None, 4) == 0
+    message = (
+        r"max_cost: 10\.50 USD are used up, because .* have cost about 10\.00 USD at the present price\. Set it to more than 10\.67 USD\."
+    )
+    with pytest.raises(ValueError, match=message):
+        cost_limit.spent(10.5, 3600, PRICE, 4)
+    with pytest.raises(ValueError, match="cost about inf USD"):
+        cost_limit.spent(40, float("inf"), PRICE, 4)
 
 
 @pytest.mark.parametrize("given", [-5, "-0.5", "nan", float("inf")])
@@ -76,6 +107,9 @@ def test_the_limit_is_known_before_the_nodes_are_launched(job, expected):
 
 
 def test_the_limit_is_told():
+    shown = []
+    cost_limit.before_launch(NodeVariables({"training_job_max_cost": 40}, lambda value: value), PRICE, shown.append)
+    assert shown == [cost_limit.told(40, 3600, 0, PRICE, 4)]
     told = "training_job_max_cost: 40.00 USD for 4 nodes at 40.00 USD per hour, so the job is stopped after 1 h 0 min"
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told
     shorter = "4 nodes at 40.00 USD per hour, which pays for more than the time limit of the job (10 min 0 s)"

@@ -33,7 +33,7 @@ def test_a_ratio_is_between_0_and_1():
 def test_what_a_job_had_cost_when_it_was_stopped_reaches_the_controller():
     info = documented_values.returned_values("deeplearning.cluster.training_job_info")
     failure = info["jobs"]["contains"]["failure"]["contains"]
-    cost = {"limit": 5.0, "spent": 5.02, "currency": "USD", "seconds": 7800.4}
+    cost = {"limit": 5.0, "spent": 5.02, "earlier": 1.5, "currency": "USD", "seconds": 7800.4}
     given = {"kind": "time_limit", "what": "x", "cost": cost}
     assert documented_values._value(given, failure["cause"], "cause") == {"kind": "time_limit", "cost": cost}
     with pytest.raises(documented_values.AnswerError, match="currency"):

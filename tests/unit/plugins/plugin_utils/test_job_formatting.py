@@ -178,6 +178,9 @@ def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost():
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
     told = "job digits failed: it reached training_job_max_cost (5.00 USD): it had run for 2 h 10 min and cost about 5.02 USD."
     assert job_formatting.failure_message(found, str).splitlines()[0] == f"{told} The end of /l:"
+    assert "so set a higher training_job_max_cost." in job_formatting.failure_message(found, str)
+    cost["earlier"] = 1.5
+    assert job_formatting.failure_cause(found) == f"{told.rstrip('.')}, 1.50 USD of it before it was continued."
     failure["gone"] = "w2 is gone."
     assert "w2 is gone." in job_formatting.failure_cause(found), "a lost host is told first"
 

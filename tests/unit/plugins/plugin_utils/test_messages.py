@@ -16,6 +16,7 @@ LOST = (
     "with the playbook export. "
 )
 CHARGE = {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "variant": "", "quantity": 1, "hourly": 2.0}
+WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 20.0}
 PRICE = {"hourly": 2.0, "currency": "USD", "charges": [CHARGE], "data": [], "read_at": 0, "published": "", "problem": "", "endpoint": ""}
 
 
@@ -69,10 +70,21 @@ def test_a_prediction_says_what_ends_the_nodes():
     ],
 )
 def test_running_nodes_cost_money(count, own_disk, service, expected):
-    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, {}) == expected
-    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, {**PRICE, "hourly": None}) == expected
-    with_price = expected.replace("money. ", "money. The cluster costs 2.00 USD per hour (48.00 USD per day). ")
-    assert messages.running_nodes("demo", count, ["c5"], own_disk, service, PRICE) == with_price
+    groups = ["workers"] * count
+    assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, {}) == expected
+    unknown = {**PRICE, "charges": [{**CHARGE, "hourly": None}]}
+    assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, unknown) == expected
+    with_price = expected.replace("money. ", "money. The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes. ")
+    assert messages.running_nodes("demo", groups, ["c5"], own_disk, service, PRICE) == with_price
+
+
+def test_nodes_that_are_gone_cost_nothing():
+    price = {**PRICE, "hourly": 42.0, "charges": [CHARGE, *({**WORKERS, "key": key} for key in ("master", "workers"))]}
+    told = messages.running_nodes("demo", [], ["c5"], "", "", price)
+    costs = "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes"
+    assert told == f"0 nodes of cluster demo are running. {costs}. To delete the cluster and keep the file systems, run {RUN}destroy"
+    assert "continues to cost 2.00 USD per hour" in messages.costs_after_job({"price": price}, "keep", True, False, [])
+    assert "The cluster costs 12.00 USD per hour" in messages.running_nodes("demo", ["master"], ["c5"], "", "", price)
 
 
 IDLE = {"seconds": 1800, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
@@ -187,7 +199,7 @@ def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
     ],
 )
 def test_runs_that_use_the_nodes_tell_only_of_problems(more, told):
-    assert told in messages.running_nodes("demo", 2, ["c5"], "", "", PRICE, idle={**IDLE, **more})
+    assert told in messages.running_nodes("demo", ["workers"] * 2, ["c5"], "", "", PRICE, idle={**IDLE, **more})
 
 
 def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
@@ -250,24 +262,24 @@ LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "
 
 @pytest.mark.usefixtures("now")
 def test_the_end_of_the_lease_is_told_with_what_costs_money_afterwards():
-    told = messages.running_nodes("demo", 1, ["c5"], "", "", PRICE, LEASE)
+    told = messages.running_nodes("demo", ["workers"], ["c5"], "", "", PRICE, LEASE)
     end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
     nat = [each["hourly"] for each in PRICE["charges"] if each["kind"] != "auto_scaling_group"]
-    assert f"{end} The rest of the cluster then costs {prices.per_hour({**PRICE, 'hourly': sum(nat)})}. To delete" in told
-    assert f"{end} To delete" in messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)
+    assert f"{end} The rest of the cluster then costs {prices.sums({**PRICE, 'hourly': sum(nat)})}. To delete" in told
+    assert f"{end} To delete" in messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, LEASE)
     ended = messages.cluster_overview([], [], "x", None, {**LEASE, "seconds": -5000.0})
     assert "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes." in ended
-    late = messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "seconds": -5000.0})
+    late = messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, {**LEASE, "seconds": -5000.0})
     assert "The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. Look for denied calls" in late
-    assert "in 2 h 0 min. To" in messages.running_nodes("demo", 1, ["c5"], "", "", None, {**LEASE, "fixed": True})
+    assert "in 2 h 0 min. To" in messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, {**LEASE, "fixed": True})
 
 
 def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now):
     """The run has read the seconds before the job."""
-    told = [messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE)]
+    told = [messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, LEASE)]
     for later in (3600, 7230):
         monkeypatch.setattr(messages.time, "time", lambda moment=now + later: moment)
-        told.append(messages.running_nodes("demo", 1, ["c5"], "", "", None, LEASE))
+        told.append(messages.running_nodes("demo", ["workers"], ["c5"], "", "", None, LEASE))
     assert "at 2026-12-01 18:00 UTC, in 2 h 0 min" in told[0]
     assert "at 2026-12-01 18:00 UTC, in 1 h 0 min" in told[1]
     assert "The lease ended at 2026-12-01 18:00 UTC, unless another run has prolonged it. To delete" in told[2]
@@ -281,9 +293,10 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
         ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
         ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes continue to cost money. AWS terminates the nodes at 2026-12-01"),
         ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy."),
-        ({"price": PRICE}, "destroy", False, False, "The run continues with training_job_then: destroy."),
+        ({"price": PRICE}, "destroy", False, False, "continues with training_job_then: destroy. The next command works until then"),
         ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
         ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
+        ({"price": PRICE}, "destroy", True, False, "The job failed, so training_job_then: destroy is not applied. The cluster continues"),
         ({}, "keep", False, False, ""),
     ],
 )
@@ -306,9 +319,6 @@ def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
 def test_a_lease_that_may_end_before_the_job_is_told(lease, time_limit, told):
     found = messages.short_lease(lease, time_limit)
     assert (told in found, bool(found)) == (True, bool(told))
-
-
-WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 20.0}
 
 
 @pytest.mark.parametrize(
@@ -511,8 +521,8 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
             ["fs-1"],
             [],
             PRICE,
-            "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day). To delete it as well, run "
-            f"{RUN}destroy -e deeplearning_delete_data=true.",
+            "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes. "
+            f"To delete it as well, run {RUN}destroy -e deeplearning_delete_data=true.",
         ),
         (
             ["fs-1"],
@@ -678,8 +688,9 @@ def test_only_a_job_that_has_ended_is_continued(wanted, why):
 
 @pytest.mark.parametrize(("has_failed", "what"), [(True, "failed"), (False, "was not exported")])
 def test_nodes_stay_after_a_job_without_success(has_failed, what):
+    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
     told = messages.kept_nodes("destroy", has_failed, "2 nodes keep running.")
-    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied. 2 nodes keep running."
+    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied.{always} 2 nodes keep running."
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,15 @@ def test_a_notification_says_what_happened_and_what_to_type(sent):
     ]
 
 
+@pytest.mark.parametrize(("action", "command"), [("cluster", "validate"), ("emr_cluster", "emr --check")])
+def test_the_command_fits_the_service_of_the_nodes(sent, action, command):
+    """The playbook validate refuses EMR clusters."""
+    notifications_of_run = of()
+    notifications_of_run._action._task.action = f"deeplearning.cluster.{action}"
+    notifications_of_run.send("price_exceeded", "The run was stopped.")
+    assert sent[0]["body"].endswith(f"To see what costs how much, run: ansible-playbook deeplearning.cluster.{command}")
+
+
 def test_a_note_of_the_controller_follows_and_is_not_changed(sent):
     of().send("job_failed", "It failed." * 100, "digits", note="The nodes cost [money] until you run: destroy.")
     assert "It failed. The nodes cost [money] until you run: destroy. To read all logs, run: " in sent[0]["body"]

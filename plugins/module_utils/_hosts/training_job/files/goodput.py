@@ -30,6 +30,15 @@ class Measured(NamedTuple):
     goodput: Goodput
     step_times: list[StepTime]
     instances: list[str]
+    runs: list[Run]
+
+
+class Run(NamedTuple):
+    """When the processes of a job ran, without a person who continued it, and on how many hosts."""
+
+    start: float
+    end: float
+    hosts: int
 
 
 class AttemptRecords(NamedTuple):
@@ -59,13 +68,32 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
         meter.add(moment, entry)
         if moment >= began:
             times.add(entry)
-    return Measured(meter.result(), times.result(hosts_of_ranks(processes)), instances(known))
+    return Measured(meter.result(), times.result(hosts_of_ranks(processes)), instances(known), runs(known))
 
 
 def instances(known: Sequence[AttemptRecords]) -> list[str]:
     """Return the IDs of the EC2 instances that ran the attempts."""
     found = {process.get("instance", "") for one in known for process in one.processes}
     return sorted(found - {""})[:HOSTS_LIMIT]
+
+
+def node_seconds(paths: directories.Paths, heartbeat_timeout: float) -> float:
+    """Return for how many seconds the hosts of a job that has ended have run it, added up over its hosts."""
+    newest = records.newest_attempt(paths)
+    last = AttemptRecords(job_states.read_attempt(newest, heartbeat_timeout)[1], None, None)
+    return sum(max(run.end - run.start, 0.0) * run.hosts for run in runs([*older_attempts(newest), last]))
+
+
+def runs(known: Sequence[AttemptRecords]) -> list[Run]:
+    """Return the runs of a job. A run contains all attempts until somebody had to continue the job, and the time between them."""
+    found, processes = [], list[ProcessRecord]()
+    for one in known:
+        processes += one.processes
+        if processes and (one is known[-1] or (one.following and one.following["rule"] == recovery.CONTINUED)):
+            start, end = min(each["started"] for each in processes), max(map(last_moment, processes))
+            found.append(Run(start, end, len({each["host"] for each in processes})))
+            processes = []
+    return found
 
 
 def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:

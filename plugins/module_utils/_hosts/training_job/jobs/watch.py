@@ -49,7 +49,7 @@ def watch(paths: directories.Paths, params: dict[str, Any], complete: Callable[[
         time.sleep(QUEUE_INTERVAL if result["state"] == QUEUED else INTERVAL)
         result = _poll(paths, params, complete)
     if params["goodput"] == ALWAYS or (result["over"] and params["goodput"] == ENDED):
-        result["goodput"], result["step_times"], _instances = goodput.measure(paths, params["heartbeat_timeout"])
+        result["goodput"], result["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])[:2]
     _describe(result)
     shorten(result)
     return result

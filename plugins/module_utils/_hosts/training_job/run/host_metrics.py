@@ -62,7 +62,7 @@ def write(spec: ProcessSpec, *, is_last: bool = False) -> None:
         if is_last and not is_over(job["state"]):
             file.path.unlink(missing_ok=True)
             return
-        job["goodput"], job["step_times"], _instances = goodput.measure(paths, spec["heartbeat_timeout"])
+        job["goodput"], job["step_times"] = goodput.measure(paths, spec["heartbeat_timeout"])[:2]
         file.write(job)
     except Exception as error:  # pylint: disable=broad-exception-caught
         sys.stderr.write(f"cannot write {file.path}: {error!r}\n")

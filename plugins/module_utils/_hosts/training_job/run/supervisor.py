@@ -344,8 +344,9 @@ class Supervisor:
             limit = self.spec["cost_limit"]
             if limit and kind == failure_causes.TIME_LIMIT:
                 seconds = self.spec["time_limit"] + time.monotonic() - self.time_limit_at
-                spent = limit["hourly"] * seconds / 3600
-                how["cause"]["cost"] = {"limit": limit["amount"], "spent": spent, "currency": limit["currency"], "seconds": seconds}
+                earlier = limit.get("earlier", 0.0)  # a job in a queue can be older than this key
+                cost = {"limit": limit["amount"], "currency": limit["currency"], "seconds": seconds, "earlier": earlier}
+                how["cause"]["cost"] = {**cost, "spent": earlier + limit["hourly"] * seconds / 3600}
         if kills and not kind and state != STOPPED:  # a script that loses a data loader can end with status 0
             how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)

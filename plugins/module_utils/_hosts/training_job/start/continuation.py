@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Mapping, Sequence
 from ...._job import directories, explanations, failed_process, failure_causes, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
+from ..files import goodput
 from ..run import between_attempts
 from ..units import checkpoint_directory
 
@@ -40,6 +41,23 @@ def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], 
         return True
     cause = (following.get("cause") if following else None) or between_attempts.cause_of(failure)
     return not failure_causes.blames_script(explanations.recovery_cause(cause, failure["host"]))
+
+
+def earlier_node_seconds(params: Mapping[str, Any], paths: directories.Paths) -> float:
+    """Return for how many seconds hosts have run the earlier attempts of a job and the jobs that it continues, added up over the hosts.
+
+    Jobs that have been deleted do not count.
+    """
+    found: dict[str, float] = {}
+    name = params["name"]
+    while name and name not in found:
+        job = directories.Paths(os.path.join(os.path.dirname(paths.directory), name))
+        found[name] = goodput.node_seconds(job, params["heartbeat_timeout"])
+        try:
+            name = records.read_description(job).get("resume", "")
+        except (OSError, ValueError):
+            name = params["resume"] if name == params["name"] else ""
+    return sum(found.values())
 
 
 def check_unchanged(params: Mapping[str, Any], paths: directories.Paths, digest: str) -> None:

@@ -164,6 +164,8 @@ def examine(module: AnsibleModule, paths: directories.Paths, place: int | None) 
         checkpoint_directory.check_resume(params, paths)
     if state != "running":
         found["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
+        if params["cost_limit"]:
+            found["earlier_node_seconds"] = continuation.earlier_node_seconds(params, paths)
     return found
 
 

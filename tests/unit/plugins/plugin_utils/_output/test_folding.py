@@ -35,7 +35,10 @@ def test_no_text_begins_in_the_first_column(width):
 
 def test_long_lines_end_with_a_note():
     assert short("x" * LONGEST) == "x" * LONGEST
-    assert short("x" * (LONGEST + 7)) == "x" * LONGEST + "... (7 more characters, use -v to show them)"
+    told = short("x" * (LONGEST + 7) + "To stop these costs, run destroy.")
+    assert told.startswith("x" * 600)
+    assert "x... (40 more characters, use -v to show them) ...x" in told
+    assert told.endswith("xTo stop these costs, run destroy."), "the end says what to do"
 
 
 @pytest.mark.parametrize(("line", "width", "fits"), [("abcdef", 4, "abcd"), ("a界b界c", 4, "a界b"), ("a界b", 3, "a界"), ("界", 1, "")])

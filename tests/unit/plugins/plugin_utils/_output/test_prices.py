@@ -69,22 +69,26 @@ def test_an_unknown_price_is_named():
     assert "discounts, and without EMR on 1 x p5.48xlarge, whose price is not known." in told
     unknown = (charge("instance", 1, None, key="master"), charge("instance", 8, None))
     assert prices.per_hour(price(charge("nat_gateway", hourly=2), *unknown)) == (
-        "at least 2.00 USD per hour (48.00 USD per day); the price of 1 x p5.48xlarge (master), 8 x p5.48xlarge (workers) is not known"
+        "at least 2.00 USD per hour (48.00 USD per day) at prices of 2026-11-29, without traffic and taxes; "
+        "the price of 1 x p5.48xlarge (master), 8 x p5.48xlarge (workers) is not known"
     )
 
 
 @pytest.mark.parametrize(
     ("more", "end"),
     [
-        ({}, ""),
+        ({}, " at prices of 2026-11-29"),
         ({"published": "2026-07-20", "read_at": None}, " at prices of us-east-1 of 2026-07-20"),
         ({"published": "2026-07-20"}, ", partly at prices of us-east-1 of 2026-07-20"),
         ({"problem": "Denied."}, " at prices of 2026-11-29"),
         ({"problem": "Denied.", "read_at": None}, ""),
     ],
 )
-def test_prices_that_are_not_those_of_today_and_of_the_region_are_dated(more, end):
-    assert prices.per_hour(price(charge("instance", hourly=2), **more)) == f"2.00 USD per hour (48.00 USD per day){end}"
+def test_prices_are_dated(more, end):
+    assert (
+        prices.per_hour(price(charge("instance", hourly=2), **more))
+        == f"2.00 USD per hour (48.00 USD per day){end}, without traffic and taxes"
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def former(number, launched, left):
 NODES, PRICE = [node(1), node(2), node(3)], price()
 
 
-def told(instances=("i-1", "i-2"), start=START, end=START + HOUR, nodes=NODES, gone=(), at=PRICE):
-    return cost.cost_of({"instances": list(instances), "start": start, "end": end}, nodes, gone, at, NOW)
+def told(instances=("i-1", "i-2"), start=START, end=START + HOUR, nodes=NODES, gone=(), at=PRICE, later=()):
+    return cost.cost_of({"instances": list(instances), "runs": [[start, end], *later]}, nodes, gone, at, NOW)
 
 
 def test_nodes_cost_their_time_in_the_job():
@@ -56,6 +56,8 @@ def test_nodes_cost_their_time_in_the_job():
         ({"start": math.nan, "end": math.nan}, "22.0 node-hours of 2 nodes"),
         ({"start": math.inf}, "0.0 node-hours of 2 nodes"),
         ({"end": -math.inf}, "0.0 node-hours of 2 nodes"),
+        ({"later": [[START + 5 * HOUR, START + 6 * HOUR]]}, "4.0 node-hours of 2 nodes"),
+        ({"later": [[START, START + HOUR]] * 99}, "22.0 node-hours of 2 nodes"),
         ({"instances": ["i-1"] * 99}, "1.0 node-hours of 1 node"),
         ({"instances": ["i-1", "i-2", "i-99"]}, "2.0 node-hours of 2 nodes, at 2.00 USD per hour, without 1 node that is no longer in "),
     ],

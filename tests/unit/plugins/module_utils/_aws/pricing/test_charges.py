@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import resources_after
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import of_nodes, resources_after
 
 ENDPOINT, GROUP = Address("vpc_endpoint", "ssm"), Address("auto_scaling_group", "workers")
 SUBNETS = frozenset({Ref(Address("subnet", "a")), Ref(Address("subnet", "b"))})
@@ -27,3 +27,12 @@ def test_deleted_and_adopted_resources_cost_nothing():
     found = Found(GROUP, "g", {"size": 2})
     adopted = Found(ENDPOINT, "e", {}, adopted=True)
     assert resources_after([Change(GROUP, Action.DELETE, Wanted(GROUP), found=found)], [found, adopted]) == {}
+
+
+def test_only_running_nodes_count():
+    """A group of an EMR cluster has several instance types. Other charges do not depend on the nodes."""
+    node = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 4.0}
+    gateway = {**node, "kind": "nat_gateway", "key": "workers", "product": "nat_gateway", "hourly": 1.0}
+    price = {"hourly": 9.0, "charges": [node, {**node, "variant": "c5"}, {**node, "product": "emr", "hourly": None}, gateway]}
+    assert [of_nodes(price, ["workers"] * count)["hourly"] for count in (4, 2, 0)] == [9, 5, 1]
+    assert of_nodes(price, [])["charges"] == [gateway | {"quantity": 2.0}]

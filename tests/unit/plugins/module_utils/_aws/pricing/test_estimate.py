@@ -21,12 +21,17 @@ GATEWAY = Product("nat_gateway", "", "AmazonEC2", "NatGateway-Hours", published=
 STORED = Product("data", "", "AmazonEFS", "TimedStorage-ByteHrs", "GB-Mo", published=0.3)
 
 
+PROBLEMS = {True: "why no Spot prices", False: "why"}
+
+
 @pytest.fixture
 def told(monkeypatch):
     """Return the prices that AWS tells, which a test can change."""
     prices = {}
     monkeypatch.setattr(cache, "path", lambda _region, _endpoint: None)
-    monkeypatch.setattr(price_list, "fetch", lambda _cloud, products: ({each: prices[each] for each in products if each in prices}, "why"))
+    monkeypatch.setattr(
+        price_list, "fetch", lambda _cloud, products: ({each: prices[each] for each in products if each in prices}, PROBLEMS)
+    )
     return prices
 
 
@@ -66,6 +71,11 @@ def test_a_price_in_another_currency_is_unknown(told):
     found = made([], [Charge(NAT, GATEWAY, 1), Charge(DATA, STORED, 1)], "cn-north-1").describe()
     assert (found["hourly"], [each["hourly"] for each in found["charges"]]) == (0.4, [0.4, None])
     assert made([], [], "eusc-de-east-1").describe()["currency"] == "EUR"
+
+
+def test_each_denied_action_is_named(told):
+    found = made([], [Charge(NAT, GATEWAY, 1), Charge(GROUP, spot_instance("g5.xlarge", ["a"]), 1)]).describe()
+    assert found["problem"] == "why; why no Spot prices"
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1"])

@@ -52,7 +52,7 @@ class Cloud:
 @pytest.mark.parametrize("usage", ["EBS:VolumeUsage.gp3", "EU-EBS:VolumeUsage.gp3"])
 def test_usage_types_can_begin_with_a_code_of_the_region(usage, unit):
     cloud = Cloud(item(usage, unit=unit))
-    assert price_list.fetch(cloud, [VOLUME]) == ({VOLUME: Price(0.08 / 730, "USD")}, "")
+    assert price_list.fetch(cloud, [VOLUME]) == ({VOLUME: Price(0.08 / 730, "USD")}, {})
     assert cloud.filters == {"regionCode": ("TERM_MATCH", "eu-west-1"), "usagetype": ("CONTAINS", "EBS:VolumeUsage.gp3")}
 
 
@@ -68,7 +68,7 @@ def test_usage_types_can_begin_with_a_code_of_the_region(usage, unit):
     ],
 )
 def test_without_exactly_one_price_there_is_none(items):
-    assert price_list.fetch(Cloud(*items), [VOLUME]) == ({}, "")
+    assert price_list.fetch(Cloud(*items), [VOLUME]) == ({}, {})
 
 
 def test_equal_prices_are_one_and_have_their_currency():
@@ -85,7 +85,7 @@ def test_an_answer_in_another_form_is_no_failure(content):
 def test_the_first_error_is_told():
     error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not you"}}, "GetProducts")
     found, problem = price_list.fetch(Cloud(error=error), [VOLUME])
-    assert (found, "not you" in problem) == ({}, True)
+    assert (found, "not you" in problem[False]) == ({}, True)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_partition_without_price_list_is_named_and_has_spot_prices():
     problem, product = "AWS has no price list in the partition aws-us-gov.", spot_instance("g5.xlarge", ["a"])
     history = [{"SpotPrice": "0.5", "Timestamp": 1}]
     found = price_list.fetch(Cloud(region="us-gov-west-1", history=history), [VOLUME, product])
-    assert found == ({product: Price(0.5, "USD")}, problem)
+    assert found == ({product: Price(0.5, "USD")}, {False: problem})
 
 
 @pytest.mark.parametrize(("region", "currency"), [("eu-west-1", "USD"), ("cn-north-1", "CNY")])
@@ -112,6 +112,6 @@ def test_a_spot_price_is_the_newest_of_its_zone(region, currency):
 
     product = spot_instance("g5.xlarge", ["a"])
     cloud = Cloud(region=region, history=[entry("0.5", 2), entry("0.700000", 3), entry("9.0", 1)])
-    assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, currency)}, "")
+    assert price_list.fetch(cloud, [product]) == ({product: Price(0.7, currency)}, {})
     assert (cloud.filters["InstanceTypes"], cloud.filters["Filters"][0]["Values"]) == (["g5.xlarge"], ["a"])
-    assert price_list.fetch(Cloud(), [product]) == ({}, "")
+    assert price_list.fetch(Cloud(), [product]) == ({}, {})

@@ -10,6 +10,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client i
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import cache
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import DATE
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 
@@ -41,12 +43,20 @@ def test_what_costs_money_without_nodes(before, applied, bill):
     assert report._bill(before, applied) == bill
 
 
+NAT_COSTS = " These resources still exist and cost money: NAT gateway main."
+NAT_PRICE = f" These resources cost 0.045 USD per hour at prices of us-east-1 of {DATE}."
+
+
 @pytest.mark.parametrize(
     ("present", "applied", "costs"),
     [
         (True, [], ""),
         (False, [created(NAT)], ""),
-        (True, [created(NAT), created(GROUP)], f"{report._launching('bert', [], [created(GROUP)])}{report._bill([], [created(NAT)])}"),
+        (
+            True,
+            [created(NAT), created(GROUP)],
+            f"{report._launching('bert', [], [created(GROUP)])}{report._bill([], [created(NAT)])}{NAT_PRICE}",
+        ),
     ],
 )
 def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, applied, costs):
@@ -54,9 +64,11 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
         raise error
 
     monkeypatch.setattr(report, "fail", fail)
-    cloud = SimpleNamespace(cluster="bert", interruption=threading.Event())
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: None)
+    cloud = SimpleNamespace(cluster="bert", region="us-east-1", interruption=threading.Event())
     for components, deletion in ((ALL_COMPONENTS, report.DESTROY), (ALL_COMPONENTS[:1], report.ABSENT)):
-        run = SimpleNamespace(request=SimpleNamespace(cloud=cloud, present=present), before=[], module=None, components=components)
+        request = SimpleNamespace(cloud=cloud, present=present, options={"prices": True})
+        run = SimpleNamespace(request=request, before=[], module=None, components=components)
         with pytest.raises(ClusterError) as failure:
             report.fail_applying(run, ApplyError(created(TEMPLATE), ValueError("AWS is tired"), applied), applied)
         advice = f"{costs} To stop these costs, delete the cluster with {deletion}" if costs else ""
@@ -135,7 +147,6 @@ def deleted(address):
     return Change(address, Action.DELETE, Wanted(address))
 
 
-NAT_COSTS = " These resources still exist and cost money: NAT gateway main."
 GOES_ON = " To continue the deletion, run the same command again."
 
 

@@ -82,6 +82,19 @@ def test_the_instances_of_all_attempts(job):
     assert goodput.measure(job.paths, 60).instances == [f"i-0000000{number}" for number in (1, 2, 3)]
 
 
+def test_the_time_until_somebody_continued_the_job_does_not_count(job):
+    """Two hosts run from 10 to 60 s, with a restart, and one from 80 to 90 s."""
+    job.add(1, job.record("a", "failed", ended=30), job.record("b", "failed", ended=35))
+    job.decide(1, None, 40)
+    job.add(2, job.record("a", "failed", started=50, ended=60), job.record("b", "stopped", started=50, ended=55))
+    job.decide(2, None, 79, rule="continued")
+    job.add(3, job.record("a", started=80, heartbeat=90))
+    assert goodput.node_seconds(job.paths, 5) == pytest.approx(2 * 50 + 10)
+    (job.folder / "status/attempt3/rank0.json").unlink()
+    assert goodput.node_seconds(job.paths, 5) == pytest.approx(2 * 50)
+    assert goodput.node_seconds(Paths(str(job.folder / "missing")), 5) == 0
+
+
 def test_a_job_that_has_succeeded_is_measured_until_its_last_process_ended(job):
     job.add(1, job.record("a", "succeeded", ended=50), job.record("b", "succeeded", ended=40))
     job.judge(1, "succeeded")

@@ -182,12 +182,16 @@ def test_the_time_limit_ends_it(run, make_spec, tmp_path):
 
 
 def test_a_time_limit_from_the_maximum_cost_is_told_with_what_the_job_has_cost(run, make_spec, tmp_path):
-    run(make_spec("import time; time.sleep(600)", time_limit=1, cost_limit={"amount": 5.0, "hourly": 36000.0, "currency": "USD"}))
+    run(
+        make_spec(
+            "import time; time.sleep(600)", time_limit=1, cost_limit={"amount": 5.0, "earlier": 2.0, "hourly": 36000.0, "currency": "USD"}
+        )
+    )
     found = record(tmp_path)
     assert (found["state"], found["reason"]) == ("failed", "reached training_job_max_cost")
     cost = found["cause"]["cost"]
-    assert (cost["limit"], cost["currency"], cost["spent"]) == (5.0, "USD", pytest.approx(10 * cost["seconds"]))
-    assert 1 <= cost["seconds"] < 60
+    assert (cost["limit"], cost["currency"], cost["spent"]) == (5.0, "USD", pytest.approx(2 + 10 * cost["seconds"]))
+    assert (1 <= cost["seconds"] < 60, cost["earlier"]) == (True, 2.0)
 
 
 def test_the_time_before_a_reboot_counts(run, make_spec, tmp_path):

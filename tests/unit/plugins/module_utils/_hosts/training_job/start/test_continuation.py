@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import continuation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import job_states, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
 from ...._job.definition.parameters import parameters
 
@@ -33,6 +34,19 @@ def archive(**files):
                 tar.addfile(member)
     found.seek(0)
     return found
+
+
+def test_jobs_that_a_job_continues_count(tmp_path, monkeypatch):
+    """The descriptions belong to jobs, which can forge them."""
+    monkeypatch.setattr(continuation.goodput, "node_seconds", lambda job, _timeout: {"a": 1.0, "b": 10.0, "c": 100.0}[job.directory[-1]])
+    for name, resume in (("b", "a"), ("a", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "job.json").write_text(json.dumps({"launcher": "torchrun", "created": 1.0, "resume": resume}))
+    seconds = [
+        continuation.earlier_node_seconds({"name": name, "resume": resume, "heartbeat_timeout": 5}, Paths(str(tmp_path / name)))
+        for name, resume in (("c", ""), ("c", "a"), ("b", "a"))
+    ]
+    assert seconds == [100.0, 111.0, 11.0]
 
 
 def test_the_digest_of_the_code_depends_on_names_and_contents():

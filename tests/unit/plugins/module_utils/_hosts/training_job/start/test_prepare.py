@@ -139,10 +139,11 @@ def test_several_hosts_need_shared_storage(paths, monkeypatch, on_first_host, co
     params = {"metadata_directory": "/opt/deeplearning", "generation": "", "efa": False, "gpus": None, "sandbox": False}
     params |= {"name": "digits", "directory": "/data/jobs", "heartbeat_timeout": 60, "resume": None, "environment": {}}
     params["instance_id"] = None
-    params |= {"on_first_host": on_first_host, "queue": None}
+    params |= {"on_first_host": on_first_host, "queue": None, "cost_limit": {"amount": 5.0}}
     module = SimpleNamespace(params=params, run_command=None)
     if runs:
-        assert prepare.examine(module, paths, None)["job_state"] == "new"
+        found = prepare.examine(module, paths, None)
+        assert (found["job_state"], found["earlier_node_seconds"]) == ("new", 0)
     else:
         message = r"directory: '/data/jobs' is on this host's own disk\..* To run the job there, set training_job_hosts: master\."
         with pytest.raises(job_parameters.RefusalError, match=message):
