@@ -55,6 +55,19 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
     Raises ValueError if the price of a node in its region is not known, if nodes are paid in advance, or if the maximum cost pays for less
     than a minute.
     """
+    price, cost = _known(price, hosts)
+    seconds = int(max_cost / cost * 3600)
+    if seconds < LEAST_SECONDS:
+        least = cost * LEAST_SECONDS / 3600
+        raise ValueError(
+            f"max_cost: {amount(max_cost, price['currency'])} pay for only {seconds} s of {plural(hosts, 'node', 'nodes')}, at "
+            f"{amount(cost, price['currency'])} per hour{dated(price)}. Set it to more than {amount(least, price['currency'])}."
+        )
+    return min(seconds, time_limit) if time_limit else seconds
+
+
+def _known(price: Price | None, hosts: int) -> tuple[Price, float]:
+    """Return the price, and what `hosts` nodes cost per hour. Raises ValueError if this is not known."""
     if price and is_prepaid(price):
         raise ValueError(
             "max_cost: nodes in a Capacity Block are paid in advance. Limit the duration of the job with training_job_time_limit."
@@ -70,14 +83,7 @@ def limited_seconds(max_cost: float, time_limit: int, price: Price | None, hosts
         if price:
             why = f". {source(price)} {'Allow what was denied, or limit' if price['problem'] else 'Limit'}"
         raise ValueError(f"max_cost: the price of the nodes is not known{why} its duration with training_job_time_limit.")
-    seconds = int(max_cost / cost * 3600)
-    if seconds < LEAST_SECONDS:
-        least = cost * LEAST_SECONDS / 3600
-        raise ValueError(
-            f"max_cost: {amount(max_cost, price['currency'])} pay for only {seconds} s of {plural(hosts, 'node', 'nodes')}, at "
-            f"{amount(cost, price['currency'])} per hour{dated(price)}. Set it to more than {amount(least, price['currency'])}."
-        )
-    return min(seconds, time_limit) if time_limit else seconds
+    return price, cost
 
 
 def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int) -> float:

@@ -144,7 +144,8 @@ def shown(tmp_path, task, **variables):
 def test_a_notification_says_that_the_nodes_are_gone(tmp_path, then, told):
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if play["name"] == "Remove nodes after the job"]
     (sent,) = [task["deeplearning.cluster.notification"] for task in play["tasks"] if "deeplearning.cluster.notification" in task]
-    facts = {"training_job_then": then, "provision_result": {"kept": ["fs-1"]}}
+    names = {"__playbook_cluster": "bert", "__playbook_region": "us-east-1"}
+    facts = {**names, "training_job_then": then, "provision_result": {"changed": True, "kept": ["fs-1"]}}
     assert told in shown(tmp_path, {"ansible.builtin.debug": {"msg": sent["msg"]}}, **play["vars"], **facts)
 
 

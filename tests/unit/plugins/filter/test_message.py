@@ -46,13 +46,13 @@ def uses() -> list[tuple[str, set[str]]]:
 
 
 def test_each_message_gets_the_facts_that_it_states():
-    expected = {name: set(inspect.signature(each).parameters) for name, each in MESSAGES.items()}
     found = uses()
-    assert [(name, facts) for name, facts in found if facts != expected[name]] == []
-    assert {name for name, _facts in found} == MESSAGES.keys()
+    assert [(name, facts) for name, facts in found if facts != inspect.signature(getattr(messages, name)).parameters.keys()] == []
+    assert {name for name, _facts in found} >= MESSAGES.keys()
 
 
 def test_the_filter_returns_the_message():
-    assert message({"cluster": "demo", "findings": [], "price": {}}, "validated") == "No errors and no warnings: demo can be provisioned."
+    valid = message({"cluster": "demo", "findings": [], "price": {}}, "validated")
+    assert valid.startswith("No errors and no warnings: demo can be provisioned.\nNothing ends the nodes by itself.")
     with pytest.raises(TypeError, match="findings"):
         message({"cluster": "demo"}, "validated")

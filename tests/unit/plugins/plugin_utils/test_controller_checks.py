@@ -44,7 +44,7 @@ def test_all_findings_come_at_once(errors, tmp_path):
         "training_job_name: 'My_Job' is not a valid job name",
         "training_job_resume: 'Old_Job' is not a valid job name",
         "training_job_launcher: 'torch' is unknown. Use one of command",
-        "training_job_max_cost: -5.0 is not valid. Specify an amount such as 250, or 0 for no limit.",
+        "training_job_max_cost: -5 is not valid. Specify an amount such as 250, or 0 for no limit.",
         f"training_job_script: 'nope.py' is not a file on the controller (searched in {tmp_path})",
         f"training_job_report_directory: '{tmp_path}/file' is not a directory. Choose another directory",
     ):

@@ -25,7 +25,7 @@ def test_the_shorter_limit_applies(max_cost, time_limit, hosts, expected):
 
 
 def test_an_amount_that_pays_for_nothing_is_refused():
-    message = r"0.500 USD pay for only 45 s of 4 nodes, at 40.00 USD per hour. Set it to more than 0.667 USD\."
+    message = r"0.500 USD pay for only 45 s of 4 nodes, at 40.00 USD per hour at prices of 2026-09-21. Set it to more than 0.667 USD\."
     with pytest.raises(ValueError, match=message):
         cost_limit.limited_seconds(0.5, 0, PRICE, 4)
 
@@ -110,9 +110,10 @@ def test_the_limit_is_told():
     shown = []
     cost_limit.before_launch(NodeVariables({"training_job_max_cost": 40}, lambda value: value), PRICE, shown.append)
     assert shown == [cost_limit.told(40, 3600, 0, PRICE, 4)]
-    told = "training_job_max_cost: 40.00 USD for 4 nodes at 40.00 USD per hour, so the job is stopped after 1 h 0 min"
+    nodes = "4 nodes at 40.00 USD per hour at prices of 2026-09-21"
+    told = f"training_job_max_cost: 40.00 USD for {nodes}, so the job is stopped after 1 h 0 min"
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told
-    shorter = "4 nodes at 40.00 USD per hour, which pays for more than the time limit of the job (10 min 0 s)"
+    shorter = f"{nodes}, which pays for more than the time limit of the job (10 min 0 s)"
     assert shorter in cost_limit.told(40, 600, 600, PRICE, 4)
 
 

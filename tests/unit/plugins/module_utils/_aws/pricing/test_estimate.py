@@ -118,7 +118,7 @@ def test_an_old_price_of_a_spot_instance_is_none(told, tmp_path, monkeypatch):
         cache.write(file, {spot: cache.Known(Price(0.4, "USD"), time.time() - age)})
         for _attempt in range(2):
             found = made([], [Charge(GROUP, spot, 1)])
-            assert (found.describe()["hourly"], found.describe()["problem"]) == (price, "why")
+            assert (found.describe()["hourly"], found.describe()["problem"]) == (price, "why no Spot prices")
             assert found.unknown() == ([] if price else ["1 x g5.xlarge (workers)"])
     # The report of a job is about the past
     assert estimate.Estimate(estimate.Place("us-east-1"), [], [Charge(GROUP, spot, 1)]).describe()["hourly"] == 0.4
