@@ -22,6 +22,7 @@ from ..plugin_utils.command_lines import UNCHANGED, is_one_string, list_error
 from ..plugin_utils.git_repositories import without_credentials
 from ..plugin_utils.inventory_nodes import cluster_of, instance_arguments, known_nodes, node_table
 from ..plugin_utils.job_code import SelectedCode, code_to_send, job_code, patterns, write_archive
+from ..plugin_utils.node_prices import price_of_nodes
 from ..plugin_utils.option_names import of_host_role
 from ..plugin_utils.output import show
 from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
@@ -167,7 +168,7 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
         max_cost = cost_limit.read(given)
         if not max_cost:
             return arguments
-        price: Any = prices.of_run(variables)
+        price = price_of_job(variables)
         time_limit = int(arguments.get("time_limit") or 0)
         spent = cost_limit.spent(max_cost, earlier, price, hosts)
         seconds = cost_limit.limited_seconds(max_cost - spent, time_limit, price, hosts)
@@ -183,6 +184,11 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
         return arguments
     facts = {"amount": max_cost, "earlier": spent, "hourly": cost_limit.hourly(price, hosts), "currency": price["currency"]}
     return {**arguments, "time_limit": seconds, "cost_limit": facts}
+
+
+def price_of_job(variables: Mapping[str, Any]) -> Any:
+    """Return the price for the maximum cost of a job, or None. On EMR, another run has kept it, with all volumes."""
+    return price_of_nodes(variables) if variables.get("deeplearning_node_service") == "emr" else prices.of_run(variables)
 
 
 def checked_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,8 @@ emr:
       type: str
       sample: "2026-12-01T18:00:00Z"
     idle_seconds:
-      description: Number of seconds after which EMR terminates the idle cluster. With V(0), EMR does not do so.
+      description: Number of seconds after which EMR terminates the idle cluster. With V(0), EMR does not do so, or the
+          caller may not know it.
       type: int
 resources:
   description: The cluster's resources.

@@ -22,7 +22,7 @@ from ._output.prices import Price
 from .cost_limit import limited_seconds
 from .gone_nodes import gone_hosts
 from .job_formatting import duration, plural
-from .node_end_messages import ENDLESS, emr_end, ended_nodes, ends_after_run, node_ends, utc
+from .node_end_messages import ENDLESS, emr_end, ended_nodes, ends_after_run, missing_emr, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
@@ -102,7 +102,7 @@ def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_al
     `run` is the result of the provisioning in this run, if any. `then` is training_job_then. `groups` contains the group of each node that
     still runs, if this run has listed them.
     """
-    if not run:
+    if not run or run.get("skipped"):  # other nodes, such as those of EMR
         return ""
     if then != "keep" and (then_always or not has_failed):
         gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
@@ -178,7 +178,7 @@ def missing_nodes(
 
 def _end_of(info: Mapping[str, Any]) -> str:
     """Return why the nodes of a cluster without nodes have ended, or an empty string. `info` is a result of cluster_info."""
-    return emr_end(info["emr"]) or ended_nodes(info["lease"], info["idle"], info["price"])
+    return missing_emr(info["emr"]) or ended_nodes(info["lease"], info["idle"], info["price"])
 
 
 def _clusters(instances: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -226,7 +226,7 @@ def cluster_overview(
 def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, Any] | None) -> str:
     """Return why a cluster has no resources. `playbook` creates it, and `emr` is its EMR cluster as cluster_info returns it."""
     advice = f"Check the cluster and the region in the inventory, or create the cluster: {playbook_command(playbook)}"
-    return f"Cluster {cluster} has no resources in {region}. {emr_end(emr) or advice}"
+    return f"Cluster {cluster} has no {'nodes' if emr else 'resources'} in {region}. {missing_emr(emr) or advice}"
 
 
 def _endless(resources: Iterable[Mapping[str, Any]]) -> str:
@@ -288,7 +288,7 @@ def deletion_question(cluster: str, kept: Sequence[str], own_disk: str) -> str:
     return f"Delete cluster {cluster}{'' if kept and not own_disk else ', with all its data'}?"
 
 
-def nothing_to_delete(cluster: str, region: str) -> str:
+def _nothing_to_delete(cluster: str, region: str) -> str:
     """Return that a deletion has found nothing, which is also so if the inventory names a wrong region."""
     nothing = f"Cluster {cluster} has no resources in {region}, so there is nothing to delete."
     return f"{nothing} Check the cluster and the region in the inventory."
@@ -300,7 +300,7 @@ def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence
     `own_disk` has the same meaning as for `deletion`.
     """
     if not is_changed and not kept:
-        return nothing_to_delete(cluster, region)
+        return _nothing_to_delete(cluster, region)
     keeps = "Deleting the cluster keeps no file system."
     if kept:
         keeps = (
@@ -327,7 +327,7 @@ def remaining_resources(
     if leftovers:
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
     if not found and not is_changed:
-        return nothing_to_delete(cluster, region)
+        return _nothing_to_delete(cluster, region)
     return " ".join(found) or f"No resources of cluster {cluster} remain in {region}."
 
 

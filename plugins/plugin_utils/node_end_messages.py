@@ -172,6 +172,11 @@ def emr_end(emr: Mapping[str, Any] | None) -> str:
     return f"EMR terminates the cluster when it has been idle for {duration(emr['idle_seconds'])}." if emr and emr["idle_seconds"] else ""
 
 
+def missing_emr(emr: Mapping[str, Any] | None) -> str:
+    """Return why an EMR cluster has no nodes, or an empty string without one. `emr` is a result of cluster_info."""
+    return f"EMR cluster {emr['id']} is starting. Run the playbook again in some minutes." if emr and not emr["ended"] else emr_end(emr)
+
+
 def removed_ends(removed: Mapping[str, Any]) -> str:
     """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`."""
     lease, idle, topic = removed["lease"], removed["idle"], removed["topic"]

@@ -258,6 +258,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     nodes.write_text(json.dumps({"plugin": "deeplearning.cluster.nodes", "cluster": name, "region": REGION, "node_service": "emr"}))
     own = {
         "deeplearning_price_warning": 5,
+        "deeplearning_emr_idle_after": "",  # set below
         "deeplearning_emr_image_id": amazon_linux(cloud),
         "deeplearning_emr_key_name": KEY_NAME,
         "deeplearning_emr_log_uri": f"s3://{bucket}/logs/",
@@ -302,7 +303,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     play(deeplearning_emr_idle_after="30m")
     play(deeplearning_state="absent", deeplearning_lease="8h")
     assert described(cloud, name) == []
-    assert f"Cluster {name} has no resources in {REGION}, so there is nothing to delete." in play(deeplearning_state="absent")
+    assert f"Cluster {name} has no running EMR cluster in {REGION}, so there is nothing to terminate." in play(deeplearning_state="absent")
 
 
 def test_the_price_contains_the_volumes(cloud, run, emr, name):

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ..client import CLUSTER_TAG, COMPONENT_TAG, ClientError, ClusterError, tag_dict
-from ..error_codes import error_code
+from ..error_codes import DENIED, error_code
 from ..instances import tags_of
 from ..node_group.membership_tags import number_of, with_storage_tags
 from ..node_names import MASTER, WORKERS
@@ -109,12 +109,15 @@ def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
     return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
 
 
-def idle_seconds(reader: Reader, cluster_id: str) -> int:
-    """Return the number of seconds after which EMR terminates the idle cluster, or 0. DescribeCluster does not return it."""
+def idle_seconds(reader: Reader, cluster_id: str, unknown: Collection[str] = NO_AUTO_TERMINATION) -> int:
+    """Return the number of seconds after which EMR terminates the idle cluster, or 0. DescribeCluster does not return it.
+
+    Errors with the codes in `unknown` mean 0.
+    """
     try:
         policy = reader.client("emr").get_auto_termination_policy(ClusterId=cluster_id).get("AutoTerminationPolicy")
     except ClientError as error:
-        if error_code(error) not in NO_AUTO_TERMINATION:
+        if error_code(error) not in unknown:
             raise
         return 0
     return int(policy["IdleTimeout"]) if policy else 0
@@ -130,7 +133,7 @@ def status(reader: Reader) -> dict[str, Any] | None:
     reason = described["Status"].get("StateChangeReason", {}).get("Message", "") if ended else ""
     end = described["Status"].get("Timeline", {}).get("EndDateTime")
     told = end and f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    seconds = 0 if ended else idle_seconds(reader, described["Id"])
+    seconds = 0 if ended else idle_seconds(reader, described["Id"], (*NO_AUTO_TERMINATION, *DENIED))
     return {"id": described["Id"], "ended": ended, "reason": reason, "end": told, "idle_seconds": seconds}
 
 

@@ -262,8 +262,9 @@ OPTIONS = (
             "Maximum cost of the job's nodes while the job runs, in the currency of the cluster's price. The action plugin turns it into"
             " a time limit: O(time_limit) or the time that this amount pays for, whichever is shorter. The hosts enforce the limit without"
             " the controller.",
-            "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read. If"
-            " the master has another price than a worker, the higher one counts for each node.",
+            "The price is that of the nodes at the start of the job, with their volumes and addresses, which this run must have read. On"
+            " EMR, it is the price that another run on this controller has kept. If the master has another price than a"
+            " worker, the higher one counts for each node.",
             "What earlier attempts of the job have cost counts, and what the jobs have cost that it continues, all at this price.",
             "V(0) means no limit.",
         ],

@@ -97,6 +97,15 @@ def test_a_job_that_continues_has_only_the_rest_of_the_maximum_cost(monkeypatch)
         action.with_cost_limit("started", arguments | {"max_cost": 10.2}, with_price())
 
 
+def test_the_price_of_emr_nodes_limits_their_jobs(monkeypatch):
+    """No run provisions these nodes: the result of that task is skipped."""
+    price = with_price()["hostvars"]["localhost"]["provision_result"]["price"]
+    monkeypatch.setattr(action, "price_of_nodes", lambda _variables: price)
+    made = variables(deeplearning_node_service="emr")
+    made["hostvars"]["localhost"] |= {"provision_result": {"skipped": True}}
+    assert action.with_cost_limit("started", {"max_cost": 60}, made)["time_limit"] == 7200
+
+
 @pytest.mark.parametrize("given", [None, "", 0, "0", "0.0"])
 def test_without_a_maximum_cost_nothing_changes(given):
     assert action.with_cost_limit("started", {"max_cost": given, "time_limit": 5}, variables()) == {"time_limit": 5}

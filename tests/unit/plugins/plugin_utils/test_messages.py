@@ -245,10 +245,19 @@ EMR = {"id": "j-1", "ended": True, "reason": "Terminated: idle.", "end": "2026-1
 )
 def test_why_an_emr_cluster_is_missing(emr, words):
     told = messages.missing_cluster("demo", "us-east-1", "emr", emr)
-    assert told.startswith("Cluster demo has no resources in us-east-1. ")
+    assert told.startswith(f"Cluster demo has no {'nodes' if emr else 'resources'} in us-east-1. ")
     assert told.endswith(f"{words}{RUN}emr")
     info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
     assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info).endswith(f"{words}{RUN}emr")
+
+
+@pytest.mark.parametrize("seconds", [0, 1800])
+def test_an_emr_cluster_that_starts_is_no_missing_one(seconds):
+    emr = {**EMR, "ended": False, "end": None, "idle_seconds": seconds}
+    starts = " has no nodes in us-east-1. EMR cluster j-1 is starting. Run the playbook again in some minutes."
+    assert messages.missing_cluster("demo", "us-east-1", "emr", emr) == f"Cluster demo{starts}"
+    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
+    assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info) == f"cluster: 'demo'{starts}"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(1800, "EMR terminates the cluster when it has been idle for 30 min 0 s."), (0, "")])
@@ -298,6 +307,7 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
         ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
         ({"price": PRICE}, "destroy", True, False, "The job failed, so training_job_then: destroy is not applied. The cluster continues"),
         ({}, "keep", False, False, ""),
+        ({"skipped": True, "changed": False}, "keep", True, False, ""),
     ],
 )
 def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):

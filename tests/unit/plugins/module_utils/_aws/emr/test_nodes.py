@@ -113,6 +113,19 @@ def test_the_status_of_the_recorded_cluster(state, end, policy, expected):
     assert nodes.status(reader) == {"id": "j-1", **expected}
 
 
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException"])
+def test_a_status_without_the_permission_lacks_only_the_end_of_idle_clusters(monkeypatch, code):
+    def refuse(**_id):
+        raise ClientError({"Error": {"Code": code}}, "GetAutoTerminationPolicy")
+
+    clients = SimpleNamespace(
+        get_parameters=lambda **_names: {"Parameters": [{"Value": "j-1", "Version": 1}]},
+        describe_cluster=lambda **_id: {"Cluster": {"Id": "j-1", "Status": {"State": "WAITING"}}},
+        get_auto_termination_policy=refuse,
+    )
+    assert nodes.status(SimpleNamespace(cluster="bert", client=lambda _service: clients))["idle_seconds"] == 0
+
+
 def test_without_a_record_there_is_no_status():
     reader = SimpleNamespace(cluster="bert", client=lambda _service: SimpleNamespace(get_parameters=lambda **_names: {"Parameters": []}))
     assert nodes.status(reader) is None
