@@ -31,6 +31,7 @@ options:
       - nodes_gone
       - nodes_replaced
       - nodes_ended
+      - cluster_destroyed
       - ends_removed
       - price_exceeded
       - nodes_short

@@ -84,6 +84,7 @@ EVENTS: Mapping[str, Event] = {
     "nodes_gone": Event("warning", "show the nodes", "info"),
     "nodes_replaced": Event("info", "show the nodes", "info"),
     "nodes_ended": Event("warning", "see what still costs money", "info"),
+    "cluster_destroyed": Event("info", "see what happened to it", "events"),
     "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
     "price_exceeded": Event("warning", "see what costs how much", "validate"),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
