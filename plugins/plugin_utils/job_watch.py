@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Callable, Mapping, Sequence
@@ -162,10 +163,9 @@ class JobWatch:
                 if now - seen > timeout:
                     # The controller itself may have lost its network connection. A job runs without the controller, so it is not stopped.
                     raise AnsibleActionFail(
-                        f"The host that reports on the job has been unreachable for {timeout} s: {error}. "
-                        "The job was not stopped. Run the same command again to wait for the job.",
+                        f"The host that reports on the job has not told its status for {timeout} s: {error}. {self._continuing()}",
                         result={"out_of_reach": True, **({"job": found} if found else {})},
-                    ) from error
+                    ) from None  # Ansible would repeat the error at the end
                 display.warning(f"cannot read the status of job {self._arguments['name']}, retrying: {error}")
                 time.sleep(PAUSE_SECONDS)
                 continue
@@ -178,6 +178,10 @@ class JobWatch:
                 began = time.monotonic()
             self._check_start(found, now - began)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - now)))
+
+    def _continuing(self) -> str:
+        """Return what to do about a job that this run no longer reaches. Without its name, the same command could start another job."""
+        return f"The job was not stopped. Run the same command again with -e training_job_name={self._arguments['name']}"
 
     def poll(self, wait: int = 0, hold: int = 0) -> JobStatus:
         """Return the current status of the job, and show its progress and logs since the last poll.
@@ -256,8 +260,7 @@ class JobWatch:
             )
         if problem and now - self._queue_answered > QUEUE_PATIENCE:
             raise AnsibleActionFail(
-                f"job {found['name']}: its queue has not responded for {QUEUE_PATIENCE} s: {problem.rstrip('.')}. The job was not stopped. "
-                "Run the same command again to wait for the job.",
+                f"job {found['name']}: its queue has not responded for {QUEUE_PATIENCE} s: {problem.rstrip('.')}. {self._continuing()}",
                 result={"out_of_reach": True},
             )
 
@@ -334,7 +337,9 @@ class JobWatch:
         if found["state"] == state_names.SUCCEEDED:
             return found
         time.sleep(PAUSE_SECONDS)
-        return self.poll()
+        with contextlib.suppress(AnsibleConnectionFailure):  # the failure is known already
+            return self.poll()
+        return found
 
 
 def merged_offsets(before: Mapping[str, int], new: Mapping[str, Any]) -> dict[str, int]:

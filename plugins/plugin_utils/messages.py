@@ -28,6 +28,7 @@ from .suggested_commands import continuing_command, playbook_command
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+LOST = "This run no longer reaches the job"
 DELETE_DATA = "-e deeplearning_delete_data=true"
 
 
@@ -96,27 +97,39 @@ def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str
     return f"{what} {_form(groups, 'keeps', 'keep')} running ({types}) and {_form(groups, 'costs', 'cost')} money. "
 
 
-def costs_after_job(run: Mapping[str, Any], then: str, has_failed: bool, then_always: bool, groups: Collection[str] | None = None) -> str:
+def costs_after_job(
+    run: Mapping[str, Any],
+    then: str,
+    has_failed: bool,
+    then_always: bool,
+    groups: Collection[str] | None = None,
+    out_of_reach: bool = False,
+) -> str:
     """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
 
     `run` is the result of the provisioning in this run, if any. `then` is training_job_then. `groups` contains the group of each node that
-    still runs, if this run has listed them.
+    still runs, if this run has listed them. With `out_of_reach`, the run does not know whether the job still runs.
     """
     if not run or run.get("skipped"):  # other nodes, such as those of EMR
         return ""
     if then != "keep" and (then_always or not has_failed):
         gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
         return f"The run continues with training_job_then: {then}.{gone}"
-    price, lease, idle = run.get("price"), run.get("lease"), run.get("idle")
+    what = LOST if out_of_reach else "The job failed"
+    why = f"{what}, so training_job_then: {then} is not applied. " if then != "keep" else ""
+    return f"{why}{_continuing_costs(run, groups)}"
+
+
+def _continuing_costs(run: Mapping[str, Any], groups: Collection[str] | None) -> str:
+    price = run.get("price")
     price = of_nodes(price, groups) if price and groups is not None else price
     costs = (
         f"The cluster continues to cost {prices.per_hour(price)}"
         if price and prices.is_known(price)
         else "The nodes continue to cost money"
     )
-    why = f"The job failed, so training_job_then: {then} is not applied. " if then != "keep" else ""
-    ends = node_ends(lease, price, idle, 1)
-    return f"{why}{costs}. {ends}".rstrip() if ends else f"{why}{costs}, until you run {playbook_command('destroy')}."
+    ends = node_ends(run.get("lease"), price, run.get("idle"), 1 if groups is None else len(groups))
+    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
 
 
 def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
@@ -410,11 +423,11 @@ def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
     return f"training_job_resume: {why}. {advice}"
 
 
-def kept_nodes(then: str, has_failed: bool, running: str) -> str:
-    """Return why nodes stay after a job that has failed or was not exported. `running` is the message about the running nodes."""
-    what = "failed" if has_failed else "was not exported"
-    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
-    return f"The job {what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
+def kept_nodes(then: str, has_failed: bool, out_of_reach: bool, running: str) -> str:
+    """Return why nodes stay after a job that has failed, is out of reach, or was not exported. `running` is about the running nodes."""
+    what = LOST if out_of_reach else f"The job {'failed' if has_failed else 'was not exported'}"
+    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed and not out_of_reach else ""
+    return f"{what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
 
 
 def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:

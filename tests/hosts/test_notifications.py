@@ -88,4 +88,4 @@ def test_a_host_that_loses_its_storage_does_not_say_that_there_is_no_job(train, 
     cluster.hosts[0].ssh("sudo mv /efs/away /efs/jobs")
     assert done.returncode != 0
     assert "there is no job" not in done.stdout
-    assert "unreachable for 10 s: it does not find the files of the job, as if its storage were not mounted" in posts["failure"]
+    assert "has not told its status for 10 s: it does not find the files of the job, as if its storage were not mounted" in posts["failure"]

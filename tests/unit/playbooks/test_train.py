@@ -138,22 +138,24 @@ def shown(tmp_path, task, **variables):
     ("then", "told"),
     [
         ("scale_in", "All workers were removed."),
-        ("destroy", "The cluster was destroyed. Kept, with all data: fs-1, which continues to cost money. To delete it as well, run "),
+        ("destroy", "The cluster was destroyed. Kept: fs-1."),
     ],
 )
 def test_a_notification_says_that_the_nodes_are_gone(tmp_path, then, told):
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if play["name"] == "Remove nodes after the job"]
     (sent,) = [task["deeplearning.cluster.notification"] for task in play["tasks"] if "deeplearning.cluster.notification" in task]
-    names = {"__playbook_cluster": "bert", "__playbook_region": "us-east-1"}
-    facts = {**names, "training_job_then": then, "provision_result": {"changed": True, "kept": ["fs-1"]}}
-    assert told in shown(tmp_path, {"ansible.builtin.debug": {"msg": sent["msg"]}}, **play["vars"], **facts)
+    facts = {"training_job_then": then, **({"playbook_remaining": {"msg": "Kept: fs-1."}} if then == "destroy" else {})}
+    found = shown(tmp_path, {"ansible.builtin.debug": {"msg": f"{sent['event']}: {sent['msg']}"}}, **play["vars"], **facts)
+    assert f"{'cluster_destroyed' if then == 'destroy' else 'nodes_ended'}: {told}" in found
 
 
 @pytest.mark.parametrize(("then", "is_told"), [("keep", False), ("destroy", True)])
-def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_path, then, is_told):
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_path, then, is_told, is_lost):
     (block,) = yaml.safe_load((PLAYBOOKS / "tasks" / "job.yml").read_text())
     (task,) = [task for task in block["always"] if task["name"] == "Report the running nodes"]
     facts = {"then": then, "continues": False, "reports_nodes": True, "__playbook_running": "2 nodes run.", "__playbook_login": "ssh x"}
-    found = shown(tmp_path, task, **facts)
-    reason = f"training_job_then: {then} is not applied. To apply it even if a job fails, set training_job_then_always: true. 2 nodes run."
+    found = shown(tmp_path, task, **facts, **({"__training_job_result": {"out_of_reach": True}} if is_lost else {}))
+    advice = "" if is_lost else "To apply it even if a job fails, set training_job_then_always: true. "
+    reason = f"training_job_then: {then} is not applied. {advice}2 nodes run."
     assert (reason in found, "2 nodes run. To log in" in found) == (is_told, True), found

@@ -36,7 +36,9 @@ def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatc
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
     action._execute_module = MagicMock(side_effect=AnsibleConnectionFailure("no route"))
     result = action.run(task_vars={})
-    assert re.search(r"unreachable for 60 s: no route.*The job was not stopped", result["msg"])
+    assert re.search(
+        r"not told its status for 60 s: no route.*The job was not stopped.* again with -e training_job_name=digits$", result["msg"]
+    )
     assert (result["failed"], result["out_of_reach"]) == (True, True)
     assert action._execute_module.call_count > 2
 
@@ -52,10 +54,18 @@ def test_a_host_whose_storage_is_gone_counts_as_unreachable(action, monkeypatch,
     result = action.run(task_vars={})
     assert all(call.kwargs["module_args"]["missing_ok"] for call in action._execute_module.call_args_list)
     if not recovers:
-        assert re.search(r"unreachable for 60 s: it does not find the files of the job.*The job was not stopped", result["msg"])
+        assert re.search(r"not told its status for 60 s: it does not find the files of the job.*The job was not stopped", result["msg"])
         assert (result["out_of_reach"], result["job"]["name"]) == (True, "digits")
     else:
         assert not result.get("failed")
+
+
+@pytest.mark.parametrize("lost", [{"jobs": [], "problems": []}, AnsibleConnectionFailure("no route")])
+def test_a_failure_that_is_known_is_told_even_if_the_host_vanishes(action, monkeypatch, lost):
+    monkeypatch.setattr(job_watch, "PAUSE_SECONDS", 0)
+    action._execute_module = MagicMock(side_effect=[answer(), answer("failed"), lost])
+    result = action.run(task_vars={})
+    assert (result["failed"], result["job"]["state"], "out_of_reach" in result) == (True, "failed", False)
 
 
 def test_each_look_goes_on_where_the_last_one_ended(action, shown):

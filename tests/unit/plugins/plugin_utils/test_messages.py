@@ -315,6 +315,20 @@ def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
     assert (told in found, bool(found)) == (True, bool(told))
 
 
+@pytest.mark.usefixtures("now")
+def test_a_lease_that_has_ended_the_nodes_before_the_end_of_the_job_is_over():
+    lease = {**LEASE, "seconds": -60.0}
+    told = [messages.costs_after_job({"lease": lease}, "keep", True, False, groups) for groups in ([], ["master"], None)]
+    assert ["AWS has terminated the nodes" in each for each in told] == [True, False, False]
+
+
+def test_a_job_out_of_reach_has_not_failed():
+    told = messages.costs_after_job({"price": None}, "destroy", True, False, out_of_reach=True)
+    assert told.startswith("This run no longer reaches the job, so training_job_then: destroy is not applied. The nodes continue to cost")
+    told = messages.kept_nodes("destroy", True, True, "2 nodes run.")
+    assert told == "This run no longer reaches the job, as shown above, so training_job_then: destroy is not applied. 2 nodes run."
+
+
 @pytest.mark.parametrize(
     ("lease", "time_limit", "told"),
     [
@@ -699,7 +713,7 @@ def test_only_a_job_that_has_ended_is_continued(wanted, why):
 @pytest.mark.parametrize(("has_failed", "what"), [(True, "failed"), (False, "was not exported")])
 def test_nodes_stay_after_a_job_without_success(has_failed, what):
     always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
-    told = messages.kept_nodes("destroy", has_failed, "2 nodes keep running.")
+    told = messages.kept_nodes("destroy", has_failed, False, "2 nodes keep running.")
     assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied.{always} 2 nodes keep running."
 
 
