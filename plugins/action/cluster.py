@@ -93,7 +93,7 @@ class ActionModule(ActionBase):
             result, question = QUESTIONS[option]
             answer = None if is_under_runner() else ask(f"{question(found[result])} Make the changes?")
             if answer not in (None, "yes"):
-                return found
+                return found if answer is None else {**found, "msg": f"{option}: nothing was changed, as you have answered."}
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:
