@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
-from ..plugin_utils.cost_limit import before_launch
+from ..plugin_utils.cost_limit import before_launch, lease_minimum
 from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
@@ -57,27 +57,28 @@ class ActionModule(ActionBase):
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. Before it launches nodes for a job, check that the maximum cost of the job pays for them.
 
-        The lease of the nodes need not last longer than this cost allows. Nodes that exist show in check mode how long the job may run.
+        The lease of the nodes need not last longer than this cost allows, so the prediction of the price does not consider the lease. Nodes
+        that exist show in check mode how long the job may run.
         """
         nodes = node_variables(variables, self._templar) if variables.get("__provision_for_job") else None
         if nodes is None or not nodes.get("training_job_max_cost"):
             return self._execute(variables)
-        is_check, self._task.check_mode = self._task.check_mode, True
+        given, is_check = self._task.args, self._task.check_mode
+        self._task.args, self._task.check_mode = {**given, "lease_minimum": 0}, True
         try:
             found = self._execute(variables)
         finally:
-            self._task.check_mode = is_check
+            self._task.args, self._task.check_mode = given, is_check
         if found.get("failed"):
             return found
         try:
-            time_limit, seconds = before_launch(nodes, found["price"], show if is_check and not node_table(variables) else None)
+            limits = before_launch(nodes, found["price"], show if is_check and not node_table(variables) else None)
         except ValueError as error:
             return {"changed": False, "failed": True, "msg": f"training_job_{error}"}
-        if is_check:
+        least = lease_minimum(given, *limits)
+        if is_check and not least:
             return found
-        if time_limit:
-            least = max(int(self._task.args["lease_minimum"]) - (time_limit - seconds), 0)
-            self._task.args = {**self._task.args, "lease_minimum": least}
+        self._task.args = {**given, "lease_minimum": least}
         return self._execute(variables)
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class ActionModule(ActionBase):
             result, question = QUESTIONS[option]
             answer = None if is_under_runner() else ask(f"{question(found[result])} Make the changes?")
             if answer not in (None, "yes"):
-                return found
+                return found if answer is None else {**found, "msg": f"{option}: nothing was changed, as you have answered."}
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ansible.utils.display import Display
@@ -14,7 +15,7 @@ from ..module_utils._aws.node_services import DEFAULT
 from ..module_utils._aws.validator import Finding, Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
-from ..plugin_utils.cost_limit import before_launch
+from ..plugin_utils.cost_limit import before_launch, lease_minimum
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.node_end_messages import removed_ends
@@ -34,19 +35,31 @@ class ActionModule(InProcessAction):
         refuse_failed_inventory(variables)
         # The module's own private key validator returns the same findings as the controller
         own = [finding for finding in findings_of_task(self, variables, JOB) if finding.validator != PRIVATE_KEY]
-        result = result_of_run(self._task, super().run(tmp, task_vars))
-        if not result.get("failed"):
-            if result.get("removed_ends"):
-                own.append(Finding("removed_ends", Level.WARNING, removed_ends(result["removed_ends"])))
-            own += [finding for finding in self._budget_errors(variables, result["price"]) if finding not in own]
+        result, refused = self._validate(variables)
+        own += [finding for message in refused if (finding := Finding(JOB, Level.ERROR, message)) not in own]
+        if result.get("removed_ends") and not result.get("failed"):
+            own.append(Finding("removed_ends", Level.WARNING, removed_ends(result["removed_ends"])))
         return with_findings(result, own)
 
-    def _budget_errors(self, variables: dict[str, Any], price: Any) -> list[Finding]:
-        """Return why the maximum cost of a job does not pay for the nodes. The price is that of the nodes that `provision` launches."""
-        if variables.get("deeplearning_node_service", DEFAULT) != DEFAULT:
-            return []
-        nodes = node_variables(variables, self._templar)
-        return [Finding(JOB, Level.ERROR, message) for message in refusal("training_job_", lambda: before_launch(nodes, price, show))]
+    def _validate(self, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Run the module. Return its result, and why the maximum cost of a job does not pay for the nodes that `provision` launches.
+
+        As in a run, the lease need not last longer than this cost allows.
+        """
+        run, has_budget = partial(super().run, None, variables), variables.get("deeplearning_node_service", DEFAULT) == DEFAULT
+        nodes = node_variables(variables, self._templar) if has_budget else None
+        if nodes is None or not nodes.get("training_job_max_cost"):
+            return result_of_run(self._task, run()), []
+        given, limits = self._task.args, list[int]()
+        self._task.args = {**given, "lease_minimum": 0}
+        result = result_of_run(self._task, run())
+        if result.get("failed"):
+            return result, []
+        refused = refusal("training_job_", lambda: limits.extend(before_launch(nodes, result["price"], show)))
+        if limits and (least := lease_minimum(given, *limits)):
+            self._task.args = {**given, "lease_minimum": least}
+            result = result_of_run(self._task, run())
+        return result, refused
 
 
 def with_findings(result: dict[str, Any], own: Sequence[Finding]) -> dict[str, Any]:

@@ -64,8 +64,11 @@ class ActionModule(NodeAction, module="training_job"):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _prepared(self, answer: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit."""
-        if is_first(variables):
+        """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit.
+
+        It does not know how much of it a job that is already running has left.
+        """
+        if is_first(variables) and answer.get("job_state") != "running":
             earlier = answer.get("earlier_node_seconds", 0.0)
             self._with_cost_limit("told", {**self._task.args, "earlier_node_seconds": earlier}, variables)
         return checked_identity(answer, variables, "training_job")

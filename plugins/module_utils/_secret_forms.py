@@ -27,8 +27,11 @@ def forms(secrets: Iterable[str], normalize: Callable[[str], str] = str) -> list
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield a text as it is, in Python's and JSON's notation, and as a part of a URL."""
+    """Yield a text as it is, in the notation of Python, JSON and shells, and as a part of a URL."""
     yield text
+    for apostrophe in ("'\\''", "'\"'\"'", "\\'"):
+        yield text.replace("'", apostrophe)
+    yield quote(text, safe="!'()*", errors="replace")
     for literal in (repr(text), ascii(text), json.dumps(text), json.dumps(text, ensure_ascii=False)):
         yield literal[1:-1]
     yield repr(text.encode(errors="replace"))[2:-1]

@@ -246,7 +246,7 @@ price_exceeded:
   description: What the cluster would cost after the run, if the run failed because of O(enforce_price_warning).
   returned: failure
   type: str
-  sample: cluster bert costs 600.00 USD per day, more than the 500.00 that the definition expects
+  sample: cluster bert costs 600.00 USD per day at prices of 2026-11-29, more than the 500.00 that the definition expects
 removed_ends:
   description:
     - What the run removes of that which ends the nodes or, in check mode, would remove. Empty if it removes nothing of it. If
@@ -258,7 +258,7 @@ removed_ends:
       description: The lease, in the format of RV(lease). Null if the run does not remove a lease.
       type: dict
     idle:
-      description: The end of idle nodes, in the format of RV(idle). Null if the run does not remove it.
+      description: The end of idle nodes, or the notification about them, in the format of RV(idle). Null if the run does not remove it.
       type: dict
     topic:
       description: The topic to which AWS no longer sends messages, or null.

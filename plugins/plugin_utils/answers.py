@@ -195,7 +195,8 @@ class NodeAction(ActionBase):
             with memory_limit(MEMORY_LIMIT):
                 try:
                     with built_modules.kept_module(module) as versions:
-                        for version in versions if self.get_become_option("become_user") == "root" else versions[-1:]:
+                        user = self.get_become_option("become_user") or self._ssh("remote_user")
+                        for version in versions if user == "root" else versions[-1:]:
                             variables = {**(task_vars or {}), "ansible_module_compression": version}
                             answer = super()._execute_module(module_name, module_args, tmp, variables, **options)
                             if "files_missing" not in answer:

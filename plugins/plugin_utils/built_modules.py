@@ -58,9 +58,10 @@ def kept_module(name: str) -> Iterator[list[str]]:
             if not (temporary / file).exists():
                 _link(file, temporary)
     yield [SHORT, WHOLE] if (temporary / files[SHORT]).exists() else [WHOLE]
-    with contextlib.suppress(OSError, AttributeError, LookupError, TypeError):  # another version of ansible-core may build other files
-        if not (built := temporary / files[WHOLE]).is_symlink():
-            for version, content in versions(module, built.read_bytes()).items():
+    with contextlib.suppress(Exception):  # the module has run. Another version of ansible-core may build other files
+        built = (temporary / files[WHOLE]).read_bytes()  # before the link replaces it
+        if not (temporary / files[WHOLE]).is_symlink():
+            for version, content in versions(module, built).items():
                 with tempfile.NamedTemporaryFile(dir=own_folder(), delete=False) as copy:
                     copy.write(content)
                 os.replace(copy.name, own_folder() / files[version])
@@ -99,27 +100,33 @@ def own_folder() -> Path:
 
     What is in the folder runs as root on hosts.
     """
-    above = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "deeplearning.cluster", "modules")
-    folder = above / digest()
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "deeplearning.cluster")
+    above, folder = base / "modules", base / "modules" / digest()
     if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base.mkdir(parents=True, exist_ok=True)
+        for each in (above, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
         for other in above.iterdir():
             if other.stat().st_mtime < time.time() - UNUSED:
                 shutil.rmtree(other, ignore_errors=True)
-    found = folder.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise PermissionError(folder)
+    for each in (above, folder):
+        found = each.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise PermissionError(each)
     return folder
 
 
 @cache
 def digest() -> str:
-    """Return a digest of the versions of Ansible and Python, and of the times and sizes of all files that modules can import."""
+    """Return a digest of the versions of Ansible and Python, and of the times and sizes of all files that modules can import.
+
+    Images for containers can give all files the same time of modification.
+    """
     result = hashlib.sha256(f"{ansible_version} {sys.version} {PLUGINS}".encode())
     for base in (str(PLUGINS / "modules"), str(PLUGINS / "module_utils"), *module_utils_loader.print_paths().split(os.pathsep)):
         for folder, folders, names in os.walk(base):
             folders[:] = sorted(set(folders) - {"__pycache__"})
             for name in sorted(names):
                 found = os.lstat(os.path.join(folder, name))
-                result.update(f"{folder}/{name} {found.st_mtime_ns} {found.st_size}\n".encode())
+                result.update(f"{folder}/{name} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_size}\n".encode())
     return result.hexdigest()[:32]

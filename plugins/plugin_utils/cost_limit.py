@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, source
@@ -39,8 +39,13 @@ def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callab
     time_limit = int(given["time_limit"] or 0)
     seconds = limited_seconds(max_cost, time_limit, price, hosts)
     if price and show:
-        show(told(max_cost, seconds, time_limit, price, hosts))
+        show(f"{told(max_cost, seconds, time_limit, price, hosts)}, if no earlier attempt has cost anything")
     return time_limit, seconds
+
+
+def lease_minimum(arguments: Mapping[str, Any], time_limit: int, seconds: int) -> int:
+    """Return how long a lease must last: no longer than the maximum cost allows. The limits are those of `before_launch`."""
+    return max(int(arguments.get("lease_minimum") or 0) - max(time_limit - seconds, 0), 0)
 
 
 def _count(price: Price | None) -> int:
@@ -81,8 +86,8 @@ def _known(price: Price | None, hosts: int) -> tuple[Price, float]:
     if not price or not cost:
         why = " in this run. Start the job with the playbook train and with deeplearning_prices: true, or limit"
         if price:
-            why = f". {source(price)} {'Allow what was denied, or limit' if price['problem'] else 'Limit'}"
-        raise ValueError(f"max_cost: the price of the nodes is not known{why} its duration with training_job_time_limit.")
+            why = f". {source(price)} {'Correct this, or limit' if price['problem'] else 'Limit'}"
+        raise ValueError(f"max_cost: the price of the nodes is not known{why} the duration of the job with training_job_time_limit.")
     return price, cost
 
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.pricing.charges import of_nodes
-from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS
+from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS, LEASE_TAG
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
@@ -22,7 +22,7 @@ from ._output.prices import Price
 from .cost_limit import limited_seconds
 from .gone_nodes import gone_hosts
 from .job_formatting import duration, plural
-from .node_end_messages import ENDLESS, emr_end, ended_nodes, ends_after_run, missing_emr, node_ends, utc
+from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, missing_emr, node_ends, utc
 from .suggested_commands import continuing_command, playbook_command
 
 # Maximum number of clusters to name.
@@ -232,7 +232,7 @@ def cluster_overview(
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
     ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
-    billed += filter(None, [ends or (_endless(resources) if nodes else ""), emr_end(emr)])
+    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", emr_end(emr)])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
 
 
@@ -242,10 +242,11 @@ def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, 
     return f"Cluster {cluster} has no {'nodes' if emr else 'resources'} in {region}. {missing_emr(emr) or advice}"
 
 
-def _endless(resources: Iterable[Mapping[str, Any]]) -> str:
+def _endless(resources: Iterable[Mapping[str, Any]], lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None) -> str:
     """Return that nothing ends the nodes, if the Auto Scaling groups say so. This run may not have read what ends them."""
     tags = [each["properties"]["tags"] for each in resources if each["kind"] == "auto_scaling_group"]
-    return ENDLESS if tags and not any(tag in each for each in tags for tag in END_TAGS.values()) else ""
+    unread = [LEASE_TAG] if idle else END_TAGS.values()
+    return endless(lease, idle) if tags and not any(tag in each for each in tags for tag in unread) else ""
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..module_utils._aws.idle import holds
+from ..module_utils._aws.idle.definition import TERMINATE
 from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIGURED, UNREPORTED, WARNING
 from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
 from ._output import prices
@@ -24,13 +25,17 @@ LATE = 600
 OLD = 4500
 
 
-# What to know about nodes without lease and end of idle nodes.
-ENDLESS = "Nothing ends the nodes by itself. To let AWS terminate them, set deeplearning_lease or deeplearning_idle_after."
-
-
 def ends_after_run(lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None) -> str:
     """Return what ends the nodes after a run that is only predicted, and what the rest of the cluster then costs."""
-    return node_ends(lease, price, idle, 0).rstrip() or ENDLESS
+    return f"{node_ends(lease, price, idle, 0)}{endless(lease, idle)}".rstrip()
+
+
+def endless(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None) -> str:
+    """Return that nothing ends the nodes and what to do, or an empty string. Notifications about idle nodes do not end them."""
+    if lease or (idle and idle["then"] == TERMINATE):
+        return ""
+    option = "deeplearning_idle_then: terminate" if idle else "deeplearning_idle_after"
+    return f"Nothing ends the nodes by itself. To let AWS terminate them, set deeplearning_lease or {option}."
 
 
 def node_ends(
@@ -180,9 +185,10 @@ def missing_emr(emr: Mapping[str, Any] | None) -> str:
 def removed_ends(removed: Mapping[str, Any]) -> str:
     """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`."""
     lease, idle, topic = removed["lease"], removed["idle"], removed["topic"]
+    does = "the end of" if idle and idle["then"] == TERMINATE else "the notification about"
     what = {
         "deeplearning_lease": lease and f"the lease that ends at {utc(lease['end'])}",
-        "deeplearning_idle_after": idle and f"the end of nodes that have been idle for {duration(idle['seconds'])}",
+        "deeplearning_idle_after": idle and f"{does} nodes that have been idle for {duration(idle['seconds'])}",
         "deeplearning_notify_topic": topic and f"the messages to {topic}",
     }
     missing = [option for option, told in what.items() if told]

@@ -86,7 +86,7 @@ EVENTS: Mapping[str, Event] = {
     "nodes_ended": Event("warning", "see what still costs money", "info"),
     "cluster_destroyed": Event("info", "see what happened to it", "events"),
     "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
-    "price_exceeded": Event("warning", "see what costs how much", "validate"),
+    "price_exceeded": Event("warning", "see what costs how much", "validate", "-e deeplearning_enforce_price_warning=false"),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
     TEST: Event("info", "check the definition", "validate", always=True),
 }
@@ -182,7 +182,7 @@ class Notifications:
     def _message(self, event: str, text: str, job: str, note: str, withheld: int) -> dict[str, str]:
         kind = EVENTS[event]
         if kind.playbook == "validate" and str(self._action._task.action).endswith("emr_cluster"):
-            kind = kind._replace(playbook="emr", options="--check")  # validate refuses EMR clusters
+            kind = kind._replace(playbook="emr", options=f"--check {kind.options}")  # validate refuses EMR clusters
         command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
         parts = [self._plain(text), note, more, f"To {kind.purpose}, run:", *command]

@@ -217,7 +217,7 @@ def _secrets(value: Mapping[str, Any]) -> dict[str, str]:
     """Return the secret environment variables of a step. Raises _WrongError if a value is too short to be masked."""
     secrets = _variables(value, "secrets")
     for name, secret in secrets.items():
-        if 0 < len(secret) < SHORTEST:
+        if secret and len(secret.strip()) < SHORTEST:
             raise _WrongError(f"secrets: {name}: the value is too short to be masked. Use {SHORTEST} characters or more.")
     return secrets
 

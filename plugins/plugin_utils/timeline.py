@@ -247,9 +247,10 @@ def _end(facts: Mapping[str, Any], place: str, service: str) -> str:
     if service == "emr":
         return f"Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run {playbook_command('info')}"
     if not facts["events"] and not facts["nodes"]:
+        source = "Auto Scaling" if any(each["kind"] in ("denied", "unavailable") for each in facts["problems"]) else "AWS"
         return (
-            f"AWS has recorded nothing about cluster {place} since {moment(facts['since'])} UTC. Check the cluster and the region in the "
-            "inventory, or look further back with deeplearning_events_since."
+            f"{source} has recorded nothing about cluster {place} since {moment(facts['since'])} UTC. Check the cluster and the region in "
+            "the inventory, or look further back with deeplearning_events_since."
         )
     return _sum(facts)
 

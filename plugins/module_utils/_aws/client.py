@@ -98,9 +98,15 @@ def use_module_class(module_class: Callable[..., Any]) -> None:
 
 
 @lru_cache(maxsize=None)
-def service_models() -> Any:
-    """Return what loads the SDK's descriptions of services. Tasks share those that the inventory plugin has loaded before them."""
-    return botocore.session.get_session().get_component("data_loader")
+def service_models(profile: str | None) -> Any:
+    """Return what loads the SDK's descriptions of services. Tasks share those that the inventory plugin has loaded before them.
+
+    The profile can set the path of more descriptions.
+    """
+    session = botocore.session.get_session()
+    if profile:
+        session.set_config_variable("profile", profile)
+    return session.get_component("data_loader")
 
 
 class Interrupted(ClusterError):
@@ -132,9 +138,9 @@ class AwsClient:
             self.region = valid_region(region)
         except ValueError as error:
             raise ClusterError(str(error)) from error
-        session = botocore.session.get_session()
-        session.register_component("data_loader", service_models())
-        self.session = boto3.session.Session(profile_name=self._connection.pop("profile_name", None), botocore_session=session)
+        profile, session = self._connection.pop("profile_name", None), botocore.session.get_session()
+        session.register_component("data_loader", service_models(profile))
+        self.session = boto3.session.Session(profile_name=profile, botocore_session=session)
         own = Config(
             user_agent_extra="deeplearning.cluster",
             retries={"mode": "standard", "max_attempts": 10},

@@ -17,33 +17,64 @@ import time
 import zipfile
 
 FOLDER = "/run/deeplearning/modules"
-# Seconds after which the files of the same module that come from other controllers or versions are deleted.
+# Seconds after which files of the same module that nobody has used are deleted. They come from other controllers or versions.
 UNUSED = 24 * 3600
+# The part of the file system, which is in memory, that must be free.
+FREE = 0.25
 
 
 def use(folder: str) -> None:
-    """Let Python import from the kept files of a module. If they are not there, exit with an answer that says so."""
-    if not os.path.isdir(folder):
-        print(json.dumps({"failed": True, "msg": f"The files of the module are not in {folder}.", "files_missing": True}))
+    """Let Python import from the kept files of a module. If they cannot be used, exit with an answer that says so."""
+    try:
+        for path in (os.path.dirname(folder), folder):
+            _refuse_files_of_others(path)
+        os.utime(folder)
+        open(os.path.join(folder, "ansible", "__init__.py"), "rb").close()
+    except OSError as error:
+        print(json.dumps({"failed": True, "msg": f"The files of the module cannot be used: {error}", "files_missing": True}))
         sys.exit(0)
     sys.path.insert(0, folder)
 
 
 def keep(folder: str) -> None:
-    """Keep the files of the module that is running. Without space for them, or if another task keeps them, do nothing."""
+    """Keep the files of the module that is running. If that is not possible, or another task keeps them, do nothing."""
+    umask = os.umask(0o022)  # other users must be able to read what else is in /run/deeplearning
+    try:
+        with contextlib.suppress(Exception):  # the module itself does not need the files
+            _keep(folder)
+    finally:
+        os.umask(umask)
+
+
+def _keep(folder: str) -> None:
     above, name = os.path.split(folder)
-    before = os.umask(0o022)  # other users must be able to read what else is in /run/deeplearning
-    with contextlib.suppress(OSError):
-        os.makedirs(above, exist_ok=True)
-        for other in os.scandir(above):
-            if other.name.split("-")[0] == name.split("-")[0] and other.stat().st_mtime < time.time() - UNUSED:
-                shutil.rmtree(other.path, ignore_errors=True)
-        new = tempfile.mkdtemp(dir=above, prefix=f"{name}-")
-        try:
-            with zipfile.ZipFile(sys.path[0]) as archive:
-                archive.extractall(new, [each for each in archive.namelist() if each.endswith(".py") and each != "sitecustomize.py"])
-            os.rename(new, folder)
-        except OSError:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
-    os.umask(before)
+    os.makedirs(above, exist_ok=True)
+    _refuse_files_of_others(above)
+    _delete_unused(above, name.split("-")[0])
+    space = os.statvfs(above)
+    if os.path.exists(folder) or space.f_bavail < FREE * space.f_blocks:
+        return
+    new = tempfile.mkdtemp(dir=above, prefix=name + "-")
+    try:
+        with zipfile.ZipFile(sys.path[0]) as archive:
+            archive.extractall(new, [each for each in archive.namelist() if each.endswith(".py") and each != "sitecustomize.py"])
+        os.rename(new, folder)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+def _delete_unused(above: str, module: str) -> None:
+    """Delete other files of the module, except those that were used last if that is less than a day ago."""
+    others = [each for each in os.scandir(above) if each.name.split("-")[0] == module]
+    others.sort(key=lambda each: each.stat().st_mtime, reverse=True)
+    for number, other in enumerate(others):
+        if number or other.stat().st_mtime < time.time() - UNUSED:
+            shutil.rmtree(other.path, ignore_errors=True)
+
+
+def _refuse_files_of_others(path: str) -> None:
+    """Raise PermissionError if others could have written what this process, as root, would run."""
+    found = os.stat(path)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise PermissionError(f"others can write to {path}")

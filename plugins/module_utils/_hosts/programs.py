@@ -65,10 +65,13 @@ def compiled(main: str) -> bytes:
             code = compile(archive.read(name), name, "exec", dont_inherit=True)
             archive.writestr(zipfile.ZipInfo(name + "c"), UNCHECKED_BYTECODE + marshal.dumps(code), zipfile.ZIP_DEFLATED)
     if is_kept:
-        with contextlib.suppress(OSError):
-            new = f"{kept}.{os.getpid()}"
+        new = f"{kept}.{os.getpid()}"
+        try:
             pathlib.Path(new).write_bytes(content.getvalue())
             os.replace(new, kept)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
     return content.getvalue()
 
 

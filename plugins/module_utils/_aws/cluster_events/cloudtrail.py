@@ -31,8 +31,8 @@ KEPT = timedelta(days=90)
 PAGES = 20
 # If there are more, events are also read from BEFORE to AFTER the end of a node, newest first. Only later calls could hide its cause.
 BEFORE, AFTER = timedelta(minutes=10), timedelta(minutes=1)
-# The most times around ends, and the most nodes, for which events are then read.
-MOST = 50
+# The most times around ends, and the most nodes, for which events are then read, and the most pages. AWS allows 2 requests per second.
+MOST, PAGES_AROUND_ENDS = 50, 200
 RUN, TAG = "RunInstances", "CreateTags"
 TEMPLATES = ("CreateLaunchTemplate", "CreateLaunchTemplateVersion")
 # The longest time in seconds between the beginning of a launch and the call that launches the instance.
@@ -58,6 +58,7 @@ class Trail:
         self._cloud = cloud
         self._records: dict[str, dict[str, Any]] = {}
         self._ends: Mapping[str, float] = {}
+        self._pages_left = PAGES_AROUND_ENDS
         self.problems: list[dict[str, str]] = []
 
     def read(self, groups: Collection[str], nodes: Mapping[str, LifeOfNode], since: datetime, ends: Mapping[str, float]) -> list[Event]:
@@ -69,8 +70,8 @@ class Trail:
         self._ends = ends
         try:
             ids |= self._own_ids()
-            self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since)
-            self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since)
+            self._lookup("ResourceName", [*groups, *(each for each in sorted(ids) if each.startswith("vpc-"))], since, ends.values())
+            self._lookup("EventName", (*ENDS, *DELETIONS, *SCHEDULES), since, ends.values())
             self._complete(nodes, since)
             self._look_up_nodes(nodes, since)
         except SDK_ERRORS as error:
@@ -136,32 +137,35 @@ class Trail:
         elements = ((record["eventName"], _texts(record.get("responseElements"))) for record in own)
         return {text for action, texts in elements for name, text in texts if name == CREATIONS.get(action)}
 
-    def _lookup(self, attribute: str, values: Iterable[str], since: datetime) -> list[dict[str, Any]]:
-        """Return the records of the events with one of the values, and keep them."""
+    def _lookup(self, attribute: str, values: Iterable[str], since: datetime, ends: Collection[float] = ()) -> list[dict[str, Any]]:
+        """Return the records of the events with one of the values, and keep them. If there are too many, read those around `ends`, too."""
         found = []
         for value in values:
-            for record in self._with_value(attribute, value, since):
+            for record in self._with_value(attribute, value, since, ends):
                 self._records[record["eventID"]] = record
                 found.append(record)
         return found
 
-    def _with_value(self, attribute: str, value: str, since: datetime) -> Iterator[dict[str, Any]]:
+    def _with_value(self, attribute: str, value: str, since: datetime, ends: Collection[float]) -> Iterator[dict[str, Any]]:
         """Yield the newest records of the events with a value and, if there are more, those around the ends of nodes."""
         begin = max(since, self._cloud.now - KEPT)
         oldest = yield from self._pages(attribute, value, StartTime=begin)
-        for start, end in _spans(self._ends.values(), begin, oldest) if oldest else ():
-            yield from self._pages(attribute, value, StartTime=start, EndTime=end)
+        for start, end in _spans(ends, begin, oldest) if oldest else ():
+            if self._pages_left > 0:
+                yield from self._pages(attribute, value, StartTime=start, EndTime=end)
 
     def _pages(self, attribute: str, value: str, **times: datetime) -> Generator[dict[str, Any], None, datetime | None]:
         """Yield records, newest first. Return the time of the last one if there are more."""
-        asked = [{"AttributeKey": attribute, "AttributeValue": value}]
+        asked, last = [{"AttributeKey": attribute, "AttributeValue": value}], None
         pages = self._cloud.cloudtrail.get_paginator("lookup_events").paginate(LookupAttributes=asked, **times)
         for number, page in enumerate(pages, 1):
             records = [json.loads(event["CloudTrailEvent"]) for event in page["Events"]]
             yield from filter(_is_of_known_service, records)
-            if number == PAGES and page.get("NextToken"):
-                self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": records[-1]["eventTime"]})
-                return _time(records[-1])
+            last = records[-1] if records else last
+            self._pages_left -= "EndTime" in times
+            if last and number == PAGES and page.get("NextToken"):
+                self.problems.append({"kind": "truncated", "message": f"{attribute} {value}", "time": last["eventTime"]})
+                return _time(last)
         return None
 
 

@@ -205,15 +205,17 @@ class Function:
     def delete_groups(self, used: Collection[str]) -> None:
         """Delete the groups with their instances. `used` are those that have any. A group may be gone.
 
-        The others are the first: if the deletion of a group fails, there still are idle nodes, so the next call repeats it.
+        The others are the first: if this function is interrupted, there still are idle nodes, so the next call repeats it. A group that
+        cannot be deleted does not keep the others.
         """
-        client = self.boto3.client("autoscaling")
+        client, failure = self.boto3.client("autoscaling"), None
         for name in sorted(self.groups, key=used.__contains__):
             try:
                 client.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
             except client.exceptions.ClientError as error:
-                if "not found" not in str(error):
-                    raise
+                failure = failure if "not found" in str(error) else error
+        if failure:
+            raise failure
 
     def tell(self, subject: str, text: str) -> None:
         """Send a message if there is a topic, and keep a failure in a tag. A failure does not change what happens to the nodes."""

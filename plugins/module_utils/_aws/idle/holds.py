@@ -30,7 +30,7 @@ def hold(
     a hold would keep nothing and not `missing_ok`.
     """
     if lasts > LONGEST_HOLD:
-        raise ClusterError(f"seconds: a hold lasts at most {LONGEST_HOLD.days} days. Specify up to {LONGEST_HOLD.total_seconds():.0f}.")
+        raise _too_long(cloud.module.params["duration"])
     if not NAME.fullmatch(name):
         raise ClusterError(f"name: {name!r} is no name of a hold. Use up to 64 ASCII letters, digits and _.@+-.")
     if function is None:
@@ -52,6 +52,11 @@ def hold(
     elif not missing_ok:
         cloud.module.warn(f"name: there is no hold {name!r}. To see the holds, run the playbook info.")
     return held({key: value for key, value in tags.items() if key != own}, cloud.now)
+
+
+def _too_long(duration: str | None) -> ClusterError:
+    option, most = ("seconds", f"{LONGEST_HOLD.total_seconds():.0f}") if duration is None else ("duration", f"{LONGEST_HOLD.days}d")
+    return ClusterError(f"{option}: a hold lasts at most {LONGEST_HOLD.days} days. Specify up to {most}.")
 
 
 def _end(cloud: AwsClient, arn: str, own: str) -> None:

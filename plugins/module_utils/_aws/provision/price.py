@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..client import AwsClient
 from ..component import Alternative
 from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
-from ..plan.resources import Found
+from ..plan.resources import Address, Found
 from ..pricing.charges import Charge, dated, resources_after
 from ..pricing.estimate import Estimate, Place
 from ..tags import EMR_COMPONENT
-from .components import billed_name, charges
+from .components import charges
 from .context import Run
 
 
@@ -52,11 +52,11 @@ def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], al
     return (_excess(run, estimate.describe()) if rises else "") or _unknown(run, estimate)
 
 
-def price_of_billed(run: Run, applied: Iterable[Change]) -> str:
-    """Return a sentence about the price of what costs money even without nodes, after a run that fails. Sends no request to AWS."""
+def price_of_billed(run: Run, applied: Iterable[Change], billed: Container[Address]) -> str:
+    """Return a sentence about the price of these resources, after a run that fails. Sends no request to AWS."""
     if not run.request.options["prices"]:
         return ""
-    after = [each for each in charges(resources_after(applied, run.before), ()) if billed_name(each.address)]
+    after = [each for each in charges(resources_after(applied, run.before), ()) if each.address in billed]
     price = Estimate(Place(run.request.cloud.region), (), after).describe()
     return f" These resources cost {price['hourly']:.3f} {price['currency']} per hour{dated(price)}." if price["hourly"] else ""
 

@@ -70,11 +70,11 @@ def _converge(this: Run) -> NoReturn:
 
 def _validate_only(this: Run) -> NoReturn:
     """Exit the module with the validators' findings. With `state: absent`, the list of findings is empty."""
-    found = read_all(this.request)
+    this.before = found = read_all(this.request)
     findings, more = list[Finding](), dict[str, Any](price=None)
     if this.request.present:
         findings = validate(this, found)
-        found = lease.prolonged(this.request, found, writes=False)
+        this.before = found = lease.prolonged(this.request, found, writes=False)
         request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
         plan, deferred = plan_changes(this, request, found)
         findings += outdated_nodes(this, deferred)

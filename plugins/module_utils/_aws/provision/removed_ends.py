@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..idle import component as idle
+from ..idle.definition import TERMINATE
 from ..lease import component as lease
 from ..plan.planning import Action, Change
 from .context import Run
@@ -31,8 +32,14 @@ def removed_ends(run: Run, changes: Sequence[Change]) -> dict[str, Any]:
     }
     if not any(found.values()):
         return {}
-    ends = request.options.get("lease") or request.options.get("idle_after")
-    return {**found, "endless": bool(not ends and (found["lease"] or found["idle"]))}
+    return {**found, "endless": _is_endless(found, request.options)}
+
+
+def _is_endless(removed: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Return whether something that ends the nodes is removed, and nothing else ends them. Notifications about idle nodes do not."""
+    ended = removed["lease"] or (removed["idle"] and removed["idle"]["then"] == TERMINATE)
+    ends = options.get("lease") or (options.get("idle_after") and options["idle_then"] == TERMINATE)
+    return bool(ended and not ends)
 
 
 def _removed_topic(changes: Sequence[Change]) -> str | None:

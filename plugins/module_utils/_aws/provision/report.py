@@ -92,7 +92,7 @@ def fail_price(run: Run, excess: str) -> NoReturn:
     check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
     message = (
         f"price_warning: this run was stopped because after it, {excess}. Nothing was changed. To see what costs how much, run the "
-        f"playbook {check}. To make the changes, set a higher price_warning, or enforce_price_warning: false."
+        f"playbook {check} with enforce_price_warning: false. To make the changes, set this option or a higher price_warning."
     )
     _refuse(run, message, price_exceeded=excess)
 
@@ -101,7 +101,10 @@ def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
     """Fail the module because the run must not remove what ends the nodes."""
     options = {"lease": "lease", "idle": "idle_after", "topic": "notify_topic"}
     missing = " and ".join(f"the option {option}" for name, option in options.items() if removed[name])
-    message = f"keep_ends: the definition lacks {missing}, which the cluster has. Add what is missing. Nothing was changed."
+    message = (
+        f"keep_ends: the definition lacks {missing}, which the cluster has. Nothing was changed. Add what is missing, or, to remove it "
+        "from the cluster, set keep_ends: false."
+    )
     _refuse(run, message, removed_ends=removed)
 
 
@@ -116,9 +119,9 @@ def fail_without_capacity(run: Run, shortages: Sequence[str], applied: Sequence[
     message = (
         f"AWS has insufficient capacity for the nodes. {' '.join(shortages)} The Auto Scaling groups were restored to their former state."
     )
-    bill = _bill(run.before, applied)
+    bill = _bill(run, applied)
     if bill:
-        message += f"{bill}{price_of_billed(run, applied)} Run again later, or delete these resources with {_deletion(run)}"
+        message += f"{bill} Run again later, or delete these resources with {_deletion(run)}"
     fail(run.module, ClusterError(message), **_done(run, applied))
 
 
@@ -219,8 +222,7 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
     """Return sentences about costs that continue after an incomplete run, including advice. Return an empty string if there are none."""
     if not run.request.present:
         return _costs_of_rest(run.request.cloud.cluster, run.before, applied)
-    bill = _bill(run.before, applied)
-    costs = _launching(run.request.cloud.cluster, run.before, applied) + bill + (price_of_billed(run, applied) if bill else "")
+    costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run, applied)
     return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
 
 
@@ -248,10 +250,12 @@ def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change])
     return f" AWS continues to launch nodes in {' and '.join(names)}, and these nodes cost money." if names else ""
 
 
-def _bill(before: Sequence[Found], applied: Iterable[Change]) -> str:
-    """Return a sentence about resources that cost money although no nodes use them, or an empty string if there are no such resources."""
+def _bill(run: Run, applied: Iterable[Change]) -> str:
+    """Return sentences about resources that cost money although no nodes use them, or an empty string if there are no such resources."""
     made = {change.address for change in applied if change.action is Action.CREATE}
-    if not any(item.address.kind == "auto_scaling_group" for item in before):
-        made |= {item.address for item in before if not item.adopted}
-    billed = list(filter(None, map(billed_name, sorted(made))))
-    return f" These resources still exist and cost money: {', '.join(billed)}." if billed else ""
+    if not any(item.address.kind == "auto_scaling_group" for item in run.before):
+        made |= {item.address for item in run.before if not item.adopted}
+    billed = {address: billed_name(address) for address in sorted(made) if billed_name(address)}
+    if not billed:
+        return ""
+    return f" These resources still exist and cost money: {', '.join(billed.values())}.{price_of_billed(run, applied, billed)}"

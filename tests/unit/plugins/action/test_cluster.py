@@ -37,7 +37,7 @@ def execute(monkeypatch):
 
 REMOVED = {
     "lease": {"end": "2026-12-01T10:59:00Z", "seconds": 60, "former_end": None, "fixed": False},
-    "idle": {"seconds": 1800},
+    "idle": {"seconds": 1800, "then": "terminate"},
     "topic": None,
     "endless": True,
 }
@@ -81,17 +81,17 @@ TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 23
 @pytest.mark.parametrize(
     ("job", "is_check", "made", "message"),
     [
-        ({"max_cost": 1}, False, [(True, 9000)], TOO_SMALL),
-        ({"max_cost": 1}, True, [(True, 9000)], TOO_SMALL),
-        ({"max_cost": 237, "time_limit": 7200}, True, [(True, 9000)], None),
-        ({"max_cost": 237, "time_limit": 7200}, False, [(True, 9000), (False, 5400)], None),
-        ({"max_cost": 237}, False, [(True, 9000), (False, 9000)], None),
+        ({"max_cost": 1}, False, [(True, 0)], TOO_SMALL),
+        ({"max_cost": 1}, True, [(True, 0)], TOO_SMALL),
+        ({"max_cost": 237, "time_limit": 7200}, True, [(True, 0), (True, 5400)], None),
+        ({"max_cost": 237, "time_limit": 7200}, False, [(True, 0), (False, 5400)], None),
+        ({"max_cost": 237}, False, [(True, 0), (False, 9000)], None),
         ({}, False, [(False, 9000)], None),
         (None, False, [(False, 9000)], None),
     ],
 )
 def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(monkeypatch, job, is_check, made, message):
-    """The lease need not last longer than the maximum cost allows. Only train.yml says that the nodes are for a job."""
+    """The lease need not last longer than the maximum cost allows, also in predictions. Only train.yml says that nodes are for a job."""
     runs = []
 
     def execute_watched(action, _variables, _show, **_options):

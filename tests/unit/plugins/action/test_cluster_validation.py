@@ -12,7 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variable
 WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
 TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
 NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 250, or 0 for no limit."
-REMOVED = {"lease": None, "idle": {"seconds": 1800}, "topic": None, "endless": False}
+REMOVED = {"lease": None, "idle": {"seconds": 1800, "then": "terminate"}, "topic": None, "endless": False}
 TOLD = "This run removes the end of nodes that have been idle for 30 min 0 s, because the definition does not set deeplearning_idle_after."
 
 
@@ -35,9 +35,25 @@ def test_a_maximum_cost_that_does_not_pay_for_the_job_is_an_error(monkeypatch, m
     monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [Finding("job", Level.ERROR, message) for message in own])
     shown = MagicMock()
     monkeypatch.setattr(cluster_validation, "show", shown)
-    done = cluster_validation.ActionModule(MagicMock(_role=None), *[MagicMock()] * 5).run(task_vars=variables)
+    done = cluster_validation.ActionModule(MagicMock(_role=None, args={}), *[MagicMock()] * 5).run(task_vars=variables)
     assert [finding["message"] for finding in done["findings"]] == messages
     assert shown.called == (max_cost == 250)
     messages = [message for message in messages if message != TOLD]  # a warning
     message = "\n".join(messages) or result.get("msg", "")
     assert (done.get("failed", False), done.get("msg", "")) == (bool(message), message)
+
+
+def test_the_lease_need_not_last_longer_than_the_maximum_cost_allows(monkeypatch):
+    """It pays for an hour of two. The module refuses a lease of more than a year."""
+    runs = []
+
+    def run(action, *_others):
+        runs.append(action._task.args["lease_minimum"])
+        return {"price": {"currency": "USD", "charges": [WORKERS], "published": "", "read_at": 0, "problem": ""}}
+
+    nodes = NodeVariables({"training_job_max_cost": 237, "training_job_time_limit": 7200}, lambda value: value)
+    monkeypatch.setattr(cluster_validation.InProcessAction, "run", run)
+    monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: nodes)
+    monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [])
+    cluster_validation.ActionModule(MagicMock(_role=None, args={"lease_minimum": "9000"}), *[MagicMock()] * 5).run(task_vars={})
+    assert runs == [0, 5400]

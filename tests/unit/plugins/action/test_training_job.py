@@ -106,6 +106,16 @@ def test_the_price_of_emr_nodes_limits_their_jobs(monkeypatch):
     assert action.with_cost_limit("started", {"max_cost": 60}, made)["time_limit"] == 7200
 
 
+@pytest.mark.parametrize(("state", "count"), [("new", 1), ("ended", 1), ("running", 0)])
+def test_a_run_does_not_promise_the_whole_maximum_cost_to_a_running_job(monkeypatch, state, count):
+    told = Mock()
+    monkeypatch.setattr(action, "show", told)
+    monkeypatch.setattr(action, "checked_identity", lambda answer, *_: answer)
+    task = SimpleNamespace(args={"max_cost": 60}, async_val=0, check_mode=False, _role=None)
+    action.ActionModule(task, *[Mock()] * 5)._prepared({"job_state": state}, with_price(ansible_play_hosts_all=["c-2"]))
+    assert told.call_count == count
+
+
 @pytest.mark.parametrize("given", [None, "", 0, "0", "0.0"])
 def test_without_a_maximum_cost_nothing_changes(given):
     assert action.with_cost_limit("started", {"max_cost": given, "time_limit": 5}, variables()) == {"time_limit": 5}

@@ -26,6 +26,9 @@ SECRETS = ["pa ss/w\u00f6rd+1", 'say "it\'s"', "first\nlines, of it\n}", "back\\
         lambda text: f"https://u:{quote(text, safe='')}@h/",
         lambda text: urlencode({"key": text}),
         lambda text: text.splitlines()[0],
+        lambda text: text.replace("'", r"'\''"),
+        lambda text: text.replace("'", "'\"'\"'"),
+        lambda text: quote(text, safe="!'()*"),
     ],
 )
 def test_what_programs_show_is_replaced(secret, show):

@@ -161,15 +161,34 @@ def test_the_short_version_uses_what_the_whole_one_has_left_on_the_host(host, tm
     assert json.loads(host(built_modules.SHORT, "of another version"))["files_missing"]
 
 
-def test_files_of_other_versions_are_deleted_after_a_day(host, tmp_path):
+def test_files_of_other_versions_are_deleted_after_a_day_or_if_there_are_two(host, tmp_path):
     folder = tmp_path / "host" / "modules"
-    for name in ("sge_info-old", "sge_info-new", "sge-old"):
+    for name, hours in (("sge_info-old", 25), ("sge_info-recent", 2), ("sge_info-new", 1), ("sge-old", 25)):
         (folder / name).mkdir(parents=True)
-        if name.endswith("old"):
-            os.utime(folder / name, (0, time.time() - 25 * 3600))
+        os.utime(folder / name, (0, time.time() - hours * 3600))
     assert host(built_modules.WHOLE) == "ran\n"
-    assert {each.name for each in folder.iterdir()} > {"sge_info-new", "sge-old"}
-    assert len(list(folder.iterdir())) == 3
+    (own,) = {each.name for each in folder.iterdir()} - {"sge_info-new", "sge-old"}
+    os.utime(folder / own, (0, 0))
+    assert host(built_modules.SHORT) == "ran\n"
+    assert (folder / own).stat().st_mtime > time.time() - 60, "the use counts"
+
+
+@pytest.mark.parametrize("writable", ["modules", "files"])
+def test_files_that_others_could_have_written_are_not_used(host, tmp_path, writable):
+    assert host(built_modules.WHOLE) == "ran\n"
+    folder = tmp_path / "host" / "modules"
+    (files,) = folder.iterdir()
+    (folder if writable == "modules" else files).chmod(0o777)
+    assert json.loads(host(built_modules.SHORT))["files_missing"]
+    files.rename(folder / "sge_info-other")
+    assert host(built_modules.WHOLE) == "ran\n"
+    assert len(list(folder.iterdir())) == (1 if writable == "modules" else 2)
+
+
+def test_files_are_not_kept_if_the_memory_is_nearly_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_modules, "FREE", 1.1)
+    kept_modules.keep(str(tmp_path / "modules" / "sge_info-1"))
+    assert list((tmp_path / "modules").iterdir()) == []
 
 
 @pytest.mark.parametrize("obstacle", ["file", "kept"])

@@ -47,13 +47,16 @@ TOLD = {"read_at": None, "published": "", "endpoint": "", "problem": "DescribeSp
         ({}, "in this run"),
         (
             {**PRICE, **TOLD, "charges": []},
-            r"\. AWS has told no prices: DescribeSpotPriceHistory was denied\. Allow what was denied, or",
+            r"\. AWS has told no prices: DescribeSpotPriceHistory was denied\. Correct this, or",
         ),
         (
             {**PRICE, **TOLD, "charges": [{**NODES[0], "hourly": None}]},
-            "denied, or limit its duration with training_job_time_limit",
+            "denied. Correct this, or limit the duration of the job with training_job_time_limit",
         ),
-        ({**PRICE, **TOLD, "charges": [], "problem": ""}, r"\. AWS has told no prices\. Limit its duration with training_job_time_limit\."),
+        (
+            {**PRICE, **TOLD, "charges": [], "problem": ""},
+            r"\. AWS has told no prices\. Limit the duration of the job with training_job_time_limit\.",
+        ),
     ],
 )
 def test_without_a_price_there_is_no_limit_and_no_job(price, why):
@@ -109,7 +112,7 @@ def test_the_limit_is_known_before_the_nodes_are_launched(job, expected):
 def test_the_limit_is_told():
     shown = []
     cost_limit.before_launch(NodeVariables({"training_job_max_cost": 40}, lambda value: value), PRICE, shown.append)
-    assert shown == [cost_limit.told(40, 3600, 0, PRICE, 4)]
+    assert shown == [f"{cost_limit.told(40, 3600, 0, PRICE, 4)}, if no earlier attempt has cost anything"]
     nodes = "4 nodes at 40.00 USD per hour at prices of 2026-09-21"
     told = f"training_job_max_cost: 40.00 USD for {nodes}, so the job is stopped after 1 h 0 min"
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told

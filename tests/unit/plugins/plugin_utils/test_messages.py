@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import IDLE_TAG, LEASE_TAG
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import ENDLESS
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import endless, removed_ends
 
+ENDLESS = endless(None, None)
 RUN = "ansible-playbook deeplearning.cluster."
 IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
 LOST = (
@@ -32,6 +34,8 @@ def test_a_prediction_says_what_ends_the_nodes():
     assert told.startswith("AWS terminates the nodes at 2026-12-01 18:00 UTC, in ")
     assert ". The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day). AWS terminates the nodes when all of them " in told
     assert messages.ends_after_run(None, PRICE, None) == ENDLESS
+    notified = "AWS sends a notification when all of them have been idle for 30 min 0 s."
+    assert messages.ends_after_run(None, PRICE, NOTIFY) == f"{notified} {endless(None, NOTIFY)}"
     ends = ("2026-12-01T18:00:00Z", "2026-12-01T14:00:00Z")
     told = "AWS would then terminate the nodes at 2026-12-01 18:00 UTC instead of 2026-12-01 14:00 UTC."
     assert messages.prolonged_lease(*ends, predicted=True) == told
@@ -89,6 +93,7 @@ def test_nodes_that_are_gone_cost_nothing():
 
 IDLE = {"seconds": 1800, "then": "terminate", "since": None, "warned": None, "holds": {}, "verdict": None}
 IDLE |= {"function": "bert-nodes-idle", "region": "us-east-1", "concurrency": None, "failure": None}
+NOTIFY = {**IDLE, "then": "notify"}
 HELD = {"holds": {"study": "2026-12-01T18:00:00Z"}}
 WHEN = "AWS terminates the nodes when all of them have been idle for 30 min 0 s"
 
@@ -435,6 +440,28 @@ def test_an_overview_lists_what_costs_money(price):
     ]
     assert told[5].startswith("AWS charges for these resources")
     assert told[6:] == [*(prices.lines(PRICE) if price else ["  NAT gateway main"]), ENDLESS, "To log in to the master, run ssh demo-1"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "lease", "idle", "is_endless"),
+    [
+        ([IDLE_TAG], None, NOTIFY, True),
+        ([IDLE_TAG, LEASE_TAG], None, NOTIFY, False),
+        ([IDLE_TAG, LEASE_TAG], LEASE, NOTIFY, False),
+        ([IDLE_TAG], None, IDLE, False),
+        ([IDLE_TAG], None, None, False),
+    ],
+)
+def test_notifications_about_idle_nodes_do_not_end_them(tags, lease, idle, is_endless):
+    """Without permissions, an overview knows only the tags of the groups."""
+    group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {"tags": dict.fromkeys(tags, "")}}
+    told = messages.cluster_overview([node(1, "c5")], [group], "x", None, lease, idle)
+    assert (endless(None, NOTIFY) in told, "Nothing ends" in told) == (is_endless, is_endless)
+
+
+def test_a_run_says_that_it_removes_notifications_about_idle_nodes():
+    told = removed_ends({"lease": None, "idle": NOTIFY, "topic": None, "endless": False})
+    assert told.startswith("This run removes the notification about nodes that have been idle for 30 min 0 s, because the definition")
 
 
 def test_an_overview_without_nodes_says_so():

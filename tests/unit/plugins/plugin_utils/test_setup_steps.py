@@ -154,6 +154,7 @@ def test_all_errors_come_at_once(wrong):
         ({"command": "true", "environment": {"A-B": "x"}}, "environment: 'A-B' is not a valid variable name."),
         ({"command": "true", "environment": {"A": True}}, "environment: A: the value is not text. Write it in quotes."),
         ({"command": "true", "secrets": {"A": ["hunter2"]}}, "secrets: A: the value is not text. Write it in quotes."),
+        ({"command": "true", "secrets": {"A": "ab  "}}, "secrets: A: the value is too short to be masked. Use 4 characters or more."),
         ({"command": "true", "secrets": {"A": "123"}}, "secrets: A: the value is too short to be masked. Use 4 characters or more."),
         ({"command": "true", "environment": {"A": "x"}, "secrets": {"A": "hunter2"}}, "secrets: 'A' is also in environment."),
     ],

@@ -152,6 +152,12 @@ def test_the_sum(nodes, words):
     assert words in lines(nodes=nodes)[-1]
 
 
+@pytest.mark.parametrize(("kind", "source"), [("denied", "Auto Scaling"), ("unavailable", "Auto Scaling"), ("truncated", "AWS")])
+def test_what_was_not_read_is_not_said_to_be_nothing(kind, source):
+    told = lines(problems=[{"kind": kind, "message": "x", "time": ""}])[-1]
+    assert told.startswith(f"{source} has recorded nothing about cluster demo in us-east-1 since ")
+
+
 def test_emr_nodes_are_not_said_to_cost_nothing():
     assert lines(service="emr")[-1].startswith("Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run ")
 

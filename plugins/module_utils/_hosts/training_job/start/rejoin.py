@@ -49,8 +49,9 @@ def start(job: str, document: dict[str, Any], end: float) -> None:
     with systemd.exclusive():
         if not systemd.active_units(run, job):
             launch.check_place(job, specs)
-            launch.save(job, place, specs, document["began"])
-            now = {"rejoins": True, "elapsed": max(0, int(time.time() - document["began"]))}
+            began = document.get("began", time.time())  # missing in files of older versions
+            launch.save(job, place, specs, began)
+            now = {"rejoins": True, "elapsed": max(0, int(time.time() - began))}
             systemd.start(run, job, place, [cast(ProcessSpec, {**spec, **now}) for spec in specs], ACTION)
 
 

@@ -37,3 +37,12 @@ def test_tasks_do_not_load_a_service_that_the_inventory_has_loaded(monkeypatch):
     AwsClient(module, "bert").client("ec2")
     monkeypatch.setattr(JSONFileLoader, "load_file", None)
     AwsClient(module, "bert").client("ec2")
+
+
+def test_the_profile_of_the_definition_takes_precedence_over_an_unknown_one_in_the_environment(tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    config.write_text("[profile prod]\nregion = us-east-1\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_PROFILE", "unknown")
+    module = SimpleNamespace(params={"region": "us-east-1", "profile": "prod"}, fail_json=None)
+    assert AwsClient(module, "bert").client("ec2")

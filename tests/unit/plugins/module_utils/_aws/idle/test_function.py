@@ -299,16 +299,16 @@ def test_a_tag_deletes_no_groups(client):
     assert client.deleted == []
 
 
-def test_groups_without_instances_are_deleted_first_so_that_a_failure_is_repeated(client, monkeypatch):
+def test_groups_without_instances_are_deleted_first_and_a_failure_keeps_no_nodes(client, monkeypatch):
     monkeypatch.setenv("GROUPS", f"{MASTER},bert-workers")
     client.protected = "bert-workers"
     call(client, 0)
     with pytest.raises(Refusal):
         call(client, 10)
-    assert client.deleted == []
+    assert client.deleted == [MASTER]
     client.protected = None
     call(client, 15)
-    assert client.deleted == ["bert-workers", MASTER]
+    assert client.deleted == [MASTER, "bert-workers", MASTER]
 
 
 def test_a_call_in_flight_does_not_delete_the_groups_of_a_new_start(client):

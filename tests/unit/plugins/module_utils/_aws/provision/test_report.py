@@ -27,6 +27,10 @@ def updated(address, before, after):
     return Change(address, Action.UPDATE, Wanted(address), before=before, after=after)
 
 
+def run_of(before, **options):
+    return SimpleNamespace(before=before, request=SimpleNamespace(options={"prices": False}, **options))
+
+
 @pytest.mark.parametrize(
     ("before", "applied", "bill"),
     [
@@ -40,7 +44,7 @@ def updated(address, before, after):
     ],
 )
 def test_what_costs_money_without_nodes(before, applied, bill):
-    assert report._bill(before, applied) == bill
+    assert report._bill(run_of(before), applied) == bill
 
 
 NAT_COSTS = " These resources still exist and cost money: NAT gateway main."
@@ -55,7 +59,7 @@ NAT_PRICE = f" These resources cost 0.045 USD per hour at prices of us-east-1 of
         (
             True,
             [created(NAT), created(GROUP)],
-            f"{report._launching('bert', [], [created(GROUP)])}{report._bill([], [created(NAT)])}{NAT_PRICE}",
+            f"{report._launching('bert', [], [created(GROUP)])}{NAT_COSTS}{NAT_PRICE}",
         ),
     ],
 )
