@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import host_metrics
@@ -36,7 +37,7 @@ def update(spec, monkeypatch, rounds=1):
             raise StopError
 
     with monkeypatch.context() as changes:
-        changes.setattr(host_metrics.time, "sleep", sleep)
+        changes.setattr(host_metrics, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))  # other threads sleep as usual
         with pytest.raises(StopError):
             host_metrics._update(spec)
 
