@@ -108,6 +108,7 @@ def test_capacity_is_not_for_the_stopped_and_the_ended(account: Account, control
     with pytest.raises(ClientError, match=r"InsufficientInstanceCapacity.*g5.xlarge.*us-east-1a"):
         account.run(subnet, InstanceType="g5.xlarge")
     account.ec2.terminate_instances(InstanceIds=[first])
+    account.ec2.get_waiter("instance_terminated").wait(InstanceIds=[first], WaiterConfig={"Delay": 1})
     account.run(subnet, InstanceType="g5.xlarge")
 
 
