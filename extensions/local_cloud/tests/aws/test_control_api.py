@@ -102,14 +102,14 @@ def test_capacity(account: Account, control: Control) -> None:
 
 
 def test_capacity_is_not_for_the_stopped_and_the_ended(account: Account, control: Control) -> None:
-    control("PUT", "capacity", {"g5.xlarge": {"us-east-1a": 2}})
+    control("PUT", "capacity", {"g5.12xlarge": {"us-east-1a": 2}})
     subnet = account.subnets("a")[0]
-    first = account.run(subnet, 2, InstanceType="g5.xlarge")[0]["InstanceId"]
-    with pytest.raises(ClientError, match=r"InsufficientInstanceCapacity.*g5.xlarge.*us-east-1a"):
-        account.run(subnet, InstanceType="g5.xlarge")
+    first = account.run(subnet, 2, InstanceType="g5.12xlarge")[0]["InstanceId"]
+    with pytest.raises(ClientError, match=r"InsufficientInstanceCapacity.*g5.12xlarge.*us-east-1a"):
+        account.run(subnet, InstanceType="g5.12xlarge")
     account.ec2.terminate_instances(InstanceIds=[first])
     account.ec2.get_waiter("instance_terminated").wait(InstanceIds=[first], WaiterConfig={"Delay": 1})
-    account.run(subnet, InstanceType="g5.xlarge")
+    account.run(subnet, InstanceType="g5.12xlarge")
 
 
 def test_as_many_as_there_are_between_minimum_and_maximum(account: Account, control: Control) -> None:
