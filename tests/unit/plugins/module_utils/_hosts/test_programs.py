@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import kept_modules, programs
 
-MAIN = "_hosts.idle_reports.report"
+MAIN = "_hosts.training_job.run.supervisor"
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +26,8 @@ def test_compiled_programs_need_no_source_code(tmp_path):
     with zipfile.ZipFile(program, "w") as archive:
         for name in compiled.namelist():
             archive.writestr(name, compiled.read(name) if name.endswith("c") else "no Python")
-    done = subprocess.run([sys.executable, program, "unknown"], capture_output=True, text=True, check=False)
-    assert "no Python" not in done.stderr
-    assert "report.py" in done.stderr, done
+    done = subprocess.run([sys.executable, program, "run", tmp_path / "missing"], capture_output=True, text=True, check=False)
+    assert "FileNotFoundError" in done.stderr, done
 
 
 def test_a_host_that_keeps_the_modules_keeps_the_compiled_program(tmp_path, monkeypatch):
