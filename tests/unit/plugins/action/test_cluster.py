@@ -114,6 +114,7 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
 def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
     found, enforced, questions = execute(answer)
     assert (found.get("changed", False), enforced) == (goes_on, [True, False] if goes_on else [True])
+    assert ("as you have answered" in str(found.get("msg"))) == (not goes_on)
     assert questions == ["deeplearning_price_warning: after this run, cluster demo costs 600.00 USD per day. Make the changes?"]
 
 

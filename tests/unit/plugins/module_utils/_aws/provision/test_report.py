@@ -47,6 +47,13 @@ def test_what_costs_money_without_nodes(before, applied, bill):
     assert report._bill(run_of(before), applied) == bill
 
 
+def test_the_price_is_that_of_the_resources_in_the_sentence(monkeypatch):
+    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: None)
+    run = run_of([Found(GROUP, "workers"), Found(Address("nat_gateway", "other"), "nat-2")])
+    run.request.options["prices"], run.request.cloud = True, SimpleNamespace(region="us-east-1")
+    assert report._bill(run, [created(NAT)]) == NAT_COSTS + NAT_PRICE
+
+
 NAT_COSTS = " These resources still exist and cost money: NAT gateway main."
 NAT_PRICE = f" These resources cost 0.045 USD per hour at prices of us-east-1 of {DATE}."
 
