@@ -46,6 +46,12 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         yield started
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_faults_and_the_real_time_afterwards(cloud: LocalCloud) -> Iterator[None]:
+    yield
+    cloud.control.reset()
+
+
 @pytest.fixture(scope="session")
 def network() -> Iterator[str]:
     """The CIDR range of the cluster `demo`."""
