@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.job_status import JobStatus
 from ..module_utils._job.state_names import is_over
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.job_formatting import job_line

@@ -10,8 +10,8 @@ from typing import Any, Mapping
 from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
-from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.goodput import ALWAYS
+from ..module_utils._job.job_status import JobStatus
 from ..module_utils._job.state_names import RUNNING
 from ..module_utils._text import clean_line
 from ..plugin_utils import job_formatting

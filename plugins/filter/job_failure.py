@@ -55,7 +55,7 @@ _value:
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.job_status import JobStatus
 
 
 def job_failure(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, source
-from .job_formatting import duration, plural
+from ._output.words import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
 # The minimum time in seconds that the maximum cost must pay for.

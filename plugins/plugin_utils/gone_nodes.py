@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 from ..module_utils._job import explanations, failed_process, state_names
-from ..module_utils._job.documents import Failure, JobStatus, ProcessRecord, ProcessStatus
+from ..module_utils._job.documents import ProcessRecord
+from ..module_utils._job.job_status import Failure, JobStatus, ProcessStatus
 
 
 def gone_hosts(

@@ -9,21 +9,22 @@ import os
 import re
 import shlex
 import statistics
-import time
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..module_utils._job import failure_causes, goodput, recovery
 from ..module_utils._job.directories import Paths
-from ..module_utils._job.documents import AttemptStatus, Export, Goodput, JobStatus, Log, ProcessRecord, Queued
+from ..module_utils._job.documents import Export, ProcessRecord, Queued
 from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
 from ..module_utils._job.hangs import MADE_NO_PROGRESS
 from ..module_utils._job.job_states import participants, standby_hosts
+from ..module_utils._job.job_status import AttemptStatus, Goodput, JobStatus, Log
 from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
 from ..module_utils._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES
 from ..module_utils._text import clean_line, log_line
 from ._output.prices import amount
+from ._output.words import duration, moment, percent, plural
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
@@ -74,24 +75,9 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def duration(seconds: float) -> str:
-    """Return a duration as text, such as `42 s`, `3 min 5 s` or `2 h 4 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return "{} min {} s".format(*divmod(whole, 60))
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def silence(seconds: float) -> str:
     """Return a phrase about a running job that has shown no activity for a while."""
     return f"no output, step or checkpoint for {duration(seconds)}"
-
-
-def moment(seconds: float | None) -> str:
-    """Return a point in time as text (UTC), or `-` for None."""
-    return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
 
 
 def code(found: JobStatus) -> str:
@@ -191,10 +177,6 @@ def goodput_line(found: Goodput) -> str:
     return "{} of the time ({} for {}) was spent on training".format(percent(found["ratio"]), nodes, duration(found["seconds"]))
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 def goodput_table(found: JobStatus) -> list[str]:
     """Return the lines of a table that shows what the hosts of a job spent their time on. Return no lines if the goodput is unknown.
 
@@ -252,11 +234,6 @@ def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
         rows.append(tuple(map(clean_line, row)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
-
-
-def plural(number: int, one: str, many: str) -> str:
-    """Return a number with the matching form of a noun."""
-    return f"{number} {one if number == 1 else many}"
 
 
 def summary(found: JobStatus, metrics: Document) -> list[str]:

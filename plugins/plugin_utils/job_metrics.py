@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.goodput import ALWAYS
+from ..module_utils._job.job_status import JobStatus
 from ..module_utils._job.metrics import FILES, INTERVAL, MetricsFile
 
 

@@ -15,17 +15,17 @@ from ansible.utils.display import Display
 
 from ..module_utils._job import recovery, state_names
 from ..module_utils._job.directories import Paths
-from ..module_utils._job.documents import JobStatus
 from ..module_utils._job.job_states import CLOCK_LIMIT, participants
+from ..module_utils._job.job_status import JobStatus
 from ..module_utils._job.naming import JOB_NAME
 from ..module_utils._job.records import LINES_LIMIT
 from ..module_utils._text import clean_line
 from . import job_formatting
 from ._output.hosts import host_names
+from ._output.words import plural
 from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
 from .documented_values import refusal
-from .job_formatting import plural
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
 from .suggested_commands import with_run_options

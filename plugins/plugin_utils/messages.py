@@ -17,24 +17,17 @@ from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS, LEASE_TAG
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
-from ._output.hosts import host_names
 from ._output.prices import Price
+from ._output.words import duration, form, plural
 from .cost_limit import limited_seconds
-from .gone_nodes import gone_hosts
-from .job_formatting import duration, plural
+from .job_messages import LOST
 from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, missing_emr, node_ends, utc
-from .suggested_commands import continuing_command, playbook_command
+from .suggested_commands import playbook_command
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
-LOST = "This run no longer reaches the job"
 DELETE_DATA = "-e deeplearning_delete_data=true"
-
-
-def _form(things: Collection[Any], one: str, many: str) -> str:
-    """Return the form of a word that fits the number of things."""
-    return one if len(things) == 1 else many
 
 
 def validated(
@@ -74,7 +67,7 @@ def running_nodes(
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     count = len(groups)
     price = of_nodes(price, groups) if price else None
-    them = _form(groups, "it", "them")
+    them = form(groups, "it", "them")
     end = f"To terminate {them}" if service else "To delete the cluster"
     unlimited = (
         "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
@@ -94,7 +87,7 @@ def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str
     if not groups:
         return f"{what} are running. "
     types = ", ".join(instance_types)
-    return f"{what} {_form(groups, 'keeps', 'keep')} running ({types}) and {_form(groups, 'costs', 'cost')} money. "
+    return f"{what} {form(groups, 'keeps', 'keep')} running ({types}) and {form(groups, 'costs', 'cost')} money. "
 
 
 def costs_after_job(
@@ -319,7 +312,7 @@ def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence
     if kept:
         keeps = (
             f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money. To delete "
-            f"{_form(kept, 'it', 'them')} as well, add {DELETE_DATA}."
+            f"{form(kept, 'it', 'them')} as well, add {DELETE_DATA}."
         )
     lost = f"The jobs in {own_disk} on the master's own disk would be lost. " if own_disk else ""
     return f"{keeps} {lost}S3 buckets are always kept."
@@ -335,8 +328,8 @@ def remaining_resources(
     found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
     if kept:
         found.append(
-            f"Kept, with all data: {', '.join(kept)}, which {_form(kept, 'continues', 'continue')} to cost {money}. To delete "
-            f"{_form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
+            f"Kept, with all data: {', '.join(kept)}, which {form(kept, 'continues', 'continue')} to cost {money}. To delete "
+            f"{form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
         )
     if leftovers:
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
@@ -372,7 +365,7 @@ def ignored_jobs(going: Iterable[str], host: str, cluster: str, silent: Collecti
 
 def damaged_jobs(problems: Iterable[str], silent: Sequence[str]) -> str:
     """Return what was wrong with the files of jobs. `silent` are the nodes to terminate that have not answered."""
-    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {_form(silent, 'does', 'do')} not answer"
+    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {form(silent, 'does', 'do')} not answer"
     return f"Damaged files of jobs were skipped. They do not affect this run{unless if silent else ''}. {' '.join(problems)}"
 
 
@@ -385,9 +378,9 @@ def jobs_in_the_way(jobs: Sequence[Mapping[str, str]], cluster: str, destroying:
     number = f" with -e deeplearning_worker_count={kept}" if kept else ""
     keep = "" if destroying or replacing else f", keep the number of workers{number}"
     return (
-        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {_form(jobs, 'job ends', 'jobs end')}{keep}, or run "
+        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {form(jobs, 'job ends', 'jobs end')}{keep}, or run "
         f"{playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
-        f"{_form(jobs, 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
+        f"{form(jobs, 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
     )
 
 
@@ -398,8 +391,8 @@ def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], h
         why = result.get("msg", "no reason given")
         return f"This run would terminate {', '.join(going)}, but {host} cannot drain them in the queue of {queue}: {why} {IGNORE_JOBS}"
     return (
-        f"{queue} {_form(jobs, 'job', 'jobs')} {', '.join(jobs)} {_form(jobs, 'is', 'are')} running on nodes that this run would "
-        f"terminate. These nodes are drained, so no new job starts there. Wait until the {_form(jobs, 'job ends', 'jobs end')} and run the "
+        f"{queue} {form(jobs, 'job', 'jobs')} {', '.join(jobs)} {form(jobs, 'is', 'are')} running on nodes that this run would "
+        f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(jobs, 'job ends', 'jobs end')} and run the "
         f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}. {IGNORE_JOBS}"
     )
 
@@ -409,108 +402,8 @@ def terminated_nodes(going: Sequence[str], workers: int, kept: str, predicted: b
     because = f", because the definition has {plural(workers, 'worker', 'workers')}. To keep all nodes, use -e deeplearning_worker_count="
     return (
         f"This run {'would terminate' if predicted else 'terminates'} {', '.join(going)}, and the data on "
-        f"{_form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
+        f"{form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
     )
-
-
-def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
-    """Return why a job cannot be continued. `wanted` is its name, or `newest`, and `jobs` contains the names of all jobs."""
-    why = f"there is no job {wanted} in {directory}"
-    if wanted == "newest":
-        why = f"no job in {directory} has ended"
-    elif wanted in jobs:
-        why = f"job {wanted} has not ended"
-    advice = f"Specify a job that has ended, or remove this variable. To list the jobs, run {playbook_command('status')}"
-    return f"training_job_resume: {why}. {advice}"
-
-
-def kept_nodes(then: str, has_failed: bool, out_of_reach: bool, running: str) -> str:
-    """Return why nodes stay after a job that has failed, is out of reach, or was not exported. `running` is about the running nodes."""
-    what = LOST if out_of_reach else f"The job {'failed' if has_failed else 'was not exported'}"
-    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed and not out_of_reach else ""
-    return f"{what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
-
-
-def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:
-    """Return why too few hosts may run a job. `excluded` contains a sentence for each excluded host."""
-    fewer = "" if has_queue else ", or set training_job_min_hosts to the minimum number of hosts"
-    return (
-        f"Job {job} was not started: {' '.join(excluded)} To see how to let jobs use {_form(excluded, 'this node', 'these nodes')} again, "
-        f"run {playbook_command('health')}. To run the job on the other nodes, set training_job_hosts{fewer}."
-    )
-
-
-def shared_hosts(job: str, others: Sequence[str]) -> str:
-    """Return which other jobs run on the hosts of a job."""
-    return (
-        f"Job {job} shares processors and memory with {', '.join(others)}, which {_form(others, 'is', 'are')} running on the same hosts. "
-        f"To stop {_form(others, 'that job', 'one of these jobs')}, run {playbook_command('stop')} -e training_job_name={others[0]}"
-    )
-
-
-def job_plan(
-    job: str,
-    directory: str,
-    state: str,
-    unprepared: str,
-    is_running: bool,
-    waits: bool,
-    nodes: int,
-    hosts: int,
-    printed: Mapping[str, Any],
-    scripts_directory: str,
-) -> str:
-    """Return what the role training_job shows in check mode and with the state `printed`.
-
-    `unprepared` is why a host is not ready. `nodes` is the future number of nodes if the job is to use all of them, or 0. `hosts` is the
-    current number of hosts. `printed` is the result of the module that has planned the processes.
-    """
-    if unprepared:
-        return f"The processes of job {job} cannot be predicted, because a host is not ready: {unprepared}"
-    if state == "started" and is_running:
-        then = "wait for the job and show its progress" if waits else "show how to watch the job"
-        return (
-            f"Job {job} has already started, so this run would start nothing. It would {then}. To stop the job, run: "
-            f"{playbook_command('stop')} -e training_job_name={job}"
-        )
-    if state == "started":
-        resized = f". The definition has {nodes} nodes, so the job would run on {nodes} hosts, and not on {hosts} as shown here"
-        where = f"{directory}/{job}{resized if nodes not in (0, hosts) else ''}"
-        return "\n".join([f"Job {job} would start these processes on the nodes that exist now, in {where}:", *printed["lines"]])
-    if scripts_directory:
-        names = ", ".join(f"{name}.sh" for name in printed["scripts"])
-        return f"The commands of job {job} are in {scripts_directory}: {names}. No process was started."
-    return "\n".join(printed["scripts"].values())
-
-
-def interrupted_job(job: str, has_queue: bool) -> str:
-    """Return how to continue a job that was stopped with Ctrl-C."""
-    advice = f"To continue the job, run the same command again with -e training_job_name={job}"
-    if has_queue:
-        advice = f"To continue from the newest checkpoint, if there is one, run: {continuing_command(job)}"
-    return f"Job {job} was stopped on all hosts, as requested with Ctrl-C. {advice}"
-
-
-def unreachable_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
-    """Return which hosts of a job are gone, and why the run no longer reaches the job.
-
-    `job` is empty if the run has never reached it. `losses` contains the arguments of `gone_hosts`.
-    """
-    return " ".join([*(gone_hosts(job, **losses).values() if job else ()), failure])
-
-
-def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:
-    """Return how to export a job after an export that failed. `reason` is the message of the host, if it has answered."""
-    why = (reason or "the host does not answer").rstrip().rstrip(".")
-    return (
-        f"Job {job} was not exported: {why}. Its files are in {directory}/{job}. To export them, run {playbook_command('export')} "
-        f"-e training_job_name={job} -e training_job_export={destination}"
-    )
-
-
-def stopped_job(job: str, hosts: Sequence[str]) -> str:
-    """Return on which hosts a job was stopped."""
-    return f"Stopped job {job} on {host_names(hosts, ())}."
 
 
 def cluster_events(

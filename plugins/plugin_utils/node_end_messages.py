@@ -16,7 +16,7 @@ from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIG
 from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
 from ._output import prices
 from ._output.prices import Price
-from .job_formatting import duration, plural
+from ._output.words import duration, plural
 from .suggested_commands import playbook_command
 
 # Seconds that AWS has to terminate the nodes after the end of their lease.

@@ -28,12 +28,13 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils._job import state_names
-from ..module_utils._job.documents import JobStatus
+from ..module_utils._job.job_status import JobStatus
 from ..module_utils._secret_forms import mask
 from ..module_utils._text import clean_line
 from ._output import changes
+from ._output.words import plural
 from .gone_nodes import gone_hosts, with_gone_hosts
-from .job_formatting import failure_cause, plural
+from .job_formatting import failure_cause
 from .node_end_messages import removed_ends
 from .suggested_commands import NOT_SHOWN, playbook_command
 

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 from ..module_utils._aws.cluster_events.scaling_activities import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
 from ._output import prices
+from ._output.words import moment, plural
 from ._report.events import of_job
-from .job_formatting import failure_cause, moment, plural
+from .job_formatting import failure_cause
 from .suggested_commands import playbook_command
 
 # The longest text of a host, and of AWS, in characters.

@@ -15,7 +15,7 @@ import itertools
 import math
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
-from .documents import Goodput, HostGoodput
+from .job_status import Goodput, HostGoodput
 
 TRAINING = "training"
 RECOMPUTED = "recomputed"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
 from . import state_names
-from .documents import JobStatus
+from .job_status import JobStatus
 
 # Seconds between two updates of the file while the job runs.
 INTERVAL = 60.0

@@ -13,8 +13,9 @@ import collections
 import statistics
 from typing import Any, Mapping, Sequence
 
-from .documents import ProcessRecord, StepTime
+from .documents import ProcessRecord
 from .job_states import participants
+from .job_status import StepTime
 from .naming import WORKER
 
 # The key in a progress entry whose value lists the step times of all ranks in seconds.

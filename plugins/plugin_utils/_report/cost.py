@@ -14,7 +14,7 @@ from typing import Any
 
 from .._output import prices
 from .._output.prices import Price
-from ..job_formatting import plural
+from .._output.words import plural
 from ..suggested_commands import playbook_command
 
 

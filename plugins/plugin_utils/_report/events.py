@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._job import explanations, failed_process, job_states, naming, recovery, state_names
-from ...module_utils._job.documents import ProcessStatus
+from ...module_utils._job.job_status import ProcessStatus
 
 
 class TimelineEvent(NamedTuple):

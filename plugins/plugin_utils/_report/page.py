@@ -16,8 +16,10 @@ from jinja2 import Environment, StrictUndefined, Template
 from ...module_utils._hosts.training_job_report import curves as reported
 from ...module_utils._hosts.training_job_report import file_listing
 from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, state_names, step_times
-from ...module_utils._job.documents import JobDescription, JobStatus
+from ...module_utils._job.documents import JobDescription
+from ...module_utils._job.job_status import JobStatus
 from .. import job_formatting
+from .._output.words import duration, moment, percent
 from . import charts
 from .events import events
 
@@ -243,8 +245,8 @@ def size(count: float) -> str:
 FILTERS = {
     "short": short,
     "bytes": size,
-    "moment": job_formatting.moment,
-    "duration": job_formatting.duration,
+    "moment": moment,
+    "duration": duration,
     "title_of": naming.title,
     "failure_sentence": job_formatting.failure_sentence,
 }
@@ -327,7 +329,7 @@ def goodput_rows(job: JobStatus) -> dict[str, Any] | None:
             "name": job_formatting.BUCKET_TITLES[bucket],
             "colour": BUCKET_COLOURS[bucket],
             "seconds": f"{found['buckets'][bucket]:.0f}",
-            "share": job_formatting.percent(found["buckets"][bucket] / total),
+            "share": percent(found["buckets"][bucket] / total),
             "width": f"{100 * found['buckets'][bucket] / total:.3f}",
         }
         for bucket in shown
@@ -352,10 +354,10 @@ def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     hosts = list(dict.fromkeys(process["host"] for process in job_states.participants(job["processes"])))
     spares = job_states.standby_hosts(job["processes"])
     rows = [
-        ("began", job_formatting.moment(report["start"])),
+        ("began", moment(report["start"])),
         (
             "ended" if report["over"] else "so far",
-            f"{job_formatting.moment(report['end'])}, after {job_formatting.duration(report['end'] - report['start'])}",
+            f"{moment(report['end'])}, after {duration(report['end'] - report['start'])}",
         ),
         ("hosts", _listing(hosts)),
         *([("spares", _listing(spares))] if spares else []),
@@ -378,7 +380,7 @@ def setup(description: JobDescription, job: JobStatus, code: Mapping[str, Any]) 
         ("code", ", ".join(part for part in (job_formatting.code(job), f"digest {code['digest']}") if part)),
     ]
     if description.get("time_limit"):
-        rows.append(("time limit", job_formatting.duration(description["time_limit"])))
+        rows.append(("time limit", duration(description["time_limit"])))
     return rows
 
 

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable
 
 from ..._job import directories, records
-from ..._job.documents import JobStatus
+from ..._job.job_status import JobStatus
 from ..._job.state_names import is_over
 from ..training_job.files import goodput, progress_times
 from ..training_job.files.status import read_status

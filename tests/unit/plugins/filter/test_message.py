@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.filter.message import message
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages, node_end_messages
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_messages, messages, node_end_messages
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 MESSAGES = {
-    name: each for name, each in inspect.getmembers(messages, inspect.isfunction) if each.__module__ == messages.__name__ and name[0] != "_"
+    name: each
+    for module in (job_messages, messages, node_end_messages)
+    for name, each in inspect.getmembers(module, inspect.isfunction)
+    if each.__module__ == module.__name__ and name[0] != "_"
 }
 # The facts of a message: the name of a variable, or a dictionary.
 USE = re.compile(r"(\w+|{.*?}) \| deeplearning\.cluster\.message\('(\w+)'\)")
@@ -47,9 +50,9 @@ def uses() -> list[tuple[str, set[str]]]:
 
 def test_each_message_gets_the_facts_that_it_states():
     found = uses()
-    assert [(name, facts) for name, facts in found if facts != inspect.signature(getattr(messages, name)).parameters.keys()] == []
+    assert [(name, facts) for name, facts in found if facts != inspect.signature(MESSAGES[name]).parameters.keys()] == []
     others = {name for name, _facts in found} ^ MESSAGES.keys()
-    assert {getattr(messages, name).__module__ for name in others} <= {node_end_messages.__name__}
+    assert {MESSAGES[name].__module__ for name in others} <= {node_end_messages.__name__}
 
 
 def test_the_filter_returns_the_message():

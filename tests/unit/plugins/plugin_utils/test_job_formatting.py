@@ -23,11 +23,6 @@ def test_progress_line(entry, line):
     assert job_formatting.progress_line(entry) == line
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (59.7, "1 min 0 s"), (185, "3 min 5 s"), (7460, "2 h 4 min")])
-def test_duration(seconds, words):
-    assert job_formatting.duration(seconds) == words
-
-
 def job(**changes):
     processes = [
         {"name": "rank0", "host": "w1", "state": "stopped", "started": 0.0, "finished": 60.0, "heartbeat": 60.0, "signal": "SIGTERM"},

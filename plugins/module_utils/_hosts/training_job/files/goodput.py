@@ -10,8 +10,9 @@ import time
 from typing import Iterator, NamedTuple, Sequence
 
 from ...._job import directories, failed_process, failure_causes, hangs, job_states, records, recovery, state_names
-from ...._job.documents import Following, Goodput, ProcessRecord, StepTime
+from ...._job.documents import Following, ProcessRecord
 from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
+from ...._job.job_status import Goodput, StepTime
 from ...._job.schema import Document
 from ...._job.step_times import StepTimes, hosts_of_ranks
 from . import progress_times

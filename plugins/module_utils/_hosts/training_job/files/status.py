@@ -13,7 +13,8 @@ from typing import Sequence, cast
 
 from ...._job import explanations, failed_process, failure_causes, job_states, records, state_names
 from ...._job.directories import Paths
-from ...._job.documents import AttemptStatus, Failure, JobStatus, LastWords, ProcessRecord, ProcessStatus
+from ...._job.documents import ProcessRecord
+from ...._job.job_status import AttemptStatus, Failure, JobStatus, LastWords, ProcessStatus
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
 from . import checkpoint_files, logs, progress

@@ -12,7 +12,7 @@ import time
 from typing import Any, Callable, cast
 
 from ...._job import directories, naming, records, schema
-from ...._job.documents import JobStatus
+from ...._job.job_status import JobStatus
 from ...._job.state_names import is_over
 from ...._text import clean_line
 from ..files.status import quiet, read_status

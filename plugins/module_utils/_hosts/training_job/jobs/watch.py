@@ -10,8 +10,8 @@ import time
 from typing import Any, Callable, Sequence
 
 from ...._job import directories, job_states, records
-from ...._job.documents import JobStatus, Log, Logs, ProcessStatus
 from ...._job.goodput import ALWAYS, ENDED
+from ...._job.job_status import JobStatus, Log, Logs, ProcessStatus
 from ...._job.state_names import QUEUED, is_over
 from ..files import checkpoint_files, goodput, logs, progress
 from ..files.status import quiet, read_status

@@ -14,7 +14,7 @@ import subprocess
 from typing import Sequence
 
 from ...._job import directories
-from ...._job.documents import JobStatus
+from ...._job.job_status import JobStatus
 from ...._job.state_names import PENDING, QUEUED, STOPPED
 from ...._queues.base import CANCELLED, WAITING, Queue, QueueEntry, QueueError
 from ...._queues.registry import QUEUES

@@ -1,0 +1,39 @@
+# Copyright: Contributors to the deeplearning.cluster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Numbers, times and forms of words in sentences."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Collection
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as text, such as `42 s`, `3 min 5 s` or `2 h 4 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return "{} min {} s".format(*divmod(whole, 60))
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def moment(seconds: float | None) -> str:
+    """Return a point in time as text (UTC), or `-` for None."""
+    return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def percent(share: float) -> str:
+    """Return a share between 0 and 1 as a percentage."""
+    return f"{100 * share:.1f} %"
+
+
+def plural(number: int, one: str, many: str) -> str:
+    """Return a number with the matching form of a noun."""
+    return f"{number} {one if number == 1 else many}"
+
+
+def form(things: Collection[Any], one: str, many: str) -> str:
+    """Return the form of a word that fits the number of things."""
+    return one if len(things) == 1 else many
