@@ -16,7 +16,6 @@ from ansible.utils.display import Display
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
-from ..plugin_utils.cost_limit import before_launch, lease_minimum
 from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
@@ -24,6 +23,7 @@ from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
 from ..plugin_utils.option_names import of_run, result_of_run
 from ..plugin_utils.output import show
+from ..plugin_utils.runs_for_jobs import run_for_job
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
@@ -55,31 +55,12 @@ class ActionModule(ActionBase):
         return {**result, **found}
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
-        """Run the module. Before it launches nodes for a job, check that the maximum cost of the job pays for them.
-
-        The lease of the nodes need not last longer than this cost allows, so the prediction of the price does not consider the lease. Nodes
-        that exist show in check mode how long the job may run.
-        """
+        """Run the module. In check mode, show how long a job with a maximum cost may run, unless there are nodes, which show it."""
         nodes = node_variables(variables, self._templar) if variables.get("__provision_for_job") else None
-        if nodes is None or not nodes.get("training_job_max_cost"):
-            return self._execute(variables)
-        given, is_check = self._task.args, self._task.check_mode
-        self._task.args, self._task.check_mode = {**given, "lease_minimum": 0}, True
-        try:
-            found = self._execute(variables)
-        finally:
-            self._task.args, self._task.check_mode = given, is_check
-        if found.get("failed"):
-            return found
-        try:
-            limits = before_launch(nodes, found["price"], show if is_check and not node_table(variables) else None)
-        except ValueError as error:
-            return {"changed": False, "failed": True, "msg": f"training_job_{error}"}
-        least = lease_minimum(given, *limits)
-        if is_check and not least:
-            return found
-        self._task.args = {**given, "lease_minimum": least}
-        return self._execute(variables)
+        is_check = self._task.check_mode
+        told = show if is_check and not node_table(variables) else None
+        found, refused = run_for_job(self._task, nodes, lambda: self._execute(variables), told, only_reads=is_check)
+        return {"changed": False, "failed": True, "msg": refused[0]} if refused else found
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. On a terminal, ask before it makes the cluster cost more than `price_warning`, or removes what ends the nodes."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ansible.utils.display import Display
@@ -15,14 +14,13 @@ from ..module_utils._aws.node_services import DEFAULT
 from ..module_utils._aws.validator import Finding, Level
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
-from ..plugin_utils.cost_limit import before_launch, lease_minimum
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.node_end_messages import removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.option_names import result_of_run
 from ..plugin_utils.output import show
-from ..plugin_utils.value_checks import refusal
+from ..plugin_utils.runs_for_jobs import run_for_job
 from ..plugin_utils.variable_names import messages_of
 
 
@@ -42,24 +40,11 @@ class ActionModule(InProcessAction):
         return with_findings(result, own)
 
     def _validate(self, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Run the module. Return its result, and why the maximum cost of a job does not pay for the nodes that `provision` launches.
-
-        As in a run, the lease need not last longer than this cost allows.
-        """
-        run, has_budget = partial(super().run, None, variables), variables.get("deeplearning_node_service", DEFAULT) == DEFAULT
+        """Run the module. Return its result, and why the maximum cost of a job does not pay for the nodes that `provision` launches."""
+        has_budget = variables.get("deeplearning_node_service", DEFAULT) == DEFAULT
         nodes = node_variables(variables, self._templar) if has_budget else None
-        if nodes is None or not nodes.get("training_job_max_cost"):
-            return result_of_run(self._task, run()), []
-        given, limits = self._task.args, list[int]()
-        self._task.args = {**given, "lease_minimum": 0}
-        result = result_of_run(self._task, run())
-        if result.get("failed"):
-            return result, []
-        refused = refusal("training_job_", lambda: limits.extend(before_launch(nodes, result["price"], show)))
-        if limits and (least := lease_minimum(given, *limits)):
-            self._task.args = {**given, "lease_minimum": least}
-            result = result_of_run(self._task, run())
-        return result, refused
+        run = super().run
+        return run_for_job(self._task, nodes, lambda: result_of_run(self._task, run(None, variables)), show, only_reads=True)
 
 
 def with_findings(result: dict[str, Any], own: Sequence[Finding]) -> dict[str, Any]:
