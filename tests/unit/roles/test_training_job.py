@@ -112,13 +112,6 @@ def test_the_default_name_of_a_job_is_that_of_its_program_and_the_time(variables
     assert re.sub(r"-20\d{6}-\d{6}$", "-2", name) == expected
 
 
-def conditions(name):
-    """Return the conditions of a task in the role's file run.yml."""
-    tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
-    (task,) = [each for task in tasks for each in task.get("block", [task]) if each["name"] == name]
-    return [jinja2.Environment().compile_expression(condition) for condition in task["when"]]
-
-
 @pytest.mark.parametrize(
     ("variables", "is_asked"),
     [
@@ -135,14 +128,15 @@ def conditions(name):
 )
 def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(variables, is_asked):
     default = {"__training_job_has_failed": True, "__training_job_result": {}, "__training_job_former": {}}
-    asked = [condition(**{**default, **variables}) for condition in conditions("Stop the remaining processes of the job")]
+    conditions = task_of(ROLE / "tasks" / "not_succeeded.yml", "Stop the remaining processes of the job")["when"]
+    asked = [jinja2.Environment().compile_expression(condition)(**{**default, **variables}) for condition in conditions]
     assert all(asked) == is_asked
 
 
 def test_hosts_on_which_nothing_can_be_stopped_do_not_silence_the_end():
     tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
     (block,) = [task for task in tasks if "block" in task]
-    assert [task["name"] for task in block["block"]] == ["Stop the remaining processes of the job"]
+    assert [task["ansible.builtin.include_tasks"] for task in block["block"]] == ["not_succeeded.yml"]
     assert [task["name"] for task in block["always"]] == ["Send notifications about the end of the job"]
 
 
