@@ -535,6 +535,15 @@ def test_info_says_what_aws_has_found(cloud, run, ending, name):
     assert verdict(run, name) == ("idle", "")
 
 
+def test_info_does_not_blame_a_node_that_has_gone(cloud, run, ending, name):
+    run("cluster", **ending)
+    pass_time(cloud, name, 10, idle=None)
+    gone = run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["instance_id"]
+    cloud.control.kill(gone)
+    wait_until(lambda: not cloud.client("autoscaling").describe_auto_scaling_instances(InstanceIds=[gone])["AutoScalingInstances"])
+    assert verdict(run, name)[0] == "no_nodes", "until the function looks at the other nodes"
+
+
 def test_info_sees_that_aws_no_longer_looks(cloud, run, ending, name):
     run("cluster", **ending)
     pass_time(cloud, name, 10, idle=None)

@@ -79,6 +79,7 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     if existing is None or not existing.properties or request.options.get("state") == "absent":
         return None
     environment, verdict, failure = _environment(existing), existing.attributes.get("verdict"), existing.attributes.get("failure")
+    nodes = {node for item in found if item.address.kind == "auto_scaling_group" for node in item.attributes.get("instances", ())}
     return {
         "seconds": int(environment.get("IDLE_SECONDS") or 0),
         "then": environment.get("THEN"),
@@ -91,7 +92,8 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
         "holds": existing.attributes.get("holds", {}),
         "verdict": verdict
         and {
-            "state": verdict.state,
+            # What kept the others tells nothing about them if it has gone since
+            "state": verdict.state if not verdict.instance_id or verdict.instance_id in nodes else function.NO_NODES,
             "node": verdict.node,
             "instance_id": verdict.instance_id,
             "since": function.iso(verdict.since),
