@@ -539,8 +539,9 @@ def test_info_does_not_blame_a_node_that_has_gone(cloud, run, ending, name):
     run("cluster", **ending)
     pass_time(cloud, name, 10, idle=None)
     gone = run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["instance_id"]
-    cloud.control.kill(gone)
-    wait_until(lambda: not cloud.client("autoscaling").describe_auto_scaling_instances(InstanceIds=[gone])["AutoScalingInstances"])
+    groups = cloud.client("autoscaling")
+    groups.terminate_instance_in_auto_scaling_group(InstanceId=gone, ShouldDecrementDesiredCapacity=False)
+    wait_until(lambda: not groups.describe_auto_scaling_instances(InstanceIds=[gone])["AutoScalingInstances"], 30)
     assert verdict(run, name)[0] == "no_nodes", "until the function looks at the other nodes"
 
 
