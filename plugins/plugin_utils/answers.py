@@ -225,8 +225,12 @@ class NodeAction(ActionBase):
         return {**part, "ansible_facts": facts} if facts else part
 
     def cleanup(self, force: bool = False) -> None:
-        """Count the result of the task, before Ansible stores it."""
-        super().cleanup(force)
+        """Count the result of the task, before Ansible stores it.
+
+        Without pipelining, Ansible deletes its files on the host. If the host is lost by then, its result must not be lost as well.
+        """
+        with contextlib.suppress(AnsibleConnectionFailure):
+            super().cleanup(force)
         if self._size:
             RunBudget(self._host).add(self._size)
 

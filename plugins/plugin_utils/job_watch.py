@@ -64,7 +64,13 @@ Poll = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def polls_through(action: NodeAction, task_vars: Mapping[str, Any] | None) -> Poll:
-    """Return a function that polls a job through the host of an action's task."""
+    """Return a function that polls a job through the host of an action's task.
+
+    The watch itself repeats polls. Without pipelining, Ansible would try each file for minutes if the host is lost.
+    """
+    connection = action._connection
+    if connection.transport == "ssh":
+        connection.set_option("reconnection_retries", 0)
     return lambda arguments: job_info(action, arguments, task_vars)
 
 

@@ -291,6 +291,23 @@ def test_a_failed_connection_controls_no_terminal(nodes):
         assert not set("\x1b\x9b\x07") & set(done.stdout + done.stderr)
 
 
+def test_a_host_that_is_lost_while_a_run_waits_for_a_job_does_not_hide_it(nodes):
+    """Without pipelining, Ansible transfers files for each poll, tries this again, and deletes the files at the end."""
+    ssh, calls = nodes.folder / "ssh", nodes.folder / "calls"
+    answers = f"""case "$*" in *mkdir*) for last; do :; done; exec sh -c "$last";; *) echo >> {calls}; exit 255;; esac"""
+    for name, text in (("ssh", answers), ("sftp", "exit 255")):
+        (nodes.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (nodes.folder / name).chmod(0o755)
+    connection = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "10.0.0.2", "ansible_ssh_retries": 5}
+    transfer = {"ansible_sftp_executable": str(nodes.folder / "sftp"), "ansible_scp_executable": str(nodes.folder / "sftp")}
+    variables = {**connection, **transfer, "ansible_ssh_pipelining": False, "ansible_remote_tmp": str(nodes.folder / "remote")}
+    wait = {"name": "digits", "directory": "/efs/jobs", "heartbeat_timeout": 1}
+    task = {"deeplearning.cluster.training_job_wait": wait, "vars": variables, "register": "waited", "failed_when": False}
+    told = nodes.run([task, {"ansible.builtin.debug": {"var": "waited.out_of_reach"}}], "", {}).stdout
+    assert "waited.out_of_reach: true" in told.replace('"', "").lower(), told
+    assert len(calls.read_text().splitlines()) < 12
+
+
 def test_files_go_to_nodes_as_everything_else_does():
     """By default, ansible.posix.synchronize neither checks host keys nor connects through the master."""
     tasks = yaml.safe_load((ROOT / "roles" / "dataset" / "tasks" / "main.yml").read_text())
