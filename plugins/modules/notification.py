@@ -18,7 +18,7 @@ requirements:
 options:
   event:
     description:
-      - Kind of the event. Of each kind except for the end of a job, at most one notification per minute and ten per run are sent about a
+      - Kind of the event. Of each kind except for the end of a job and O(event=nodes_kept), at most one notification per minute and ten per run are sent about a
         job. Without this option, the module sends notifications about the end of O(job).
     type: str
     choices:
@@ -31,6 +31,7 @@ options:
       - nodes_gone
       - nodes_replaced
       - nodes_ended
+      - nodes_kept
       - cluster_destroyed
       - ends_removed
       - price_exceeded
@@ -48,7 +49,7 @@ options:
     default: ""
   note:
     description:
-      - A sentence that follows at the end of a job. It must not contain what hosts have reported.
+      - A sentence that follows at the end of a job, and with O(event=nodes_kept). It must not contain what hosts have reported.
     type: str
     default: ""
   result:

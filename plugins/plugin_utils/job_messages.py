@@ -26,10 +26,25 @@ def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
     return f"training_job_resume: {why}. {advice}"
 
 
-def kept_nodes(then: str, has_failed: bool, out_of_reach: bool, running: str) -> str:
-    """Return why nodes stay after a job that has failed, is out of reach, or was not exported. `running` is about the running nodes."""
-    what = LOST if out_of_reach else f"The job {'failed' if has_failed else 'was not exported'}"
-    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed and not out_of_reach else ""
+def used_name(job: str, directory: str, then: str) -> str:
+    """Return that a job with this name has succeeded before the run, so that the action `then` does not follow it."""
+    used = f"training_job_name: job {job} has already run and its results are in {directory}."
+    if then == "keep":
+        return f"{used} Choose another name, or remove this variable to get a name that contains the current time."
+    return (
+        f"{used} Because it had ended before this run, training_job_then: {then} is not applied, and the nodes continue to cost money. To "
+        f"delete the cluster and keep the file systems, run {playbook_command('destroy')}"
+    )
+
+
+def kept_nodes(then: str, has_failed: bool, out_of_reach: bool, running: str, not_started: bool = False) -> str:
+    """Return why nodes stay after a job that has failed, is out of reach, was not exported, or for which no run has launched them.
+
+    `running` is about the running nodes.
+    """
+    what = LOST if out_of_reach else f"The job {'was not started' if not_started else 'failed' if has_failed else 'was not exported'}"
+    failed = has_failed and not out_of_reach and not not_started
+    always = " To apply it even if a job fails, set training_job_then_always: true." if failed else ""
     return f"{what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
 
 

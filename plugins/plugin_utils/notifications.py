@@ -85,6 +85,7 @@ EVENTS: Mapping[str, Event] = {
     "nodes_gone": Event("warning", "show the nodes", "info"),
     "nodes_replaced": Event("info", "show the nodes", "info"),
     "nodes_ended": Event("warning", "see what still costs money", "info"),
+    "nodes_kept": Event("failure", "see what they cost", "info", always=True),
     "cluster_destroyed": Event("info", "see what happened to it", "events"),
     "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
     "price_exceeded": Event("warning", "see what costs how much", "validate", "-e deeplearning_enforce_price_warning=false"),

@@ -20,6 +20,8 @@ FAILED = {"__training_job_started": {}, "__training_job_result": {"msg": "no luc
 SUCCEEDED = {"__training_job_started": {}, "__training_job_result": {}}
 NOT_EXPORTED, EXPORTED = ({"__training_job_exported": {"finished": finished}} for finished in (False, True))
 DISK = "/efs/jobs"
+# The job was not started
+LAUNCHED = {"provision_result": {"changes": [{"kind": "nodes", "action": "create"}]}}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,8 @@ DISK = "/efs/jobs"
         (True, EXPORT, DISK, FAILED | NOT_EXPORTED, False),
         (True, EXPORT, "", FAILED | NOT_EXPORTED, True),
         (True, EXPORT, DISK, FAILED | EXPORTED, True),
-        (True, EXPORT, DISK, {}, True),
+        (True, EXPORT, DISK, LAUNCHED, True),
+        (True, EXPORT, DISK, {}, False),
         (False, EXPORT, "", SUCCEEDED | NOT_EXPORTED, True),
         (False, EXPORT, DISK, SUCCEEDED | NOT_EXPORTED, False),
         (False, EXPORT, "", FAILED | NOT_EXPORTED, False),
@@ -65,7 +68,8 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
     assert (done.returncode == 0, "nodes may go" in done.stdout) == (nodes_go, nodes_go), done.stdout
     if export and not nodes_go:
         failed = not always and facts.get("__training_job_result") != {}
-        assert f"The job {'failed' if failed else 'was not exported'}, as shown above, so training_job_then: destroy" in done.stdout
+        what = "was not started" if "__training_job_started" not in facts else "failed" if failed else "was not exported"
+        assert f"The job {what}, as shown above, so training_job_then: destroy" in done.stdout
     waits = nodes_go and export and "__training_job_started" in facts and not facts.get("__training_job_exported", {}).get("finished")
     assert ("The nodes keep running for 0 minutes, so that you can export the job." in done.stdout) == bool(waits)
 
@@ -119,11 +123,42 @@ def test_only_a_job_that_has_started_may_run_on_outdated_nodes(named, is_allowed
     assert evaluated(wanted, play["vars"], {"groups": {}, "hostvars": {"localhost": {}}}) is False
 
 
-@pytest.mark.parametrize(("facts", "hosts"), [({}, "trainers:!trainers"), ({"job_is_over": True}, "localhost")])
+@pytest.mark.parametrize(("facts", "hosts"), [({"job_is_over": True}, "trainers:!trainers"), ({"nodes_may_go": True}, "localhost")])
 def test_nothing_follows_a_job_unless_it_was_requested(facts, hosts):
     """The task that runs the job sets `job_is_over` only if `training_job_then` is not `keep`."""
     (play,) = [play for play in loaded(PLAYBOOKS / "train.yml") if play["name"] == "Remove nodes after the job"]
     assert evaluated(play["hosts"], hostvars={"localhost": facts}) == hosts
+
+
+@pytest.mark.parametrize("other_job", ["", "long runs on b."])
+def test_nodes_go_after_a_failed_job_only_if_all_of_them_say_that_no_other_job_is_running(tmp_path, other_job):
+    """The host that has not reported the failure counts as failed for Ansible, which would go on if the check then fails on the other one."""
+    names = "Run the training job, and continue if it fails", "Check that no other job is running on the nodes to terminate"
+    plays = {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text())}
+    removal = {**plays["Remove nodes after the job"], "tasks": [{"ansible.builtin.debug": {"msg": "nodes go"}}]}
+    played = [{**play, "vars_files": []} for play in (plays[names[0]], plays[names[1]], removal)]
+    played[0]["hosts"] = "trainers"
+    check = [
+        {"ansible.builtin.debug": {"msg": "asked {{ inventory_hostname }}"}},
+        {"ansible.builtin.fail": {"msg": other_job}, "run_once": True, "when": bool(other_job)},
+    ]
+    (tmp_path / "tasks").mkdir()
+    started = {"ansible.builtin.set_fact": {"__training_job_started": {}}}
+    failed = [started, {"block": [{"ansible.builtin.fail": {"msg": "the job failed"}, "run_once": True}]}]
+    for name, tasks in (("job", failed), ("check_jobs", check)):
+        (tmp_path / "tasks" / f"{name}.yml").write_text(json.dumps(tasks))
+    given = {"training_job_then": "destroy", "training_job_then_always": True, "__playbook_running": "2 nodes run.", "__playbook_own_disk": ""}
+    hosts = {name: {"ansible_connection": "local"} for name in ("a", "b")}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"trainers": {"hosts": hosts}, "all": {"vars": given}}))
+    (tmp_path / "play.yml").write_text(json.dumps(played))
+    environment = {**os.environ, "ANSIBLE_INVENTORY_ENABLED": "yaml", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
+    done = ansible_commands.run(["ansible-playbook", "-i", "hosts.yml", "play.yml"], environment, tmp_path)
+    assert "asked a" in done.stdout
+    assert "asked b" in done.stdout
+    assert ("nodes go" in done.stdout) == (not other_job), done.stdout
+    if other_job:
+        assert "training_job_then: destroy was not applied. long runs on b. 2 nodes run." in " ".join(done.stdout.split())
+        assert done.returncode
 
 
 def shown(tmp_path, task, **variables):
@@ -155,6 +190,7 @@ def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_pat
     (block,) = yaml.safe_load((PLAYBOOKS / "tasks" / "job.yml").read_text())
     (task,) = [task for task in block["always"] if task["name"] == "Report the running nodes"]
     facts = {"then": then, "continues": False, "reports_nodes": True, "__playbook_running": "2 nodes run.", "__playbook_login": "ssh x"}
+    facts["__training_job_started"] = {}
     found = shown(tmp_path, task, **facts, **({"__training_job_result": {"out_of_reach": True}} if is_lost else {}))
     advice = "" if is_lost else "To apply it even if a job fails, set training_job_then_always: true. "
     reason = f"training_job_then: {then} is not applied. {advice}2 nodes run."

@@ -26,6 +26,27 @@ def test_nodes_stay_after_a_job_without_success(has_failed, what):
     assert told == "This run no longer reaches the job, as shown above, so training_job_then: destroy is not applied. 2 nodes run."
 
 
+def test_nodes_stay_if_the_job_was_not_started():
+    told = job_messages.kept_nodes("destroy", True, False, "2 nodes run.", True)
+    assert told == "The job was not started, as shown above, so training_job_then: destroy is not applied. 2 nodes run."
+
+
+@pytest.mark.parametrize(
+    ("then", "advice"),
+    [
+        ("keep", "Choose another name, or remove this variable to get a name that contains the current time."),
+        (
+            "destroy",
+            "Because it had ended before this run, training_job_then: destroy is not applied, and the nodes continue to cost money. To "
+            f"delete the cluster and keep the file systems, run {RUN}destroy",
+        ),
+    ],
+)
+def test_the_name_of_a_job_that_has_succeeded_is_not_used_again(then, advice):
+    told = f"training_job_name: job bert has already run and its results are in /j/bert. {advice}"
+    assert job_messages.used_name("bert", "/j/bert", then) == told
+
+
 @pytest.mark.parametrize(
     ("excluded", "has_queue", "node", "fewer"),
     [
