@@ -47,7 +47,12 @@ def test_a_duration_lasts_at_least_as_long_as_needed():
 
 @pytest.mark.parametrize(
     ("changes", "is_equal"),
-    [({}, True), ({"KmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/a"}, False), ({"StartDate": NOW - timedelta(days=9)}, False), ({"EndDate": None}, False)],
+    [
+        ({}, True),
+        ({"KmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/a"}, False),
+        ({"StartDate": NOW - timedelta(days=9)}, False),
+        ({"EndDate": None}, False),
+    ],
 )
 def test_a_schedule_with_a_key_or_dates_of_others_is_a_difference(changes, is_equal):
     terms = definition.parse("8h")

@@ -62,7 +62,10 @@ def test_an_unknown_price_is_none(told):
     unknown, volume = Charge(GROUP, instance("x9.huge"), 3), Charge(GROUP, Product("volume", "gp9", "AmazonEC2", "x"), 300)
     assert made([], [unknown]).describe()["hourly"] is None
     assert made([unknown], []).difference(GROUP) is None
-    assert made([unknown], [unknown, Charge(DATA, Product("a_b", "", "AmazonEFS", "x"), 1), volume]).unknown() == ["a b (main)", "volume (workers)"]
+    assert made([unknown], [unknown, Charge(DATA, Product("a_b", "", "AmazonEFS", "x"), 1), volume]).unknown() == [
+        "a b (main)",
+        "volume (workers)",
+    ]
     assert made([], []).describe()["hourly"] == 0
 
 
