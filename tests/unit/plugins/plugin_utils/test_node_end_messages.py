@@ -8,8 +8,9 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import node_end_messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import (
     LATE,
-    endless,
     ended_nodes,
+    endless,
+    ends_after_run,
     node_ends,
     removed_ends,
 )
@@ -40,6 +41,26 @@ def after(monkeypatch):
 def test_nodes_that_nothing_ends_are_told_with_what_ends_them(lease, idle, option):
     assert endless(lease, idle) == f"Nothing ends the nodes by itself. To let AWS terminate them, set deeplearning_lease or {option}."
     assert endless(LEASE, idle) == endless(lease, IDLE) == ""
+
+
+def test_a_prediction_knows_no_nodes(after):
+    after(-3600)
+    told = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 1 h 0 min, unless a run prolongs the lease."
+    assert ends_after_run(LEASE, None, None) == told
+    told = "AWS terminates the nodes when all of them have been idle for 30 min 0 s."
+    assert ends_after_run(None, None, {**IDLE, "concurrency": 0, "function": "f", "region": "r"}) == told
+
+
+def test_nodes_run_until_10_minutes_after_the_warning(after):
+    """A hold, whose name is not shown, has ended when the nodes had long been idle."""
+    after(-2 * 3600)
+    verdict = {"state": "idle", "node": "", "since": "2026-12-01T11:00:00Z", "age": 300.0}
+    idle = {**IDLE, "warned": "2026-12-01T15:55:00Z", "holds": {"no name": "2026-12-01T15:50:00Z"}, "verdict": verdict}
+    assert node_ends(None, None, idle, 2, is_current=True) == (
+        "AWS terminates the nodes when all of them have been idle for 30 min 0 s, but not before 2026-12-01 15:50 UTC (1 other hold). All "
+        "of them have been idle since 2026-12-01 11:00 UTC. The warning was sent at 2026-12-01 15:55 UTC, and AWS terminates them at about "
+        "2026-12-01 16:05 UTC. "
+    )
 
 
 REST = " The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day)."

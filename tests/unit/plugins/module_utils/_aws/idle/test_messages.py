@@ -17,9 +17,9 @@ RUN = "ansible-playbook deeplearning.cluster."
         (
             messages.warning("bert", "us-east-1", 1, SINCE, SINCE + timedelta(hours=1)),
             "bert: AWS terminates the idle nodes at about 2026-12-01 17:00 UTC",
-            "Cluster bert (1 node) has been idle since 2026-12-01 16:00 UTC. If nobody uses the cluster, AWS terminates the nodes at about "
-            f"2026-12-01 17:00 UTC. {messages.LOSES} To keep the nodes for 4 hours, run ansible localhost -m deeplearning.cluster.idle_hold "
-            '-a "cluster=bert region=us-east-1 name=me duration=4h"',
+            "Cluster bert (1 node) has been idle since 2026-12-01 16:00 UTC. If nobody uses the cluster, AWS terminates the nodes at "
+            f"about 2026-12-01 17:00 UTC. {messages.LOSES} To keep the nodes for 4 hours, run ansible localhost -m "
+            'deeplearning.cluster.idle_hold -a "cluster=bert region=us-east-1 name=me duration=4h"',
         ),
         (
             messages.ended("bert", 3, SINCE),

@@ -50,8 +50,8 @@ def test_messages_say_what_happens_and_what_to_run(is_fixed, run):
     assert told["warning"] == {
         "TopicArn": TOPIC,
         "Subject": f"demo: the lease of the nodes ends at {end}",
-        "Message": f"The lease of the nodes of cluster demo (us-east-1) ends at {end}. If any node still runs, AWS then terminates it. Jobs "
-        f"get SIGTERM 10 minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {run.format(playbook)}",
+        "Message": f"The lease of the nodes of cluster demo (us-east-1) ends at {end}. If any node still runs, AWS then terminates it. "
+        f"Jobs get SIGTERM 10 minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {run.format(playbook)}",
     }
     assert told["ended"] == {
         "TopicArn": TOPIC,
