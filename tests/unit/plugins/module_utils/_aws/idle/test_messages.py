@@ -15,27 +15,29 @@ RUN = "ansible-playbook deeplearning.cluster."
     ("message", "subject", "text"),
     [
         (
-            messages.warning("bert", "us-east-1", 1, SINCE, SINCE + timedelta(hours=1)),
+            lambda: messages.warning("bert", "us-east-1", 1, SINCE, SINCE + timedelta(hours=1)),
             "bert: AWS terminates the idle nodes at about 2026-12-01 17:00 UTC",
             "Cluster bert (1 node) has been idle since 2026-12-01 16:00 UTC. If nobody uses the cluster, AWS terminates the nodes at "
             f"about 2026-12-01 17:00 UTC. {messages.LOSES} To keep the nodes for 4 hours, run ansible localhost -m "
             'deeplearning.cluster.idle_hold -a "cluster=bert region=us-east-1 name=me duration=4h"',
         ),
         (
-            messages.ended("bert", 3, SINCE),
+            lambda: messages.ended("bert", 3, SINCE),
             "bert: AWS terminates its idle nodes",
             f"Cluster bert (3 nodes) has been idle since 2026-12-01 16:00 UTC, and AWS terminates the nodes. {messages.LOSES} To see what "
             f"still costs money, run {RUN}info. To start nodes again, run {RUN}provision -e deeplearning_start_again=true",
         ),
         (
-            messages.trial("bert", 3, SINCE),
+            lambda: messages.trial("bert", 3, SINCE),
             "bert: the nodes have been idle since 2026-12-01 16:00 UTC",
             "Cluster bert (3 nodes) has been idle since 2026-12-01 16:00 UTC. With deeplearning_idle_then: terminate, AWS would terminate "
             f"the nodes. To let it do so, remove deeplearning_idle_then from the definition, and run {RUN}provision",
         ),
         *(
             (
-                messages.silent("bert", "bert-worker3", others, SINCE, messages.unreachable("bert-worker3", "i-0c", "us-east-1")),
+                lambda others=others: messages.silent(
+                    "bert", "bert-worker3", others, SINCE, messages.unreachable("bert-worker3", "i-0c", "us-east-1")
+                ),
                 "Cluster bert does not report whether it is idle",
                 f"bert-worker3 of cluster bert has not reported since 2026-12-01 16:00 UTC whether it is idle{more}. A node that says "
                 "nothing counts as in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report, "
@@ -48,4 +50,4 @@ RUN = "ansible-playbook deeplearning.cluster."
     ],
 )
 def test_messages_say_what_happens_and_what_to_run(message, subject, text):
-    assert message == (subject, text)
+    assert message() == (subject, text)

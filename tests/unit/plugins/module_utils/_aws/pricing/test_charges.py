@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Ref, Wanted
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import of_nodes, resources_after
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import dated, of_nodes, resources_after
 
 ENDPOINT, GROUP, GATEWAY = Address("vpc_endpoint", "ssm"), Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")
 SUBNETS = frozenset({Ref(Address("subnet", "a")), Ref(Address("subnet", "b"))})
@@ -28,6 +29,19 @@ def test_deleted_and_adopted_resources_cost_nothing():
     plan = [Change(GROUP, Action.DELETE, Wanted(GROUP), found=found), Change(GATEWAY, Action.CREATE, Wanted(GATEWAY))]
     assert resources_after(plan[:1], [found, adopted]) == {}
     assert resources_after(plan, [found, adopted]).keys() == {GATEWAY}
+
+
+@pytest.mark.parametrize(
+    ("published", "read_at", "told"),
+    [
+        ("2026-07-20", None, " at prices of us-east-1 of 2026-07-20"),
+        ("2026-07-20", 1_790_032_000.0, ", partly at prices of us-east-1 of 2026-07-20"),
+        ("", 1_790_032_000.0, " at prices of 2026-09-21"),
+        ("", None, ""),
+    ],
+)
+def test_prices_have_a_date(published, read_at, told):
+    assert dated({"published": published, "read_at": read_at}) == told
 
 
 def test_only_running_nodes_count():

@@ -69,6 +69,14 @@ def test_an_unknown_price_is_none(told):
     assert made([], []).describe()["hourly"] == 0
 
 
+def test_what_has_no_known_price_is_named(told):
+    emr = Address("emr_cluster", "main")
+    new = [Charge(emr, Product(name, "x9.huge", "ElasticMapReduce", "x"), 3) for name in ("instance", "emr", "volumes")]
+    assert made([], new).unknown() == ["3 x x9.huge", "EMR on 3 x x9.huge", "the volumes of 3 x x9.huge"]
+    assert made(new * 2, [Charge(emr, new[0].product, 6)]).unknown() == []
+    assert made(new * 2, [Charge(emr, new[0].product, 7)]).unknown() == ["7 x x9.huge"]
+
+
 def test_published_prices_are_dollars_of_one_partition(told):
     assert made([], [Charge(NAT, GATEWAY, 1)], "cn-north-1").describe()["charges"][0]["hourly"] is None
     told[GATEWAY] = Price(0.4, "CNY")
@@ -107,6 +115,8 @@ def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
     assert made([], [one], "us-gov-west-1").describe()["hourly"] is None
     assert (made([both], [one]).unknown(), made([both], [other]).unknown()) == ([], [])
     assert made([], [other]).unknown() == ["2 x g5.xlarge (workers)"]
+    new = Charge(GROUP, spot_instance("g5.xlarge", "d"), 2)
+    assert estimate.Estimate(estimate.Place("us-east-1"), [], [new]).describe()["problem"] == ""
 
 
 def test_an_old_price_is_better_than_none(told, tmp_path, monkeypatch):
