@@ -18,6 +18,11 @@ def test_published_prices(instance_type, price):
     )
 
 
+def test_a_spot_instance_has_a_price_in_each_zone():
+    spot = instance_products.spot_instance("g5.xlarge", ["b", "a"])
+    assert instance_products.in_each_zone(spot) == [Product("spot_instance", "g5.xlarge", "spot", zone) for zone in "ab"]
+
+
 def test_a_capacity_block_costs_nothing_more():
     prepaid = instance_products.prepaid_instance("p5.48xlarge")
     assert (prepaid, prepaid.published) == (Product("capacity_block", "p5.48xlarge", "", ""), 0)

@@ -27,7 +27,7 @@ class Cloud:
 
     def __init__(self, *items, region="eu-west-1", error=None, history=()):
         self.items, self.region, self.error, self.history = items, region, error, history
-        self.connected = self.filters = None
+        self.connected = self.service = self.filters = None
         self.session = boto3.session.Session()
 
     def connect(self, service, region, config):
@@ -38,6 +38,7 @@ class Cloud:
         """Return one item per page."""
         if self.error:
             raise self.error
+        self.service = arguments["ServiceCode"]
         self.filters = {each["Field"]: (each["Type"], each["Value"]) for each in arguments["Filters"]}
         number = int(arguments.get("NextToken", 0))
         more = {"NextToken": str(number + 1)} if number + 1 < len(self.items) else {}
@@ -62,7 +63,7 @@ def test_only_the_price_of_a_linux_instance_without_reservation_is_asked_for():
     terms = {"regionCode": "eu-west-1", "instanceType": "g5.xlarge", "operatingSystem": "Linux", "tenancy": "Shared"}
     terms |= {"preInstalledSw": "NA", "capacitystatus": "Used", "marketoption": "OnDemand"}
     matches = {name: ("TERM_MATCH", value) for name, value in terms.items()}
-    assert cloud.filters == {**matches, "usagetype": ("CONTAINS", "BoxUsage:g5.xlarge")}
+    assert (cloud.service, cloud.filters) == ("AmazonEC2", {**matches, "usagetype": ("CONTAINS", "BoxUsage:g5.xlarge")})
 
 
 @pytest.mark.parametrize(
