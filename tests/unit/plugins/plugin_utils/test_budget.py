@@ -23,6 +23,8 @@ def test_containers_count_more_than_other_values(value, count):
 def test_messages_that_exceed_the_budget_are_counted():
     assert Budget(2).messages(["a\nb", "c"], "warnings") == ["a b", "c"]
     assert Budget(2).messages(["a", "b", "c", "d"], "warnings") == ["a", "b", "2 more warnings"]
+    both = Budget(3)
+    assert (both.messages(["a", "b"], "warnings"), both.messages(["c", "d"], "deprecations")) == (["a", "b"], ["c", "1 more deprecations"])
     assert [len(text) for text in Budget().messages(["x" * 5000], "warnings")] == [budget.MESSAGE]
 
 
@@ -31,15 +33,16 @@ def test_text_that_exceeds_the_budget_is_cut():
     assert Budget(text=10).cut("x" * 12) == "x" * 10 + "... (2 more characters)"
     assert Budget(text=10).lines(["12345", "67", "89012", "3"]) == "12345\n67\n8... (4 more characters)\n... (1 more lines)"
     assert Budget(lines=2).lines("abcd") == "a\nb\n... (2 more lines)"
+    assert Budget(lines=2).lines("ab") == "a\nb"
 
 
-@pytest.mark.parametrize("side", ["x\n" * 2001, "x" * (budget.TEXT + 1)], ids=["lines", "characters"])
-def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(side):
+@pytest.mark.parametrize("name", ["before", "after", "prepared"])
+@pytest.mark.parametrize("text", ["x\n" * 2001, "x" * (budget.TEXT + 1)], ids=["lines", "characters"])
+def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(text, name):
     short = {"before": "a\n", "after": "b\n", "after_header": "/etc/hosts"}
     assert Budget().diffs([short]) == [short]
-    assert Budget().diffs([{"before": "", "after": side, "after_header": "/etc/\nhosts"}]) == [
-        {"prepared": "/etc/ hosts differs (too long to show)\n"}
-    ]
+    assert Budget().diffs([{name: text, "after_header": "/etc/\nhosts"}]) == [{"prepared": "/etc/ hosts differs (too long to show)\n"}]
+    assert Budget().diffs([{name: text}]) == [{"prepared": "differs (too long to show)\n"}]
     assert len(Budget().diffs([short] * 9999)) == budget.DIFFS
 
 
