@@ -198,7 +198,7 @@ def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str,
         why = f"{key} is not in Parameter Store ({authority['parameter']}). Run {run}"
     else:
         why = (
-            f"it cannot read {key}: {authority.get('msg', 'no reason given')} Allow ssm:GetParameter for this parameter, which each "
+            f"it cannot read {key}: {authority.get('msg', 'no reason given.')} Allow ssm:GetParameter for this parameter, which each "
             f"generated policy contains, or run the playbook configure with its policy: {run}"
         )
     return f"Cluster {cluster}: this controller cannot verify {', '.join(names)}, because {why}"
@@ -388,7 +388,7 @@ def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], h
     """Return why a queue does not allow the nodes to be terminated. `result` is that of the module that drains the nodes."""
     jobs = result.get("jobs", ())
     if not jobs:
-        why = result.get("msg", "no reason given")
+        why = result.get("msg", "no reason given.")
         return f"This run would terminate {', '.join(going)}, but {host} cannot drain them in the queue of {queue}: {why} {IGNORE_JOBS}"
     return (
         f"{queue} {form(jobs, 'job', 'jobs')} {', '.join(jobs)} {form(jobs, 'is', 'are')} running on nodes that this run would "

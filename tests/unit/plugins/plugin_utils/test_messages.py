@@ -429,7 +429,7 @@ def test_nodes_that_only_the_inventory_lacks_are_no_missing_nodes():
             f"the public key of the SSH certificate authority is not in Parameter Store (/p). Run {RUN}configure",
         ),
         ({"msg": "Denied."}, "it cannot read the public key of the SSH certificate authority: Denied. Allow ssm:GetParameter"),
-        ({}, "it cannot read the public key of the SSH certificate authority: no reason given Allow ssm:GetParameter"),
+        ({}, "it cannot read the public key of the SSH certificate authority: no reason given. Allow ssm:GetParameter"),
     ],
 )
 def test_a_controller_says_why_it_cannot_verify_nodes(authority, why):
@@ -727,7 +727,7 @@ def test_jobs_keep_their_nodes(jobs, destroying, replacing, kept, expected):
             f"Wait until the jobs end and run the playbook again, or keep the nodes and resume them with {RUN}slurm.",
         ),
         ({"msg": "No slurmctld."}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: No slurmctld."),
-        ({"jobs": []}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: no reason given"),
+        ({"jobs": []}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: no reason given."),
     ],
 )
 def test_jobs_of_a_queue_keep_their_nodes(result, expected):
