@@ -16,7 +16,7 @@ from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import Export, ProcessRecord, Queued
 from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
 from ..module_utils._job.hangs import MADE_NO_PROGRESS
-from ..module_utils._job.job_states import participants, standby_hosts
+from ..module_utils._job.job_states import START_TIMEOUT, participants, standby_hosts
 from ..module_utils._job.job_status import AttemptStatus, Goodput, JobStatus, Log
 from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
@@ -121,7 +121,8 @@ def _when(found: JobStatus) -> str:
     if found["state"] == QUEUED:
         return " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
     if found["state"] == PENDING:
-        return " since " + moment(found["created"]) + " UTC"
+        never = ", but no run has started it" if found["read"] - found["created"] > START_TIMEOUT else ""
+        return f" since {moment(found['created'])} UTC{never}"
     return " before it started" if "queue" in found else ""
 
 
