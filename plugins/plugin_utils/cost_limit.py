@@ -19,7 +19,10 @@ LEAST_SECONDS = 60
 
 def read(max_cost: Any) -> float:
     """Return a maximum cost, or 0 if there is none. Raises ValueError if it is not an amount of money."""
-    value = float(max_cost or 0)
+    try:
+        value = float(max_cost or 0)
+    except (TypeError, ValueError):
+        raise ValueError(f"max_cost: {max_cost!r} is not a number. Specify an amount such as 250, or 0 for no limit.") from None
     if not 0 <= value < math.inf:
         raise ValueError(f"max_cost: {value:g} is not valid. Specify an amount such as 250, or 0 for no limit.")
     return value
@@ -28,15 +31,21 @@ def read(max_cost: Any) -> float:
 def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callable[[str], None] | None = None) -> tuple[int, int]:
     """Return the time limit of the job that is to run on a cluster, and the one that its maximum cost makes of it, in seconds.
 
-    Both are the same without a maximum cost, or if the controller does not know the options of the job. `show` shows the limit.
-    Raises ValueError like limited_seconds().
+    Both are the same without a maximum cost, or if the controller does not know the options of the job, or they are not numbers, which is
+    another error. `show` shows the limit. Raises ValueError like limited_seconds().
     """
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
-    if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
+    if UNKNOWN in given.values():
+        return 0, 0
+    try:
+        float(given["max_cost"] or 0)
+        time_limit, host_count = (int(given[name] or 0) for name in ("time_limit", "host_count"))
+    except (TypeError, ValueError):
+        return 0, 0
+    if not (max_cost := read(given["max_cost"])):
         return 0, 0
     # It is not known how many nodes a pattern of hosts means
-    hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
-    time_limit = int(given["time_limit"] or 0)
+    hosts = host_count or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
     seconds = limited_seconds(max_cost, time_limit, price, hosts)
     if price and show:
         show(f"{told(max_cost, seconds, time_limit, price, hosts)}, if no earlier attempt has cost anything")
@@ -99,10 +108,11 @@ def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int)
     cost = max(0.0, node_seconds) / 3600 * hourly(price, 1)
     least = cost + hourly(price, hosts) * LEAST_SECONDS / 3600
     if price and cost and least > max_cost:
-        limit, used, more = (amount(each, price["currency"]) for each in (max_cost, cost, least))
+        limit, used, rest, more = (amount(each, price["currency"]) for each in (max_cost, cost, max_cost - cost, least))
+        what = f"the rest of {rest} does not pay for a minute of {plural(hosts, 'node', 'nodes')}" if cost < max_cost else "it is used up"
         raise ValueError(
-            f"max_cost: {limit} are used up, because earlier attempts of the job, and jobs that it continues, have cost about {used} at "
-            f"the present price. Set it to more than {more}."
+            f"max_cost: earlier attempts of the job, and jobs that it continues, have cost about {used} of {limit}, at the present price, so "
+            f"{what}. Set it to more than {more}."
         )
     return cost
 

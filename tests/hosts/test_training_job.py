@@ -444,7 +444,7 @@ def test_a_refused_job_leaves_nothing_that_seems_to_start(cluster):
     refused = {
         "host": ({"python": "/usr/local/bin/python-of-first-host"}, "does not exist"),
         "start": ({"sync_directory": "/home/ubuntu/synced"}, "job earlier runs in /home/ubuntu/synced"),
-        "cost": ({"max_cost": 0.0501, "resume": "earlier"}, "are used up"),
+        "cost": ({"max_cost": 0.0501, "resume": "earlier"}, "does not pay for a minute"),
     }
     try:
         for name, (variables, message) in refused.items():

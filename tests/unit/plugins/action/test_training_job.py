@@ -93,7 +93,7 @@ def test_a_job_that_continues_has_only_the_rest_of_the_maximum_cost(monkeypatch)
         "training_job_max_cost: 50.00 USD for 3 nodes at 30.00 USD per hour, so the job is stopped after 1 h 40 min",
     ]
     assert action.with_cost_limit("started", arguments | {"max_cost": 0}, with_price()) == {}
-    with pytest.raises(AnsibleActionFail, match="are used up"):
+    with pytest.raises(AnsibleActionFail, match="does not pay for a minute"):
         action.with_cost_limit("started", arguments | {"max_cost": 10.2}, with_price())
 
 
@@ -123,7 +123,7 @@ def test_without_a_maximum_cost_nothing_changes(given):
 
 @pytest.mark.parametrize(
     ("made", "given", "message"),
-    [(variables, 60, "the price of the nodes is not known"), (with_price, "x", "could not convert"), (with_price, 0.01, "pay for only")],
+    [(variables, 60, "the price of the nodes is not known"), (with_price, "x", "max_cost: 'x' is not a number"), (with_price, 0.01, "pay for only")],
 )
 def test_a_maximum_cost_that_cannot_be_kept_is_refused(made, given, message):
     with pytest.raises(AnsibleActionFail, match=message):
