@@ -378,6 +378,12 @@ def test_a_maximum_cost_that_does_not_pay_for_the_nodes_is_refused_before_they_a
     for name, options in (("validate.yml", ()), ("train.yml", ("--check",)), ("train.yml", ())):
         told = playbook(name, *options, *more, status=2, callback=CONCISE).output
         assert re.search(refused, " ".join(told.split())), told
+    more = ("-e", '{"deeplearning_worker_count": 3, "training_job_max_cost": 1, "training_job_name": "four"}')
+    limits = {
+        re.search(r"max_cost: 1\.00 USD for (4 nodes at .*? so the job is stopped after \d+ h \d+ min)", " ".join(told.split()))[1]
+        for told in (playbook("validate.yml", *more).output, playbook("train.yml", "--check", *more).output)
+    }
+    assert len(limits) == 1, "--check counts the nodes that exist now"
     assert instance_of(cloud, 4) == []
 
 

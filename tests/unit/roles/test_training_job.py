@@ -45,6 +45,7 @@ def test_a_job_on_all_nodes_leaves_the_spares_of_the_definition_out(hosts, defin
     [
         ({"deeplearning_worker_count": 3}, 4),
         ({"deeplearning_worker_count": "2", "deeplearning_spares": "1"}, 4),
+        ({"deeplearning_worker_count": 3, "training_job_hosts": "trainers"}, 4),
         ({"deeplearning_worker_count": 3, "training_job_hosts": "master"}, 0),
         ({}, 0),
     ],

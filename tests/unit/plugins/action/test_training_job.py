@@ -61,6 +61,7 @@ def with_price(**changes):
         ({"max_cost": "60"}, 7200),
         ({"max_cost": 60, "time_limit": 600}, 600),
         ({"max_cost": 60, "time_limit": "0", "host_count": 2}, 10800),
+        ({"max_cost": 60, "planned_hosts": "0"}, 7200),
     ],
 )
 def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected):
@@ -76,6 +77,15 @@ def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected)
     assert not told.called
     action.with_cost_limit("told", dict(arguments), with_price())
     assert told.call_count == 1
+
+
+def test_check_mode_counts_the_nodes_that_the_job_will_have(monkeypatch):
+    told = Mock()
+    monkeypatch.setattr(action, "show", told)
+    made = action.with_cost_limit("told", {"max_cost": 60, "planned_hosts": "4"}, with_price())
+    assert made == {"time_limit": 5400, "cost_limit": LIMIT | {"hourly": 40.0}}
+    assert "60.00 USD for 4 nodes at 40.00 USD per hour" in told.call_args.args[0]
+    assert action.with_cost_limit("prepared", {"planned_hosts": "4"}, variables()) == {}
 
 
 LIMIT = {"amount": 60.0, "earlier": 0.0, "currency": "USD"}
