@@ -354,6 +354,14 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
             yield "What the job has cost counts, so set a higher training_job_max_cost."
 
 
+def after_maximum_cost(found: JobStatus) -> list[str]:
+    """Return a sentence about how to continue a job that its maximum cost has ended, or an empty list."""
+    if "cost" not in found["failure"].get("cause", {}):
+        return []
+    how = f"run the same command again with -e training_job_name={found['name']} and set" if _keeps_name(found) else "set"
+    return [f"To continue the job, {how} a higher training_job_max_cost, because what the job has cost counts."]
+
+
 def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     """Return a sentence about how to correct the cause of a failure, or an empty string. `missing` is the name of a missing module."""
     failure = found["failure"]
