@@ -118,8 +118,8 @@ options:
     default: 0
   planned_hosts:
     description:
-      - The number of hosts with which the action plugin turns O(max_cost) into a time limit, if they are others than the hosts of the play, as
-        in check mode before nodes are launched. C(0) means the hosts of the play.
+      - The number of hosts with which the action plugin turns O(max_cost) into a time limit, if they are others than the hosts of the
+        play, as in check mode before nodes are launched. C(0) means the hosts of the play.
     type: int
     default: 0
   cluster:

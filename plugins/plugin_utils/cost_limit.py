@@ -111,8 +111,8 @@ def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int)
         limit, used, rest, more = (amount(each, price["currency"]) for each in (max_cost, cost, max_cost - cost, least))
         what = f"the rest of {rest} does not pay for a minute of {plural(hosts, 'node', 'nodes')}" if cost < max_cost else "it is used up"
         raise ValueError(
-            f"max_cost: earlier attempts of the job, and jobs that it continues, have cost about {used} of {limit}, at the present price, so "
-            f"{what}. Set it to more than {more}."
+            f"max_cost: earlier attempts of the job, and jobs that it continues, have cost about {used} of {limit}, at the present price, "
+            f"so {what}. Set it to more than {more}."
         )
     return cost
 

@@ -466,7 +466,9 @@ def test_a_job_that_no_run_has_started_can_be_deleted(cluster):
         playbook: cluster.play(f"deeplearning.cluster.{playbook}", "-e", "training_job_name=never").stdout.replace("\\", "")
         for playbook in ("stop", "cleanup")
     }
-    assert re.search(r"no run has started it, run .*deeplearning\.cluster\.cleanup -e training_job_name=never -e cleanup_days=0", told["stop"])
+    assert re.search(
+        r"no run has started it, run .*deeplearning\.cluster\.cleanup -e training_job_name=never -e cleanup_days=0", told["stop"]
+    )
     assert "job 'never' is pending. It was prepared less than 10 minutes ago" in told["cleanup"]
     assert "has no attribute" not in told["cleanup"]
     deleted = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=never", "-e", "cleanup_days=0")

@@ -46,9 +46,9 @@ def of_run(variables: Mapping[str, Any]) -> Price | None:
 def amount(value: float, currency: str) -> str:
     """Return an amount of money, such as `1,234.50 USD`. Amounts below 1 have three decimals, because many prices per hour are small.
 
-    Even smaller ones have as many decimals as they need.
+    Amounts that would be shown as 0 have as many decimals as they need.
     """
-    decimals = 2 if abs(value) >= 1 else 3 if not 0 < abs(value) < 0.001 else -math.floor(math.log10(abs(value)))
+    decimals = 2 if abs(value) >= 1 else 3 if not 0 < abs(value) < 0.0005 else -math.floor(math.log10(abs(value)))
     return f"{value:,.{decimals}f} {currency}"
 
 

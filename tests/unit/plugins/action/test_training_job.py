@@ -133,7 +133,11 @@ def test_without_a_maximum_cost_nothing_changes(given):
 
 @pytest.mark.parametrize(
     ("made", "given", "message"),
-    [(variables, 60, "the price of the nodes is not known"), (with_price, "x", "max_cost: 'x' is not a number"), (with_price, 0.01, "pay for only")],
+    [
+        (variables, 60, "the price of the nodes is not known"),
+        (with_price, "x", "max_cost: 'x' is not a number"),
+        (with_price, 0.01, "pay for only"),
+    ],
 )
 def test_a_maximum_cost_that_cannot_be_kept_is_refused(made, given, message):
     with pytest.raises(AnsibleActionFail, match=message):

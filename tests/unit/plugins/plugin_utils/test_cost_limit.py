@@ -74,8 +74,14 @@ def test_what_the_job_has_cost_counts():
     """A host tells for how long the job has run."""
     assert [cost_limit.spent(40, seconds, PRICE, 4) for seconds in (0, 3600, -1, float("nan"))] == [0, 10, 0, 0]
     assert cost_limit.spent(40, 3600, None, 4) == 0
-    for max_cost, why in ((10.5, "the rest of 0.500 USD does not pay for a minute of 4 nodes"), (10, "it is used up"), (9, "it is used up")):
-        with pytest.raises(ValueError, match=rf"max_cost: .* about 10\.00 USD of {max_cost:.2f} USD, .*, so {why}\. Set .* than 10\.67 USD\.$"):
+    for max_cost, why in (
+        (10.5, "the rest of 0.500 USD does not pay for a minute of 4 nodes"),
+        (10, "it is used up"),
+        (9, "it is used up"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"max_cost: .* about 10\.00 USD of {max_cost:.2f} USD, .*, so {why}\. Set .* than 10\.67 USD\.$"
+        ):
             cost_limit.spent(max_cost, 3600, PRICE, 4)
     with pytest.raises(ValueError, match="cost about inf USD"):
         cost_limit.spent(40, float("inf"), PRICE, 4)

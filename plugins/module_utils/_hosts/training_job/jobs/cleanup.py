@@ -22,8 +22,8 @@ DELETED = ".deleted-"
 # Why a named job in another state than a final one may still be needed, and what to do.
 REFUSALS = {
     LOST: "Its hosts have sent no heartbeat for a while, but may still run it. If they do not, add -e cleanup_days=0",
-    PENDING: f"It was prepared less than {job_states.START_TIMEOUT // 60} minutes ago, so a run may be about to start it. If no run is, add "
-    "-e cleanup_days=0",
+    PENDING: f"It was prepared less than {job_states.START_TIMEOUT // 60} minutes ago, so a run may be about to start it. If no run is, "
+    "add -e cleanup_days=0",
 }
 
 

@@ -33,7 +33,16 @@ def job(tmp_path):
 
 
 def run(tmp_path, check_mode=False, **params):
-    defaults = {"directory": str(tmp_path), "name": None, "days": 30, "keep": 0, "running": [], "heartbeat_timeout": 60, "timeout": 60, "pending": False}
+    defaults = {
+        "directory": str(tmp_path),
+        "name": None,
+        "days": 30,
+        "keep": 0,
+        "running": [],
+        "heartbeat_timeout": 60,
+        "timeout": 60,
+        "pending": False,
+    }
     return cleanup.clean_up({**defaults, **params}, check_mode)
 
 
