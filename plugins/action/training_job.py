@@ -167,8 +167,8 @@ def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[st
     than those of the play. With the state `told`, tell the limit.
     """
     given, earlier = arguments.pop("max_cost", None), float(arguments.pop("earlier_node_seconds", 0.0))
-    planned = int(arguments.pop("planned_hosts", 0))
-    hosts = int(arguments.get("host_count") or 0) or planned or len(variables["ansible_play_hosts_all"])
+    counts = (arguments.get("host_count"), arguments.pop("planned_hosts", 0), len(variables["ansible_play_hosts_all"]))
+    hosts = next(filter(None, (int(each or 0) for each in counts)))
     try:
         max_cost = cost_limit.read(given)
         if not max_cost:

@@ -31,25 +31,28 @@ def read(max_cost: Any) -> float:
 def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callable[[str], None] | None = None) -> tuple[int, int]:
     """Return the time limit of the job that is to run on a cluster, and the one that its maximum cost makes of it, in seconds.
 
-    Both are the same without a maximum cost, or if the controller does not know the options of the job, or they are not numbers, which is
-    another error. `show` shows the limit. Raises ValueError like limited_seconds().
+    Both are the same without a maximum cost, or if the controller does not know the options of the job. `show` shows the limit.
+    Raises ValueError like limited_seconds().
     """
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
-    if UNKNOWN in given.values():
-        return 0, 0
-    try:
-        float(given["max_cost"] or 0)
-        time_limit, host_count = (int(given[name] or 0) for name in ("time_limit", "host_count"))
-    except (TypeError, ValueError):
-        return 0, 0
-    if not (max_cost := read(given["max_cost"])):
+    if UNKNOWN in given.values() or not _are_numbers(given) or not (max_cost := read(given["max_cost"])):
         return 0, 0
     # It is not known how many nodes a pattern of hosts means
-    hosts = host_count or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
+    hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
+    time_limit = int(given["time_limit"] or 0)
     seconds = limited_seconds(max_cost, time_limit, price, hosts)
     if price and show:
         show(f"{told(max_cost, seconds, time_limit, price, hosts)}, if no earlier attempt has cost anything")
     return time_limit, seconds
+
+
+def _are_numbers(given: Mapping[str, Any]) -> bool:
+    """Return whether the options of a job are numbers. Other checks tell the user if they are not."""
+    try:
+        float(given["max_cost"] or 0), int(given["time_limit"] or 0), int(given["host_count"] or 0)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def lease_minimum(arguments: Mapping[str, Any], time_limit: int, seconds: int) -> int:
