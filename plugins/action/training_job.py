@@ -163,10 +163,12 @@ def refuse_strings(arguments: Mapping[str, Any]) -> None:
 def with_cost_limit(state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with the time limit that follows from the maximum cost, and this cost if it is the shorter limit.
 
-    The argument `earlier_node_seconds` says what the job has used up. With the state `told`, tell the limit.
+    The argument `earlier_node_seconds` says what the job has used up, and `planned_hosts` how many hosts it will have, if these are others
+    than those of the play. With the state `told`, tell the limit.
     """
     given, earlier = arguments.pop("max_cost", None), float(arguments.pop("earlier_node_seconds", 0.0))
-    hosts = int(arguments.get("host_count") or 0) or len(variables["ansible_play_hosts_all"])
+    counts = (arguments.get("host_count"), arguments.pop("planned_hosts", 0), len(variables["ansible_play_hosts_all"]))
+    hosts = next(filter(None, (int(each or 0) for each in counts)))
     try:
         max_cost = cost_limit.read(given)
         if not max_cost:

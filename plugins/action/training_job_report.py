@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
+from ..plugin_utils._output.prices import of_run
 from ..plugin_utils._report import charts, page
 from ..plugin_utils._report.cost import cost_of
 from ..plugin_utils.answers import NodeAction
@@ -43,8 +44,10 @@ class ActionModule(NodeAction, module="training_job_report"):
             nodes, former = node_table(variables), self._task.args.get("former_nodes") or ()
             gone = gone_hosts(report["job"], nodes, former)
             report["job"] = with_gone_hosts(report["job"], gone)
-            cost = cost_of(report, nodes.values(), former, price_of_nodes(variables), time.time())
-            content = page.render(report, copy_command(variables, directory), cost).encode("utf-8", "replace")
+            # A run that reads no price knows less than the run that has written the last report
+            price = page.known(of_run(variables)) or page.price_in(dest)
+            cost = cost_of(report, nodes.values(), former, price_of_nodes(variables, price), time.time())
+            content = page.render(report, copy_command(variables, directory), cost, price).encode("utf-8", "replace")
         try:
             changed = write(dest, content, self._task.check_mode)
         except OSError as error:

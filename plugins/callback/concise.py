@@ -246,9 +246,12 @@ class CallbackModule(DefaultCallback):
 
     def _changed_hosts(self, task: Any) -> set[str]:
         """Return the set in which the summary collects the hosts that tasks of this kind have changed."""
+        state = task.args.get("state") if task.action == JOB else None
+        if task.action in JOB_FILES or (state == "prepared" and not context.CLIARGS.get("check")):
+            return set()
         if task.action == JOB:
-            return self._totals.stop_hosts if task.args.get("state") == "stopped" else self._totals.run_hosts
-        return set() if task.action in JOB_FILES else self._totals.hosts
+            return self._totals.stop_hosts if state == "stopped" else self._totals.run_hosts
+        return self._totals.hosts
 
     @concise
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:

@@ -76,12 +76,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ..module_utils._job.job_states import CLOCK_LIMIT
+from ..module_utils._job.job_states import CLOCK_LIMIT, START_TIMEOUT
 from ..module_utils._job.naming import JOB_NAME, STANDBY
 from ..module_utils._job.state_names import PENDING, RUNNING
-
-# In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
-START_TIMEOUT = 600
 
 
 def jobs_on(jobs: Any, hosts: Sequence[str], running: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:

@@ -116,6 +116,12 @@ options:
       - The result RV(earlier_node_seconds) of the first host, which the action plugin subtracts from O(max_cost).
     type: float
     default: 0
+  planned_hosts:
+    description:
+      - The number of hosts with which the action plugin turns O(max_cost) into a time limit, if they are others than the hosts of the
+        play, as in check mode before nodes are launched. C(0) means the hosts of the play.
+    type: int
+    default: 0
   cluster:
     description:
       - Name of the cluster, which is a label of the metrics in O(metrics_directory).

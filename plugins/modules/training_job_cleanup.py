@@ -21,8 +21,15 @@ options:
     type: path
   name:
     description:
-      - Name of a single job to delete, regardless of its age. The job must have ended.
+      - Name of a single job to delete, regardless of its age. The job must have ended. A job that was prepared more than ten minutes ago
+        and has not started also counts as ended.
     type: str
+  pending:
+    description:
+      - Deletes the job O(name) only if none of its processes has started and it was not only printed. This is what a job leaves that is
+        refused after it was prepared.
+    type: bool
+    default: false
   days:
     description:
       - A job is deleted if its last heartbeat is more than this number of days ago.
@@ -141,12 +148,14 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path"},
             "name": {"type": "str"},
+            "pending": {"type": "bool", "default": False},
             "days": {"type": "int", "default": 30},
             "keep": {"type": "int", "default": 10},
             "running": {"type": "list", "elements": "str", "default": []},
             "heartbeat_timeout": {"type": "int", "default": 60},
             "timeout": {"type": "int", "default": 3600},
         },
+        required_if=[("pending", True, ["directory", "name"])],
         supports_check_mode=True,
     )
     try:

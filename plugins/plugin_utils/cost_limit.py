@@ -19,7 +19,10 @@ LEAST_SECONDS = 60
 
 def read(max_cost: Any) -> float:
     """Return a maximum cost, or 0 if there is none. Raises ValueError if it is not an amount of money."""
-    value = float(max_cost or 0)
+    try:
+        value = float(max_cost or 0)
+    except (TypeError, ValueError):
+        raise ValueError(f"max_cost: {max_cost!r} is not a number. Specify an amount such as 250, or 0 for no limit.") from None
     if not 0 <= value < math.inf:
         raise ValueError(f"max_cost: {value:g} is not valid. Specify an amount such as 250, or 0 for no limit.")
     return value
@@ -32,7 +35,7 @@ def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callab
     Raises ValueError like limited_seconds().
     """
     given = {name: nodes and nodes.get(f"training_job_{name}") for name in ("max_cost", "time_limit", "host_count", "hosts")}
-    if UNKNOWN in given.values() or not (max_cost := read(given["max_cost"])):
+    if UNKNOWN in given.values() or not _are_numbers(given) or not (max_cost := read(given["max_cost"])):
         return 0, 0
     # It is not known how many nodes a pattern of hosts means
     hosts = int(given["host_count"] or 0) or (_count(price) if given["hosts"] in (None, "", "trainers") else 1)
@@ -41,6 +44,15 @@ def before_launch(nodes: NodeVariables | None, price: Price | None, show: Callab
     if price and show:
         show(f"{told(max_cost, seconds, time_limit, price, hosts)}, if no earlier attempt has cost anything")
     return time_limit, seconds
+
+
+def _are_numbers(given: Mapping[str, Any]) -> bool:
+    """Return whether the options of a job are numbers. Other checks tell the user if they are not."""
+    try:
+        float(given["max_cost"] or 0), int(given["time_limit"] or 0), int(given["host_count"] or 0)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def lease_minimum(arguments: Mapping[str, Any], time_limit: int, seconds: int) -> int:
@@ -99,10 +111,11 @@ def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int)
     cost = max(0.0, node_seconds) / 3600 * hourly(price, 1)
     least = cost + hourly(price, hosts) * LEAST_SECONDS / 3600
     if price and cost and least > max_cost:
-        limit, used, more = (amount(each, price["currency"]) for each in (max_cost, cost, least))
+        limit, used, rest, more = (amount(each, price["currency"]) for each in (max_cost, cost, max_cost - cost, least))
+        what = f"the rest of {rest} does not pay for a minute of {plural(hosts, 'node', 'nodes')}" if cost < max_cost else "it is used up"
         raise ValueError(
-            f"max_cost: {limit} are used up, because earlier attempts of the job, and jobs that it continues, have cost about {used} at "
-            f"the present price. Set it to more than {more}."
+            f"max_cost: earlier attempts of the job, and jobs that it continues, have cost about {used} of {limit}, at the present price, "
+            f"so {what}. Set it to more than {more}."
         )
     return cost
 

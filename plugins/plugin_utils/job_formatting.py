@@ -16,7 +16,7 @@ from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import Export, ProcessRecord, Queued
 from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
 from ..module_utils._job.hangs import MADE_NO_PROGRESS
-from ..module_utils._job.job_states import participants, standby_hosts
+from ..module_utils._job.job_states import START_TIMEOUT, participants, standby_hosts
 from ..module_utils._job.job_status import AttemptStatus, Goodput, JobStatus, Log
 from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
@@ -121,7 +121,8 @@ def _when(found: JobStatus) -> str:
     if found["state"] == QUEUED:
         return " since " + moment(found["queue"]["submitted"]) + " UTC, " + waiting(found["queue"])
     if found["state"] == PENDING:
-        return " since " + moment(found["created"]) + " UTC"
+        never = ", but no run has started it" if found["read"] - found["created"] > START_TIMEOUT else ""
+        return f" since {moment(found['created'])} UTC{never}"
     return " before it started" if "queue" in found else ""
 
 
@@ -351,6 +352,14 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         yield _continuation(found, command, again)
         if "cost" in why:
             yield "What the job has cost counts, so set a higher training_job_max_cost."
+
+
+def after_maximum_cost(found: JobStatus) -> list[str]:
+    """Return a sentence about how to continue a job that its maximum cost has ended, or an empty list."""
+    if "cost" not in found["failure"].get("cause", {}):
+        return []
+    how = f"run the same command again with -e training_job_name={found['name']} and set" if _keeps_name(found) else "set"
+    return [f"To continue the job, {how} a higher training_job_max_cost, because what the job has cost counts."]
 
 
 def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:

@@ -14,10 +14,11 @@ from ._output.prices import Price, of_run
 from .inventory_nodes import node_table
 
 
-def price_of_nodes(variables: Mapping[str, Any]) -> Price | None:
+def price_of_nodes(variables: Mapping[str, Any], known: Price | None = None) -> Price | None:
     """Return a price with the price of the nodes, or None if it is not known or the user wants no prices.
 
-    If the run has not provisioned the cluster, the prices are those that another run has kept, or published ones, without volumes.
+    If no price is `known` and the run has not provisioned the cluster, the prices are those that another run has kept, or published ones,
+    without volumes.
     """
     nodes = node_table(variables)
     if not nodes or not boolean(variables.get("deeplearning_prices", True), strict=False):
@@ -27,4 +28,4 @@ def price_of_nodes(variables: Mapping[str, Any]) -> Price | None:
     from ..module_utils._aws.pricing.estimate import Estimate, Place
 
     charges = charges_of(NODE_SERVICES[variables.get("deeplearning_node_service", DEFAULT)], nodes.values())
-    return of_run(variables) or Estimate(Place(variables["deeplearning_region"]), (), charges).describe()
+    return known or of_run(variables) or Estimate(Place(variables["deeplearning_region"]), (), charges).describe()

@@ -34,7 +34,7 @@ from ..module_utils._text import clean_line
 from ._output import changes
 from ._output.words import plural
 from .gone_nodes import gone_hosts, with_gone_hosts
-from .job_formatting import failure_cause
+from .job_formatting import after_maximum_cost, failure_cause
 from .node_end_messages import removed_ends
 from .suggested_commands import NOT_SHOWN, playbook_command
 
@@ -265,7 +265,7 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
             gone = gone_hosts(found, **losses)
             judged = with_gone_hosts(found, gone)
             last = [] if "gone" in judged["failure"] else judged["failure"]["lines"][-1:]
-            sentence = " ".join([failure_cause(judged), *(f"Its log ends with: {line}" for line in last)])
+            sentence = " ".join([failure_cause(judged), *after_maximum_cost(judged), *(f"Its log ends with: {line}" for line in last)])
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             pass  # a job can write anything into its files, and its end must be told nevertheless
     if gone:

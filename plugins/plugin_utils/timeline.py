@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ..module_utils._aws.cluster_events.scaling_activities import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
 from ._output import prices
-from ._output.words import moment, plural
+from ._output.words import moment, node_time, plural
 from ._report.events import of_job
 from .job_formatting import failure_cause
 from .suggested_commands import playbook_command
@@ -262,7 +262,7 @@ def _sum(facts: Mapping[str, Any]) -> str:
     times = [(hours, node["hourly"]) for node in facts["nodes"] if (hours := _hours(node, facts)) is not None]
     ran = [(hours, hourly) for hours, hourly in times if hours]
     total = sum(hours for hours, _hourly in ran)
-    words = f"Since {moment(since)} UTC, {plural(len(ran), 'node', 'nodes')} ran for {total:,.1f} node-hours"
+    words = f"Since {moment(since)} UTC, {plural(len(ran), 'node', 'nodes')} ran for {node_time(total)}"
     missing = {"price": sum(hourly is None for _hours, hourly in ran), "time": len(facts["nodes"]) - len(times)}
     left = [f"{plural(count, 'node', 'nodes')} whose {what} is not known" for what, count in missing.items() if count and price]
     without = f", and without {' and '.join(left)}" if left else ""

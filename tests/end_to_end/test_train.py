@@ -113,21 +113,25 @@ def test_first_run_trains_on_three_hosts(first_run, on_master):
 
 
 def test_the_report_and_the_events_tell_what_the_job_has_cost(first_run, playbook, on_master, cloud, tmp_path):
-    cost = r"<th scope=\"row\">cost</th><td>0\.\d{3} USD for 0\.[0-9] node-hours of 3 nodes, at 0\.\d{3} USD per hour"
-    assert re.search(f"{cost}\\. AWS tells", on_master(f"cat {job_directory(first_run)}/report.html"))
+    cost = r"<th scope=\"row\">cost</th><td>0\.\d{3,4} USD for \d+\.\d node-minutes of 3 nodes, at 0\.\d{3} USD per hour"
+    written = on_master(f"cat {job_directory(first_run)}/report.html")
+    assert re.search(f"{cost}\\. AWS tells", written)
     cloud.control.forget_calls()
     playbook("report.yml", "-e", f"training_job_report_directory={tmp_path}")
     calls = {call["action"] for call in cloud.control.calls() if call["service"] != "iam"}  # IAM creates the operator
     assert calls <= {"DescribeInstances", "DescribeAutoScalingGroups", "GetCallerIdentity"}
     (page,) = tmp_path.glob("*.html")
     assert re.search(f"{cost} without volumes\\. AWS tells", page.read_text())
+    page.write_text(written)
+    playbook("report.yml", "-e", f"training_job_report_directory={tmp_path}")
+    assert re.search(f"{cost}\\. AWS tells", page.read_text()), "the price of train is not forgotten"
     told = playbook("events.yml", "-e", f"deeplearning_events_file={tmp_path}/events.csv").output
     # Other tests may have had nodes in a cluster with this name
     launched = re.findall(r"node demo-(?:master|worker\d+) \((i-\w+)\) launched, \+0\.100 USD per hour", told)
     assert {instance for number in (1, 2, 3) for instance in instance_of(cloud, number)} <= set(launched)
     assert re.search(r"CreateAutoScalingGroup demo-workers, by arn:aws:iam::123456789012:user/demo-train", told)
     assert re.search(r"reported by demo-master: job train-\S+: started on 3 hosts", told)
-    (total,) = re.findall(r"Since .* UTC, \d+ nodes ran for [\d,.]+ node-hours and cost ([\d,.]+) USD", " ".join(told.split()))
+    (total,) = re.findall(r"Since .* UTC, \d+ nodes ran for [\d,.]+ node-\w+ and cost ([\d,.]+) USD", " ".join(told.split()))
     assert float(total.replace(",", "")) > 0
     assert "reported by demo-master" in (tmp_path / "events.csv").read_text()
 
@@ -378,6 +382,12 @@ def test_a_maximum_cost_that_does_not_pay_for_the_nodes_is_refused_before_they_a
     for name, options in (("validate.yml", ()), ("train.yml", ("--check",)), ("train.yml", ())):
         told = playbook(name, *options, *more, status=2, callback=CONCISE).output
         assert re.search(refused, " ".join(told.split())), told
+    more = ("-e", '{"deeplearning_worker_count": 3, "training_job_max_cost": 1, "training_job_name": "four"}')
+    limits = {
+        re.search(r"max_cost: 1\.00 USD for (4 nodes at .*? so the job is stopped after \d+ h \d+ min)", " ".join(told.split()))[1]
+        for told in (playbook("validate.yml", *more).output, playbook("train.yml", "--check", *more).output)
+    }
+    assert len(limits) == 1, "--check counts the nodes that exist now"
     assert instance_of(cloud, 4) == []
 
 
@@ -391,13 +401,14 @@ def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost(first_run
     cost = r"job budget failed: it reached training_job_max_cost \(0\.006 USD\): it had run for 1 min \d+ s and cost about 0\.00[67] USD\."
     assert re.search(cost, " ".join(told.split())), told
     assert "time limit of" not in told
-    assert re.search(r"budget\.html, cost: 0\.0\d\d USD for 0\.\d node-hours of", " ".join(told.split())), told
+    assert re.search(r"budget\.html, cost: 0\.0\d\d USD for \d+\.\d node-minutes of", " ".join(told.split())), told
     assert "All workers were removed." in " ".join(told.split())
     for found in (playbook("status.yml", "-e", "training_job_name=budget").output, (tmp_path / "budget.html").read_text()):
         assert re.search(cost, " ".join(found.split())), found
     again = " ".join(playbook("train.yml", "-e", json.dumps(job), status=2, callback=CONCISE).output.split())
     used_up = (
-        r"training_job_max_cost: 0\.006 USD are used up, because .* have cost about 0\.00[67] USD at the present price\. Set it to more"
+        r"training_job_max_cost: earlier .* have cost about 0\.00[67] USD of 0\.006 USD, at the present price, "
+        r"so (it is used up|the rest of .* does not pay for a minute of \d nodes?)\. Set it to more"
     )
     assert re.search(used_up, again), again
     told = " ".join(

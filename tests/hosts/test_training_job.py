@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -428,6 +429,51 @@ def test_what_cannot_run_is_refused_before_anything_runs(cluster, name, variable
     assert result.returncode != 0
     assert message in result.stdout.replace("\\", "")
     assert "Start" not in result.stdout
+
+
+def test_a_refused_job_leaves_nothing_that_seems_to_start(cluster):
+    """The first host has unpacked the code when another host, the controller or the start refuses the job."""
+    cluster.hosts[0].ssh("sudo ln -s /usr/bin/python3 /usr/local/bin/python-of-first-host")
+    saves = "import os, pathlib, time\npathlib.Path(os.environ['DEEPLEARNING_CHECKPOINT_DIRECTORY'], 'a').touch()\ntime.sleep(600)\n"
+    cluster.start("earlier", saves, sync_directory="/home/ubuntu/synced", **COMMAND)
+    charge = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 3, "hourly": 3.0}
+    price = {"currency": "USD", "charges": [charge], "published": "", "read_at": 0, "problem": ""}
+    (cluster.folder / "price.yml").write_text(
+        json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [{"set_fact": {"provision_result": {"price": price}}}]}])
+    )
+    refused = {
+        "host": ({"python": "/usr/local/bin/python-of-first-host"}, "does not exist"),
+        "start": ({"sync_directory": "/home/ubuntu/synced"}, "job earlier runs in /home/ubuntu/synced"),
+        "cost": ({"max_cost": 0.0501, "resume": "earlier"}, "does not pay for a minute"),
+    }
+    try:
+        for name, (variables, message) in refused.items():
+            if name == "cost":
+                cluster.stop("earlier")
+            play = cluster.playbook(name, "print('hello')\n", **{**COMMAND, **variables})
+            result = cluster.play(*([str(cluster.folder / "price.yml")] if name == "cost" else []), play)
+            assert result.returncode != 0
+            assert message in result.stdout.replace("\\", ""), result.stdout
+            assert cluster.hosts[0].ssh(f"ls -d /efs/jobs/{name} /efs/jobs/.deleted*", check=False).stdout == ""
+    finally:
+        cluster.play("deeplearning.cluster.stop", "-e", "training_job_name=earlier")
+
+
+def test_a_job_that_no_run_has_started_can_be_deleted(cluster):
+    description = {"name": "never", "launcher": "command", "script": "train.py", "command": [], "created": time.time() - 300}
+    cluster.hosts[0].ssh(f"mkdir -p /efs/jobs/never/status && cat > /efs/jobs/never/job.json <<'END'\n{json.dumps(description)}\nEND\n")
+    told = {
+        playbook: cluster.play(f"deeplearning.cluster.{playbook}", "-e", "training_job_name=never").stdout.replace("\\", "")
+        for playbook in ("stop", "cleanup")
+    }
+    assert re.search(
+        r"no run has started it, run .*deeplearning\.cluster\.cleanup -e training_job_name=never -e cleanup_days=0", told["stop"]
+    )
+    assert "job 'never' is pending. It was prepared less than 10 minutes ago" in told["cleanup"]
+    assert "has no attribute" not in told["cleanup"]
+    deleted = cluster.play("deeplearning.cluster.cleanup", "-e", "training_job_name=never", "-e", "cleanup_days=0")
+    assert deleted.returncode == 0, deleted.stdout
+    assert cluster.hosts[0].ssh("ls -d /efs/jobs/never", check=False).stdout == ""
 
 
 def test_a_start_that_fails_on_one_host_is_undone_on_the_others(cluster):

@@ -75,7 +75,7 @@ def test_who_launched_changed_and_ended_nodes(cloud, run, definition, name, even
     assert (node["running"], node["ended_at"]) == (False, ended["time"])
     text = shown(found)
     assert f"TerminateInstances {node['name']} ({victim}), by arn:aws:iam::123456789012:root, -0.100 USD per hour" in text
-    assert "node-hours and cost 0.0" in text
+    assert "node-minutes and cost 0.0" in text
     # The collection ends nodes with a call of Auto Scaling
     operators.be("destroy")
     run("cluster", cluster=name, state="absent", delete_data=True)

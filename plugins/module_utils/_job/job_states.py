@@ -23,6 +23,8 @@ from .state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEE
 # Maximum clock difference between hosts, in seconds. Without this limit, a process with a heartbeat in the far future would seem alive
 # for years.
 CLOCK_LIMIT = 300
+# In seconds. A job starts right after it is prepared, unless a host rejects the job or the run is interrupted.
+START_TIMEOUT = 600
 
 # The states of processes that decide the state of a job, by the parts of the processes, most important first. Losing a process that may be
 # lost does not end the job, but stopping such a process does. A job does not wait for services.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -43,8 +44,12 @@ def of_run(variables: Mapping[str, Any]) -> Price | None:
 
 
 def amount(value: float, currency: str) -> str:
-    """Return an amount of money, such as `1,234.50 USD`. Amounts below 1 have three decimals, because many prices per hour are small."""
-    return f"{value:,.2f} {currency}" if abs(value) >= 1 else f"{value:.3f} {currency}"
+    """Return an amount of money, such as `1,234.50 USD`. Amounts below 1 have three decimals, because many prices per hour are small.
+
+    Amounts that would be shown as 0 have as many decimals as they need.
+    """
+    decimals = 2 if abs(value) >= 1 else 3 if not 0 < abs(value) < 0.0005 else -math.floor(math.log10(abs(value)))
+    return f"{value:,.{decimals}f} {currency}"
 
 
 def is_known(price: Price | None) -> bool:

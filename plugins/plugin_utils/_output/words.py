@@ -19,6 +19,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def node_time(hours: float) -> str:
+    """Return the time of nodes in total, such as `4.2 node-hours`, or `12.6 node-minutes` if it is less than an hour."""
+    return f"{hours:,.1f} node-hours" if hours >= 1 else f"{60 * hours:.1f} node-minutes"
+
+
 def moment(seconds: float | None) -> str:
     """Return a point in time as text (UTC), or `-` for None."""
     return "-" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._output import prices
 from .._output.prices import Price
-from .._output.words import plural
+from .._output.words import node_time, plural
 from ..suggested_commands import playbook_command
 
 
@@ -38,7 +38,7 @@ def cost_of(
     left = f"{plural(unknown, 'node', 'nodes')} that {'is' if unknown == 1 else 'are'} no longer in the cluster"
     if not known:
         return f"not known, because the job ran on {left}. {timeline}"
-    time = f"{hours:,.1f} node-hours of {plural(len(known), 'node', 'nodes')}"
+    time = f"{node_time(hours)} of {plural(len(known), 'node', 'nodes')}"
     return (
         f"{_amount(time, hours, price)}{f', without {left}' if unknown else ''}. AWS tells when the nodes were launched and terminated, "
         f"and the hosts reported when and where the job ran.{f' {prices.source(price)}' if price else ''} {timeline}"

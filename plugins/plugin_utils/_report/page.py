@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import functools
+import html
+import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +22,7 @@ from ...module_utils._job import document_schemas, goodput, job_states, naming, 
 from ...module_utils._job.documents import JobDescription
 from ...module_utils._job.job_status import JobStatus
 from .. import job_formatting
+from .._output.prices import Price, hourly_of_nodes
 from .._output.words import duration, moment, percent
 from . import charts
 from .events import events
@@ -50,12 +54,18 @@ BUCKET_COLOURS = {
 
 LISTINGS = ("code", "logs", "checkpoints")
 
+# Where a page contains the price.
+PRICE = re.compile(r'<meta name="price" content="([^"]*)">')
+
 TEMPLATE = """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+{% if price %}
+<meta name="price" content="{{ price }}">
+{% endif %}
 <title>{{ job.name }} {{ job.state }}</title>
 <style>
 body { font: 15px/1.45 system-ui, sans-serif; color: #1c1e21; background: #fff; max-width: 1180px; margin: 2em auto; padding: 0 1em }
@@ -259,10 +269,25 @@ def _template() -> Template:
     return environment.from_string(TEMPLATE)
 
 
-def render(report: Mapping[str, Any], copy_command: str | None, cost: str = "") -> str:
+def known(price: Price | None) -> Price | None:
+    """Return a price if it contains that of the nodes, or else None."""
+    return price if price and hourly_of_nodes(price) else None
+
+
+def price_in(path: str) -> Price | None:
+    """Return the price with which a page was rendered, or None. The job's texts in the page are escaped and follow the price."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = PRICE.search(file.read())
+        return known(json.loads(html.unescape(found[1]))) if found else None
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def render(report: Mapping[str, Any], copy_command: str | None, cost: str = "", price: Price | None = None) -> str:
     """Return the page for the result of the `training_job_report` module. All text in the page is escaped.
 
-    `cost` says what the job has cost, if that is known.
+    `cost` says what the job has cost, if that is known. The page keeps the `price` for later pages.
 
     Raises ValueError if the result exceeds the module's own limits.
     """
@@ -270,6 +295,7 @@ def render(report: Mapping[str, Any], copy_command: str | None, cost: str = "") 
     job, description = report["job"], report["description"]
     return _template().render(
         job=job,
+        price=json.dumps(price) if price else "",
         started=len(job_states.participants(job["processes"])),
         failure=job.get("failure"),
         over=report["over"],

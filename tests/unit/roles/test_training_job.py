@@ -45,6 +45,7 @@ def test_a_job_on_all_nodes_leaves_the_spares_of_the_definition_out(hosts, defin
     [
         ({"deeplearning_worker_count": 3}, 4),
         ({"deeplearning_worker_count": "2", "deeplearning_spares": "1"}, 4),
+        ({"deeplearning_worker_count": 3, "training_job_hosts": "trainers"}, 4),
         ({"deeplearning_worker_count": 3, "training_job_hosts": "master"}, 0),
         ({}, 0),
     ],
@@ -72,6 +73,20 @@ HOSTVARS = {
 def test_the_first_failure_is_the_reason(hosts, variables, expected):
     variables = {"ansible_play_hosts_all": list(hosts), "hostvars": HOSTVARS, **variables}
     assert evaluated("{{ __training_job_failed }}", INTERNAL, **variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("hosts", "variables", "expected"),
+    [
+        ("b", {"__training_job_result": {"skipped": True}}, True),
+        ("ab", {"__training_job_result": {"skipped": True}}, False),
+        ("b", {"__training_job_result": {"msg": "failed"}}, False),
+        ("a", {"__training_job_result": {"skipped": True}}, False),
+    ],
+)
+def test_a_job_that_no_host_has_started_was_refused(hosts, variables, expected):
+    variables = {"ansible_play_hosts_all": list(hosts), "hostvars": HOSTVARS, **variables}
+    assert evaluated("{{ __training_job_was_refused }}", INTERNAL, **variables) is expected
 
 
 def test_hosts_that_did_not_answer_the_end_of_the_job_are_unreachable():

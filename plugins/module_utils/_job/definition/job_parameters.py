@@ -54,6 +54,7 @@ SPECIFICATION: dict[str, Any] = {
         "attempt": {"type": "int", "default": 1},
         "cost_limit": {"type": "dict", "default": {}},
         "earlier_node_seconds": {"type": "float", "default": 0},
+        "planned_hosts": {"type": "int", "default": 0},
         "dest": {"type": "path"},
         "archive": {"type": "path"},
         "code": {"type": "dict", "default": {}},

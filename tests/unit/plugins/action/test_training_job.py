@@ -61,6 +61,7 @@ def with_price(**changes):
         ({"max_cost": "60"}, 7200),
         ({"max_cost": 60, "time_limit": 600}, 600),
         ({"max_cost": 60, "time_limit": "0", "host_count": 2}, 10800),
+        ({"max_cost": 60, "planned_hosts": "0"}, 7200),
     ],
 )
 def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected):
@@ -78,6 +79,15 @@ def test_the_maximum_cost_becomes_a_time_limit(monkeypatch, arguments, expected)
     assert told.call_count == 1
 
 
+def test_check_mode_counts_the_nodes_that_the_job_will_have(monkeypatch):
+    told = Mock()
+    monkeypatch.setattr(action, "show", told)
+    made = action.with_cost_limit("told", {"max_cost": 60, "planned_hosts": "4"}, with_price())
+    assert made == {"time_limit": 5400, "cost_limit": LIMIT | {"hourly": 40.0}}
+    assert "60.00 USD for 4 nodes at 40.00 USD per hour" in told.call_args.args[0]
+    assert action.with_cost_limit("prepared", {"planned_hosts": "4"}, variables()) == {}
+
+
 LIMIT = {"amount": 60.0, "earlier": 0.0, "currency": "USD"}
 
 
@@ -93,7 +103,7 @@ def test_a_job_that_continues_has_only_the_rest_of_the_maximum_cost(monkeypatch)
         "training_job_max_cost: 50.00 USD for 3 nodes at 30.00 USD per hour, so the job is stopped after 1 h 40 min",
     ]
     assert action.with_cost_limit("started", arguments | {"max_cost": 0}, with_price()) == {}
-    with pytest.raises(AnsibleActionFail, match="are used up"):
+    with pytest.raises(AnsibleActionFail, match="does not pay for a minute"):
         action.with_cost_limit("started", arguments | {"max_cost": 10.2}, with_price())
 
 
@@ -123,7 +133,11 @@ def test_without_a_maximum_cost_nothing_changes(given):
 
 @pytest.mark.parametrize(
     ("made", "given", "message"),
-    [(variables, 60, "the price of the nodes is not known"), (with_price, "x", "could not convert"), (with_price, 0.01, "pay for only")],
+    [
+        (variables, 60, "the price of the nodes is not known"),
+        (with_price, "x", "max_cost: 'x' is not a number"),
+        (with_price, 0.01, "pay for only"),
+    ],
 )
 def test_a_maximum_cost_that_cannot_be_kept_is_refused(made, given, message):
     with pytest.raises(AnsibleActionFail, match=message):

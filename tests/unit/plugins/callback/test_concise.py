@@ -111,7 +111,7 @@ def test_its_name_is_that_of_the_file():
             "changed 1 host, ran the job on 2 hosts",
         ),
         (False, [(JOB, {}, "h1")], [{"interrupted": "leave"}], "started the job on 1 host"),
-        (False, [(JOB, {}, "h1")], [], "started the job on 1 host"),
+        (False, [(JOB, {"state": "prepared"}, "h2"), (JOB, {}, "h1")], [], "started the job on 1 host"),
         (False, [(JOB, {"state": "stopped"}, "h1"), (f"{JOB}_report", {}, "h2")], [], "stopped the job on 1 host"),
         (True, [(JOB, {"state": "prepared"}, "h1")], [], "job to run on 1 host"),
         (True, [("ansible.builtin.copy", {}, "h1"), ("ansible.builtin.copy", {}, "h2")], [], "2 hosts to change"),

@@ -75,11 +75,15 @@ def test_what_the_job_has_cost_counts():
     assert [cost_limit.spent(40, seconds, PRICE, 4) for seconds in (0, 3600, -1, float("nan"))] == [0, 10, 0, 0]
     assert cost_limit.spent(0.5, 0, PRICE, 4) == 0, "no attempt has used up anything"
     assert cost_limit.spent(40, 3600, None, 4) == 0
-    message = (
-        r"max_cost: 10\.50 USD are used up, because .* have cost about 10\.00 USD at the present price\. Set it to more than 10\.67 USD\."
-    )
-    with pytest.raises(ValueError, match=message):
-        cost_limit.spent(10.5, 3600, PRICE, 4)
+    for max_cost, why in (
+        (10.5, "the rest of 0.500 USD does not pay for a minute of 4 nodes"),
+        (10, "it is used up"),
+        (9, "it is used up"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"max_cost: .* about 10\.00 USD of {max_cost:.2f} USD, .*, so {why}\. Set .* than 10\.67 USD\.$"
+        ):
+            cost_limit.spent(max_cost, 3600, PRICE, 4)
     with pytest.raises(ValueError, match="cost about inf USD"):
         cost_limit.spent(40, float("inf"), PRICE, 4)
 
@@ -100,6 +104,10 @@ def test_only_an_amount_of_money_is_a_maximum_cost(given):
         ({"max_cost": 40, "hosts": ""}, (0, 3600)),
         ({"max_cost": 40, "hosts": "workers[0]"}, (0, 14400)),
         ({"max_cost": "{{ inventory_hostname }}"}, (0, 0)),
+        # Other checks find values of the wrong type
+        ({"max_cost": "5USD"}, (0, 0)),
+        ({"max_cost": 40, "time_limit": "1h"}, (0, 0)),
+        ({"max_cost": 40, "host_count": "all"}, (0, 0)),
         ({"time_limit": 600}, (0, 0)),
         ({}, (0, 0)),
     ],

@@ -61,7 +61,11 @@ def running(**changes):
             f"digits running for 2 min 0 s (since {DAY}:00:00 UTC), no output, step or checkpoint for 1 h 6 min, "
             "2 processes on 2 hosts, torchrun train.py",
         ),
-        (job(state="pending", **NOT_STARTED), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
+        (job(state="pending", **NOT_STARTED, read=600), "digits pending since 1970-01-01 00:00:00 UTC, torchrun train.py"),
+        (
+            job(state="pending", **NOT_STARTED, read=601),
+            "digits pending since 1970-01-01 00:00:00 UTC, but no run has started it, torchrun train.py",
+        ),
         (
             job(state="queued", **NOT_STARTED, queue={**ENTRY, "reason": "Resources", "before": 2}),
             "digits queued since 1970-01-01 00:00:05 UTC, in Slurm as job 7: Resources, after 2 other jobs, torchrun train.py",

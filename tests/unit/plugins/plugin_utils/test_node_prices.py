@@ -48,6 +48,12 @@ def test_the_price_of_the_run_counts():
     assert hourly(hostvars={"localhost": {"provision_result": {"price": price}}}) == 2.5
 
 
+def test_a_known_price_is_better_than_one_without_volumes(table):
+    charge = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 2, "hourly": 5.0}
+    assert node_prices.price_of_nodes(VARIABLES, {"charges": [charge]}) == {"charges": [charge]}
+    assert node_prices.price_of_nodes({**VARIABLES, "deeplearning_prices": False}, {"charges": [charge]}) is None
+
+
 def test_no_price(table):
     assert hourly(deeplearning_prices="false") is None
     table.clear()

@@ -379,6 +379,18 @@ def test_the_events_at_the_end_of_a_job(failure, result, losses, events):
     assert [*of_end("digits", failure, result, losses)] == events
 
 
+def test_a_job_that_its_maximum_cost_has_ended_can_go_on():
+    ended = job()
+    cost = {"limit": 5.0, "spent": 5.016, "currency": "USD", "seconds": 7800.4}
+    ended["job"]["failure"] |= {"lines": [], "cause": {"kind": "time_limit", "cost": cost}}
+    ((_event, told),) = of_end("digits", "x", ended, KEPT)
+    how = "run the same command again with -e training_job_name=digits and set a higher training_job_max_cost"
+    assert told == (
+        "job digits failed: it reached training_job_max_cost (5.00 USD): it had run for 2 h 10 min and cost about 5.02 USD. "
+        f"To continue the job, {how}, because what the job has cost counts."
+    )
+
+
 def test_the_module_documents_all_kinds_of_events():
     assert yaml.safe_load(notification.DOCUMENTATION)["options"]["event"]["choices"] == [*EVENTS]
     page = (COLLECTION / "docs" / "notifications.md").read_text()

@@ -138,7 +138,7 @@ def test_what_a_host_reports_is_told_apart():
     [
         ([node(-1800, 1800)], "1 node ran for 1.0 node-hours and cost 2.00 USD, without volumes, at the prices of today. Prices: AWS"),
         ([node(-7200, None, running=True)], "1 node ran for 3.0 node-hours and cost 6.00 USD"),
-        ([node(-9000, -7200)], "0 nodes ran for 0.0 node-hours and cost 0.000 USD"),
+        ([node(-9000, -7200)], "0 nodes ran for 0.0 node-minutes and cost 0.000 USD"),
         ([], "AWS has recorded nothing about cluster demo in us-east-1 since 2026-09-21 13:13:20 UTC. Check the cluster and the region"),
         (
             [node(0, 3600, None), node(0, 3600)],
@@ -147,7 +147,7 @@ def test_what_a_host_reports_is_told_apart():
         ([node(0, 3600, None), node(0, 3600)], "and without 1 node whose price is not known. Prices"),
         (
             [node(0, None), node(None, 3600)],
-            "0 nodes ran for 0.0 node-hours and cost 0.000 USD, without volumes, at the prices of today, and ",
+            "0 nodes ran for 0.0 node-minutes and cost 0.000 USD, without volumes, at the prices of today, and ",
         ),
         ([node(0, None), node(None, 3600)], "without 2 nodes whose time is not known."),
     ],

@@ -11,13 +11,20 @@ import time
 from typing import Any, Collection, NamedTuple
 
 from ...._job import directories, job_states, naming, records
-from ...._job.state_names import FAILED, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ...._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..units import users
 
 DAY = 86400.0
 
 # The prefix of job directories that are being deleted. No job can have such a name, so no other module reads these directories.
 DELETED = ".deleted-"
+
+# Why a named job in another state than a final one may still be needed, and what to do.
+REFUSALS = {
+    LOST: "Its hosts have sent no heartbeat for a while, but may still run it. If they do not, add -e cleanup_days=0",
+    PENDING: f"It was prepared less than {job_states.START_TIMEOUT // 60} minutes ago, so a run may be about to start it. If no run is, "
+    "add -e cleanup_days=0",
+}
 
 
 class CleanupError(Exception):
@@ -36,6 +43,7 @@ class CleanupCandidate(NamedTuple):
     last: float
     python: str
     checkpoints: str
+    printed: bool
 
 
 class Choice(NamedTuple):
@@ -80,6 +88,7 @@ def read_job(name: str, paths: directories.Paths, heartbeat_timeout: float) -> C
         max([description["created"], records.last_change(paths), *(process["heartbeat"] for process in processes)]),
         description.get("python") or "",
         description.get("checkpoint_directory") or paths.checkpoints,
+        description.get("printed", False),
     )
 
 
@@ -96,11 +105,11 @@ def choose_named(jobs: list[CleanupCandidate], directory: str, name: str, before
     job = next((job for job in jobs if job.name == name), None)
     if job is None:
         raise CleanupError(f"job {name!r} does not exist in {directory}. Run deeplearning.cluster.status to list the jobs.")
+    latest = max(before, time.time() - job_states.START_TIMEOUT) if job.state == PENDING else before
     # A lost process may still be running on a host that cannot reach the storage.
-    if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
-        raise CleanupError(
-            f"job {name!r} is {job.state}. Stop this job with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
-        )
+    if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= latest:
+        stop = f"Stop this job with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
+        raise CleanupError(f"job {name!r} is {job.state}. {REFUSALS.get(job.state, stop)}")
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
         users_of_it = ", ".join(other.name for other in jobs if other.name != name and _owner(other, directory) == name)
@@ -174,6 +183,8 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     cannot be deleted, and the same errors as delete().
     """
     directory, now = params["directory"], time.time()
+    if params["pending"]:
+        return delete_pending(params, check_mode)
     jobs, problems = read_jobs(directory, params["heartbeat_timeout"], now, params["running"])
     before = now - params["days"] * DAY
     name = params["name"]
@@ -187,8 +198,26 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             delete(hide(directory, job.name), params["timeout"])
     return {
         "changed": bool(chosen.delete or left),
-        "jobs": [{"name": job.name, "state": job.state, "last": job.last} for job in chosen.delete],
+        "jobs": described(chosen.delete),
         "kept": [{"name": job.name, "reason": reason_to_keep(job, chosen.keep, params, newest, before)} for job in chosen.keep],
         "pythons": sorted({job.python for job in chosen.keep if job.python}),
         "problems": problems,
     }
+
+
+def delete_pending(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Delete the named job if no process of it has started. Return the same as clean_up(), without the other jobs."""
+    directory, name = params["directory"], params["name"]
+    try:
+        job = read_job(name, directories.Paths(os.path.join(directory, name)), params["heartbeat_timeout"])
+        found = [job] if job.state == PENDING and not job.printed and name not in params["running"] else []
+    except (OSError, ValueError):
+        found = []  # not a job
+    if found and not check_mode:
+        delete(hide(directory, name), params["timeout"])
+    return {"changed": bool(found), "jobs": described(found), "kept": [], "pythons": [], "problems": []}
+
+
+def described(jobs: list[CleanupCandidate]) -> list[dict[str, Any]]:
+    """Return the jobs as the module returns them."""
+    return [{"name": job.name, "state": job.state, "last": job.last} for job in jobs]

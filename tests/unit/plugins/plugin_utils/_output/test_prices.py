@@ -29,7 +29,15 @@ def price(*charges, **more):
 
 @pytest.mark.parametrize(
     ("value", "currency", "text"),
-    [(0, "USD", "0.000 USD"), (0.005, "USD", "0.005 USD"), (1, "CNY", "1.00 CNY"), (-1234.567, "USD", "-1,234.57 USD")],
+    [
+        (0, "USD", "0.000 USD"),
+        (0.005, "USD", "0.005 USD"),
+        (0.0001, "USD", "0.0001 USD"),
+        (0.0009, "USD", "0.001 USD"),
+        (-0.00048, "USD", "-0.0005 USD"),
+        (1, "CNY", "1.00 CNY"),
+        (-1234.567, "USD", "-1,234.57 USD"),
+    ],
 )
 def test_an_amount(value, currency, text):
     assert prices.amount(value, currency) == text

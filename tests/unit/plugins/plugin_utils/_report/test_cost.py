@@ -45,7 +45,7 @@ def test_nodes_cost_their_time_in_the_job():
 @pytest.mark.parametrize(
     ("changes", "hours"),
     [
-        ({"nodes": [node(1, START + HOUR / 2)]}, "0.5 node-hours of 1 node"),
+        ({"nodes": [node(1, START + HOUR / 2)]}, "30.0 node-minutes of 1 node"),
         ({"nodes": [node(2)], "gone": [former(1, START - HOUR, START + HOUR / 2)]}, "1.5 node-hours of 2 nodes"),
         ({"nodes": [node(1), node(2)], "gone": [former(1, START - HOUR, START + HOUR / 2)]}, "1.5 node-hours of 2 nodes"),
         ({"gone": [former(3, START, START + HOUR)]}, "2.0 node-hours of 2 nodes"),
@@ -54,8 +54,8 @@ def test_nodes_cost_their_time_in_the_job():
         # What the hosts say decides nothing beyond the times of AWS
         ({"start": 0.0, "end": 1e300}, "22.0 node-hours of 2 nodes"),
         ({"start": math.nan, "end": math.nan}, "22.0 node-hours of 2 nodes"),
-        ({"start": math.inf}, "0.0 node-hours of 2 nodes"),
-        ({"end": -math.inf}, "0.0 node-hours of 2 nodes"),
+        ({"start": math.inf}, "0.0 node-minutes of 2 nodes"),
+        ({"end": -math.inf}, "0.0 node-minutes of 2 nodes"),
         ({"later": [[START + 5 * HOUR, START + 6 * HOUR]]}, "4.0 node-hours of 2 nodes"),
         ({"later": [[START, START + HOUR]] * 99}, "22.0 node-hours of 2 nodes"),
         ({"instances": ["i-1"] * 99}, "1.0 node-hours of 1 node"),

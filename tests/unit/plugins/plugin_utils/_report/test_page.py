@@ -66,6 +66,20 @@ def test_a_page_tells_the_cost():
     assert ">cost<" not in page.render(report(), None)
 
 
+@pytest.mark.parametrize("hourly", [2.0, None])
+def test_a_page_keeps_the_price_of_the_nodes(tmp_path, hourly):
+    charge = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 1, "hourly": hourly}
+    price = {"problem": '"><b>&amp;', "charges": [charge]}
+    path = tmp_path / "digits.html"
+    assert page.price_in(str(path)) is None
+    for text in (page.render(report(), None), "", '<meta name="price" content="[1]">', '<meta name="price" content="{">'):
+        path.write_text(text)
+        assert page.price_in(str(path)) is None
+    path.write_text(page.render(report(name='<meta name="price" content="{}">'), None, price=price))
+    assert "<b>" not in path.read_text()
+    assert page.price_in(str(path)) == page.known(price) == (price if hourly else None)
+
+
 def test_a_page_names_the_spares():
     processes = [process(0), process(1), process(2, name="standby0", part="standby")]
     plain = " ".join(re.sub(r"<[^>]+>", " ", page.render(report(processes=processes), None)).split())

@@ -33,7 +33,16 @@ def job(tmp_path):
 
 
 def run(tmp_path, check_mode=False, **params):
-    defaults = {"directory": str(tmp_path), "name": None, "days": 30, "keep": 0, "running": [], "heartbeat_timeout": 60, "timeout": 60}
+    defaults = {
+        "directory": str(tmp_path),
+        "name": None,
+        "days": 30,
+        "keep": 0,
+        "running": [],
+        "heartbeat_timeout": 60,
+        "timeout": 60,
+        "pending": False,
+    }
     return cleanup.clean_up({**defaults, **params}, check_mode)
 
 
@@ -161,6 +170,47 @@ def test_one_job_that_cannot_go(job, tmp_path, name, words):
     with pytest.raises(cleanup.CleanupError, match=words):
         run(tmp_path, name=name)
     assert names(tmp_path) == ["base", "continues", "running"]
+
+
+@pytest.fixture
+def prepared(job):
+    """Return a function that creates a job without processes."""
+
+    def make(name, minutes, **description):
+        folder = job(name, 0, **{"created": time.time() - 60 * minutes, **description})
+        (folder / "status/rank0.json").unlink()
+
+    return make
+
+
+def test_a_job_that_no_run_has_started_can_go_when_it_is_too_late_to_start_it(job, prepared, tmp_path):
+    prepared("late", 11)
+    prepared("new", 9)
+    job("lost", 1, state="running")
+    for name, why in (("new", r"is pending\. It was prepared less than 10 minutes ago.*"), ("lost", r"is lost\. Its hosts .*")):
+        with pytest.raises(cleanup.CleanupError, match=rf"^job '{name}' {why}, add -e cleanup_days=0$"):
+            run(tmp_path, name=name)
+    assert run(tmp_path, name="late")["jobs"][0]["state"] == "pending"
+    for name in ("new", "lost"):
+        run(tmp_path, name=name, days=0)
+    assert names(tmp_path) == []
+
+
+def test_a_refused_job_goes_only_if_nothing_has_started_it(job, prepared, tmp_path):
+    prepared("refused", 0)
+    prepared("printed", 0, printed=True)
+    prepared("busy", 0)
+    prepared("queued", 0)
+    (tmp_path / "queued/status/queue").write_text('{"queue": "slurm", "id": "7", "submitted": 5.0}')
+    job("ended", 90)
+    (tmp_path / ".deleted-other").mkdir()
+    every = ("refused", "printed", "busy", "queued", "ended", "none")
+    for check_mode in (True, False):
+        done = [run(tmp_path, check_mode, name=name, pending=True, running=["busy"]) for name in every]
+        assert [each["changed"] for each in done] == [True, *[False] * 5]
+        assert ("refused" in names(tmp_path)) is check_mode
+    assert done[0]["jobs"][0]["name"] == "refused"
+    assert names(tmp_path) == [".deleted-other", "busy", "ended", "printed", "queued"]
 
 
 def test_what_an_interrupted_run_has_left_goes_with_the_next(job, tmp_path, monkeypatch):
