@@ -243,6 +243,31 @@ def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, de
         run("cluster", **{**options, "worker_count": 3})
 
 
+@pytest.mark.parametrize(("market", "other"), [("spot", "on-demand"), ("on-demand", "spot")])
+def test_until_nodes_are_replaced_new_ones_are_in_the_market_of_the_others(cloud, run, definition, name, market, other):
+    """Plan, limit, run and information agree: an additional node is launched and costs as the nodes that exist."""
+    spot = {"instance_type": "g5.xlarge", "zones": ["us-east-1a", "us-east-1b"], "worker_count": 1, "prices": True}
+    cloud.control.set_spot_prices({"g5.xlarge": 0.25})
+    made = run("cluster", **{**definition, **spot}, market=market)
+    more = {**definition, **spot, "market": other, "worker_count": 2, "allow_outdated_nodes": True}
+    predicted, changed = (run("cluster", **more, check=check) for check in (True, False))
+    instances = [each["Instances"][0] for each in cloud.client("ec2").describe_instances(Filters=alive(name))["Reservations"]]
+    assert {each.get("InstanceLifecycle", "on-demand") for each in instances} == {market}
+    node = (made["price"]["hourly"] - 0.05) / 2  # without the gateway
+    again, found = run("cluster", **more, check=True), run("cluster_info", cluster=name)
+    prices = [each["price"]["hourly"] for each in (predicted, changed, again, found)]
+    assert prices == pytest.approx([made["price"]["hourly"] + node] * 4, rel=0.01)
+    for result in (predicted, changed):
+        assert result["alternative"].endswith(f"({market})")
+        assert "new nodes are launched with the former template, too" in str(result["warnings"])
+    assert again["changes"] == []
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+def alive(name):
+    return [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
+
+
 def test_no_price_can_be_enforced_without_one(run, definition):
     for module in ("cluster", "cluster_validation", "instance_role"):
         given = definition if module != "instance_role" else {"cluster": definition["cluster"]}

@@ -174,6 +174,7 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
     if templates or outdated:
         what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
         parts.append(f"{what}, so nodes {', '.join(outdated)} need to be replaced." if outdated else f"{what}.")
+        parts += ["Until then, new nodes are launched with the former template, too."] if templates else []
     if unhealthy:
         parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so these nodes need to be replaced.")
     return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."
