@@ -103,8 +103,8 @@ def launched(request: Request, found: Sequence[Found], group: str) -> Alternativ
     template = next((item.properties for item in found if item.address == launch_template(group)), None)
     if template is None or may_replace_nodes(request, found) or is_in_use(alternative, found, market):
         return _of_group(group, alternative, market)
-    names = ("market", "spot_max_price", "capacity_reservation")
-    return Alternative(template["instance_type"], tuple(sorted(zones_in_use(found))), *(template[name] or None for name in names))
+    limit, reservation = template["spot_max_price"] or None, template["capacity_reservation"] or None
+    return Alternative(template["instance_type"], tuple(sorted(zones_in_use(found))), template["market"], limit, reservation)
 
 
 def zones_in_use(found: Sequence[Found]) -> set[str]:

@@ -61,6 +61,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
     disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
     volume = disk.get("Ebs", {})
     market, reservation = _found_market(data)
+    tags_of_kinds = {item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", [])}
     return {
         "instance_type": data.get("InstanceType"),
         "image_id": data.get("ImageId"),
@@ -82,9 +83,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
         "capacity_reservation": reservation,
         "user_data": base64.b64decode(data.get("UserData", "")).decode(),
         "metadata_hop_limit": data.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1),
-        "launched_tags": {
-            item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", []) if item["ResourceType"] != SPOT_REQUEST
-        },
+        "launched_tags": {kind: tags for kind, tags in tags_of_kinds.items() if kind != SPOT_REQUEST},
     }
 
 

@@ -27,7 +27,7 @@ from .apply import converge
 from .components import KINDS
 from .context import Run
 from .plan import plan_changes, plan_end_of_nodes, predict
-from .price import forbidden_price
+from .price import Forbidden, forbidden_price
 from .read import read_all
 from .removed_ends import removed_ends
 
@@ -47,7 +47,7 @@ def provision(run: Run) -> NoReturn:
         if run.module.check_mode:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=launched, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
-            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden}.")
+            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden.reason}.")
             continue
         _announce(request, plan)
         try:
@@ -67,7 +67,7 @@ def provision(run: Run) -> NoReturn:
     report.fail_without_capacity(run, shortages, applied)
 
 
-def refuse(run: Run, plan: Sequence[Change], forbidden: str) -> None:
+def refuse(run: Run, plan: Sequence[Change], forbidden: Forbidden | None) -> None:
     """Exit the module if the definition forbids the price after the plan, or that it removes what ends the nodes."""
     if forbidden:
         report.fail_price(run, forbidden)

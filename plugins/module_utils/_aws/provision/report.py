@@ -22,7 +22,7 @@ from ..tags import EMR_COMPONENT
 from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
-from .price import price_after, price_of_billed
+from .price import Forbidden, price_after, price_of_billed
 from .removed_ends import removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
@@ -87,14 +87,14 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
     fail(run.module, message, **_done(run, applied))
 
 
-def fail_price(run: Run, excess: str) -> NoReturn:
+def fail_price(run: Run, forbidden: Forbidden) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
     check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
     message = (
-        f"price_warning: this run was stopped because after it, {excess}. Nothing was changed. To see what costs how much, run the "
-        f"playbook {check} with enforce_price_warning: false. To make the changes, set this option or a higher price_warning."
+        f"price_warning: this run was stopped because after it, {forbidden.reason}. Nothing was changed. To see what costs how much, run "
+        f"the playbook {check} with enforce_price_warning: false. {forbidden.advice}"
     )
-    _refuse(run, message, price_exceeded=excess)
+    _refuse(run, message, price_exceeded=forbidden.reason)
 
 
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
