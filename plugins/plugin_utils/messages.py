@@ -235,8 +235,12 @@ def cluster_overview(
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
     ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
-    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", emr_end(emr) or (ENDLESS_EMR if emr else "")])
+    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", _emr_end(emr)])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def _emr_end(emr: Mapping[str, Any] | None) -> str:
+    return emr_end(emr) or (ENDLESS_EMR if emr else "")
 
 
 def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, Any] | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,10 +170,14 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         new = _ask(cloud, missing, known)
         cache.write(file, new)
         known.update(new)
-    unasked = {NOT_ASKED} if isinstance(cloud, Place) and any(each not in known for each in each_zone) else set()
-    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem} | unasked))
+    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem} | _unasked(cloud, each_zone - known.keys())))
     currency, usable = partition_of(cloud.region).currency, _usable(cloud, known)
     return {product: _highest((usable.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
+
+
+def _unasked(cloud: AwsClient | Place, missing: Collection[Product]) -> set[str]:
+    """Return why prices are missing, if the run asks for none."""
+    return {NOT_ASKED} if missing and isinstance(cloud, Place) else set()
 
 
 def _usable(cloud: AwsClient | Place, known: Mapping[Product, cache.Known]) -> Mapping[Product, cache.Known]:
