@@ -35,6 +35,12 @@ def test_what_is_deferred_stays_as_it_is():
     assert apply_plan(Shelf(), now, found, kinds)[BOX].properties == {"colour": "blue", "size": 3}
 
 
+def test_an_update_gets_no_value_of_what_the_definition_leaves_open():
+    kinds = {"box": Kind("box", create, lambda *_: None, update=update, updatable=frozenset({"colour"}))}
+    plan = make_plan([Wanted(BOX, {"colour": "blue", "size": None})], [Found(BOX, "box-1", {"colour": "red", "size": None})], kinds)
+    assert apply_plan(Shelf(), plan, [], kinds)[BOX].properties == {"colour": "blue"}
+
+
 def update(_shelf, found, properties, _changed):
     return replace(found, properties=properties)
 
