@@ -28,10 +28,11 @@ from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
 
-# The options with which the module fails before it makes a change, the results that then say why, and the questions about them.
-QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "enforce_price_warning": ("price_exceeded", lambda told: f"deeplearning_price_warning: after this run, {told}."),
-    "keep_ends": ("removed_ends", removed_ends),
+# The options with which the module fails before it makes a change, the results that then say why, the questions about them, and what
+# the questions are about. The user has set none of these options.
+QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str], str]] = {
+    "enforce_price_warning": ("price_exceeded", lambda told: f"deeplearning_price_warning: after this run, {told}.", "price_warning"),
+    "keep_ends": ("removed_ends", removed_ends, "The end of the nodes"),
 }
 
 
@@ -72,10 +73,10 @@ class ActionModule(ActionBase):
             option = next((each for each in asked if "changes" not in found and found.get(QUESTIONS[each][0])), None)
             if option is None:
                 return found
-            result, question = QUESTIONS[option]
+            result, question, subject = QUESTIONS[option]
             answer = None if is_under_runner() else ask(f"{question(found[result])} Make the changes?")
             if answer not in (None, "yes"):
-                return found if answer is None else {**found, "msg": f"{option}: nothing was changed, as you have answered."}
+                return found if answer is None else {**found, "msg": f"{subject}: nothing was changed, as you have answered."}
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:
@@ -84,7 +85,8 @@ class ActionModule(ActionBase):
         if self._task.check_mode or not boolean(variables.get("deeplearning_confirm", True), strict=False):
             return []
         # The module for EMR does not have the second option
-        possible = {"enforce_price_warning": given.get("price_warning") is not None, "keep_ends": self._task.action.endswith(".cluster")}
+        priced = given.get("price_warning") is not None and boolean(given.get("prices", True), strict=False)
+        possible = {"enforce_price_warning": priced, "keep_ends": self._task.action.endswith(".cluster")}
         return [option for option in QUESTIONS if possible[option] and not given.get(option)]
 
     def _notify(self, result: Mapping[str, Any], variables: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, source
+from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, name_of, source
 from ._output.words import duration, plural
 from .node_variables import UNKNOWN, NodeVariables
 
@@ -96,11 +96,18 @@ def _known(price: Price | None, hosts: int) -> tuple[Price, float]:
         )
     cost = hourly(price, hosts)
     if not price or not cost:
+        what = _unpriced(price)
         why = " in this run. Start the job with the playbook train and with deeplearning_prices: true, or limit"
         if price:
             why = f". {source(price)} {'Correct this, or limit' if price['problem'] else 'Limit'}"
-        raise ValueError(f"max_cost: the price of the nodes is not known{why} the duration of the job with training_job_time_limit.")
+        raise ValueError(f"max_cost: the price of {what} is not known{why} the duration of the job with training_job_time_limit.")
     return price, cost
+
+
+def _unpriced(price: Price | None) -> str:
+    """Return what AWS charges for the nodes at a price that is not known."""
+    charges = price["charges"] if price else []
+    return ", ".join(name_of(each) for each in charges if each["kind"] == GROUP and each["hourly"] is None) or "the nodes"
 
 
 def spent(max_cost: float, node_seconds: float, price: Price | None, hosts: int) -> float:

@@ -28,6 +28,7 @@ from .suggested_commands import playbook_command
 NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
 DELETE_DATA = "-e deeplearning_delete_data=true"
+ENDLESS_EMR = "Nothing ends the EMR cluster by itself. To let EMR terminate it when it is idle, set deeplearning_emr_idle_after."
 
 
 def validated(
@@ -41,6 +42,15 @@ def validated(
     warnings = plural(len(findings), "warning", "warnings") if findings else "no warnings"
     valid = f"No errors and {warnings}: {cluster} can be provisioned."
     return "\n".join([valid, *(prices.lines(price) if price else ()), ends_after_run(lease, price, idle)])
+
+
+def emr_costs(price: Price | None, idle_after: str | None) -> str:
+    """Return what an EMR cluster costs, if this run only predicts it, and what ends it. `idle_after` is deeplearning_emr_idle_after."""
+    end = (
+        f"EMR terminates the cluster when it has been idle for {idle_after}. Run deeplearning.cluster.configure, so that training jobs and "
+        "other processes outside of YARN count as uses."
+    )
+    return "\n".join([*(prices.lines(price) if price else ()), end if idle_after else ENDLESS_EMR])
 
 
 def price_sentence(price: Price | None) -> str:
@@ -225,8 +235,12 @@ def cluster_overview(
         lines.append("AWS charges for these resources, whether or not a job is running:")
     ended = "" if nodes else ended_nodes(lease, idle, price)
     ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
-    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", emr_end(emr)])
+    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", _emr_end(emr)])
     return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+
+
+def _emr_end(emr: Mapping[str, Any] | None) -> str:
+    return emr_end(emr) or (ENDLESS_EMR if emr else "")
 
 
 def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, Any] | None) -> str:

@@ -88,7 +88,9 @@ EVENTS: Mapping[str, Event] = {
     "nodes_kept": Event("failure", "see what they cost", "info", always=True),
     "cluster_destroyed": Event("info", "see what happened to it", "events"),
     "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
-    "price_exceeded": Event("warning", "see what costs how much", "validate", "-e deeplearning_enforce_price_warning=false"),
+    "price_exceeded": Event(
+        "warning", "see what costs how much, with the -e of the run", "validate", "-e deeplearning_enforce_price_warning=false"
+    ),
     "nodes_short": Event("warning", "try to launch the missing nodes", "provision", "-e deeplearning_grow=true"),
     TEST: Event("info", "check the definition", "validate", always=True),
 }

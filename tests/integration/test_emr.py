@@ -279,9 +279,13 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     for option in ("deeplearning_lease", "deeplearning_idle_after"):
         assert "these options do not end the nodes of EMR clusters" in play("--check", status=2, **{option: "8h"})
     assert "this playbook checks the clusters of the playbook provision" in play(playbook="validate", status=2)
-    assert "changed=1" in play("--check", "--diff")
+    output = play("--check", "--diff")
+    assert "changed=1" in output
+    assert "EMR on 4 x g5.2xlarge (EMR cluster main)" in output, "each charge is listed"
+    assert "Nothing ends the EMR cluster by itself." in output
     assert described(cloud, name) == []
     output = play()
+    assert "Nothing ends the EMR cluster by itself." in output
     (cluster,) = described(cloud, name)
     assert f"EMR cluster {name} ({cluster['Id']}) keeps running and costs money" in output
     costs = "The cluster costs 14.54 USD per hour (349.05 USD per day)"
@@ -289,7 +293,7 @@ def test_the_playbook_and_the_example_definition(cloud, bucket, name, repository
     assert "without traffic and taxes. To log in to the master" in output
     assert f"{costs}, 10,617.00 USD per month, without traffic," in play(playbook="info")
     assert sizes(cloud, cluster["Id"]) == {"MASTER": ("g5.2xlarge", 1), "CORE": ("g5.2xlarge", 3)}
-    assert "EMR terminates the cluster when" not in play(playbook="info")
+    assert "Nothing ends the EMR cluster by itself." in play(playbook="info")
     planned = play("--check", callback="deeplearning.cluster.concise", deeplearning_emr_idle_after="30m")
     assert "Plan: 0 to create, 1 to change, 0 to delete;" in planned
     play(deeplearning_emr_idle_after="30m")

@@ -154,7 +154,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 FIELDS = {
     "tags": Field(first={"team": "speech"}, second={"team": "vision"}, shows="update vpc main tags: .*vision"),
     "suppress_validators": Field(second=["buckets"]),
-    "prices": Field(second=False),
+    "prices": Field(first=False, second=True),  # without them, no price can be enforced
     "price_warning": Field(second=1000.0),
     "lease": Field(first="8h", second="1d12h", shows="update node_lease main lease: .129600 s"),
     "idle_after": Field(first="30m", second="1h", shows="update idle_end main function: .*3600"),

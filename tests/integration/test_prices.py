@@ -136,6 +136,23 @@ def test_an_unchanged_spot_cluster_asks_for_its_own_zones(cloud, run, definition
     run("cluster", cluster=name, state="absent")
 
 
+def test_a_maximum_below_the_spot_price_is_a_warning(cloud, run, definition):
+    """In one zone, nodes can be launched, and so they can by the second alternative."""
+    options = {**definition, "instance_type": "g5.xlarge", "market": "spot", "prices": True, "zones": ["us-east-1a", "us-east-1b"]}
+    cloud.control.set_spot_prices({"g5.xlarge": 0.75})
+
+    def told(most, **more):
+        found = run("cluster_validation", **{**options, "spot_max_price": most, **more})["findings"]
+        return [each["message"] for each in found if each["validator"] == "spot_max_price"]
+
+    (message,) = told("0.5")
+    assert "a Spot Instance of type g5.xlarge in us-east-1a, us-east-1b costs 0.750 USD per hour at present, more than 0.5." in message
+    assert (told("0.75"), told("0.5", alternatives=[{"market": "on-demand"}]), told(None)) == ([], [], [])
+    assert told("0.5", prices=False) == []
+    cloud.control.set_faults([{"action": "DescribeSpotPriceHistory", "code": "UnauthorizedOperation", "status": 403}])
+    assert told("0.5") == []
+
+
 def test_only_running_nodes_cost_money(cloud, run, definition, name):
     """The groups keep their size, and AWS can lack the capacity to launch the nodes again."""
     run("cluster", **definition, prices=True)
@@ -238,9 +255,35 @@ def test_a_run_that_enforces_the_warning_changes_nothing_above_it(cloud, run, de
     assert run("cluster", **options)["changes"] == []
     assert run("cluster_validation", **{**options, "worker_count": 1})["valid"], "the price falls"
     assert kinds_of(run("cluster", **{**options, "worker_count": 1})) >= {"auto_scaling_group"}
-    advice = "To see what costs how much, run the playbook validate with enforce_price_warning: false. To make the changes, set this option"
+    advice = "To see what costs how much, run the playbook validate with enforce_price_warning: false. To make the changes, set enforce"
     with pytest.raises(ModuleFailed, match=advice):
         run("cluster", **{**options, "worker_count": 3})
+
+
+@pytest.mark.parametrize(("market", "other"), [("spot", "on-demand"), ("on-demand", "spot")])
+def test_until_nodes_are_replaced_new_ones_are_in_the_market_of_the_others(cloud, run, definition, name, market, other):
+    """Plan, limit, run and information agree: an additional node is launched and costs as the nodes that exist."""
+    spot = {"instance_type": "g5.xlarge", "zones": ["us-east-1a", "us-east-1b"], "worker_count": 1, "prices": True}
+    cloud.control.set_spot_prices({"g5.xlarge": 0.25})
+    made = run("cluster", **{**definition, **spot}, market=market)
+    more = {**definition, **spot, "market": other, "worker_count": 2, "allow_outdated_nodes": True}
+    predicted, changed = (run("cluster", **more, check=check) for check in (True, False))
+    reservations = cloud.client("ec2").describe_instances(Filters=alive(name))["Reservations"]
+    instances = [instance for each in reservations for instance in each["Instances"]]
+    assert {each.get("InstanceLifecycle", "on-demand") for each in instances} == {market}
+    node = (made["price"]["hourly"] - 0.05) / 2  # without the gateway
+    again, found = run("cluster", **more, check=True), run("cluster_info", cluster=name)
+    prices = [each["price"]["hourly"] for each in (predicted, changed, again, found)]
+    assert prices == pytest.approx([made["price"]["hourly"] + node] * 4, rel=0.01)
+    for result in (predicted, changed):
+        assert result["alternative"].endswith(f"({market})")
+        assert "new nodes are launched with the former template, too" in str(result["warnings"])
+    assert again["changes"] == []
+    run("cluster", cluster=name, state="absent", delete_data=True)
+
+
+def alive(name):
+    return [{"Name": "tag:deeplearning:cluster", "Values": [name]}, {"Name": "instance-state-name", "Values": ["running"]}]
 
 
 def test_no_price_can_be_enforced_without_one(run, definition):
@@ -248,6 +291,8 @@ def test_no_price_can_be_enforced_without_one(run, definition):
         given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
         with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
             run(module, **given, enforce_price_warning=True, check=True)
+        with pytest.raises(ModuleFailed, match=r"there is no price to enforce, because the option prices is false\."):
+            run(module, **given, enforce_price_warning=True, price_warning=600.0, prices=False, check=True)
     with pytest.raises(ModuleFailed, match=r"price_warning: -5 is negative\. Specify a price per day, such as 600\."):
         run("cluster", **definition, price_warning=-5.0, check=True)
 
@@ -274,6 +319,7 @@ def test_a_run_that_enforces_the_warning_refuses_unknown_prices(cloud, run, defi
     with pytest.raises(ModuleFailed, match=rf"because after it, the {re.escape(told)}\. Nothing was changed\.") as failure:
         run("cluster", **options, enforce_price_warning=True)
     assert failure.value.result["price_exceeded"]
+    assert re.search("AccessDenied.*Allow pricing:GetProducts", str(failure.value))
     assert told in str(run("cluster", **options, check=True)["warnings"])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-ACRONYMS = re.compile(r"\b(vpc|nat|ip)\b")
+ACRONYMS = re.compile(r"\b(emr|vpc|nat|ip)\b")
 
 
 def kind_name(kind: str, count: int = 1) -> str:

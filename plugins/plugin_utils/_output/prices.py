@@ -22,7 +22,7 @@ LEFT_OUT = "traffic, requests, taxes and discounts"
 NAMES = {
     "capacity_block": "{count} x {type} ({resource}) in a Capacity Block, paid in advance",
     "data": "{count} GB of data in {resource}",
-    "emr": "EMR on {count} x {type}",
+    "emr": "EMR on {count} x {type} ({resource})",
     "endpoint": "{resource}, {count} {zones}",
     "instance": "{count} x {type} ({resource})",
     "nat_gateway": "{resource}",

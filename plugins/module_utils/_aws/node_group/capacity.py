@@ -20,7 +20,7 @@ from ..node_names import MASTER, NODE_TYPES, WORKERS, numbers
 from ..plan.planning import Change, Policy
 from ..plan.resources import Found
 from . import auto_scaling_groups
-from .definition import auto_scaling_group, desired_workers, in_one_zone, nodes
+from .definition import auto_scaling_group, desired_workers, in_one_zone, launch_template, nodes
 from .launch_and_termination import activities
 
 
@@ -83,12 +83,28 @@ def is_in_use(alternative: Alternative, found: Sequence[Found], master_market: s
 
     If `master_market` is set, the master is launched in that market.
     """
-    of_master = replace(alternative, market=master_market, capacity_reservation=None) if master_market else alternative
     return zones_in_use(found) <= set(alternative.zones) and all(
-        _launches(item.properties, of_master if item.address.key == MASTER else alternative)
+        _launches(item.properties, _of_group(item.address.key, alternative, master_market))
         for item in found
         if item.address.kind == "launch_template"
     )
+
+
+def _of_group(group: str, alternative: Alternative, master_market: str | None) -> Alternative:
+    """Return a candidate for the nodes of one group. If `master_market` is set, only the master is in that market."""
+    if group != MASTER or not master_market:
+        return alternative
+    return replace(alternative, market=master_market, spot_max_price=None, capacity_reservation=None)
+
+
+def launched(request: Request, found: Sequence[Found], group: str) -> Alternative:
+    """Return how the run launches nodes of a group: as its launch template says, until the run may replace nodes."""
+    alternative, market = request.alternative, request.options["master_market"]
+    template = next((item.properties for item in found if item.address == launch_template(group)), None)
+    if template is None or may_replace_nodes(request, found) or is_in_use(alternative, found, market):
+        return _of_group(group, alternative, market)
+    limit, reservation = template["spot_max_price"] or None, template["capacity_reservation"] or None
+    return Alternative(template["instance_type"], tuple(sorted(zones_in_use(found))), template["market"], limit, reservation)
 
 
 def zones_in_use(found: Sequence[Found]) -> set[str]:

@@ -37,7 +37,7 @@ def _wish(request: Request, found: Sequence[Found], group: str, *, moving: bool)
         zones=None if stays else alternative.zones,
         timeout=options["capacity_timeout"],
         past_activities=request.past_activities,
-        alternative=str(alternative),
+        alternative=str(capacity.launched(request, found, group)),
     )
 
 

@@ -31,6 +31,8 @@ NOTIFICATION_TYPES = tuple(f"autoscaling:EC2_INSTANCE_{event}" for event in ("LA
 HEALTH_CHECK_GRACE_PERIOD = 900  # seconds, enough for large instances to boot
 # The tags of an instance, except user-defined tags and mount tags. Groups have `WANTED_TAG` instead of `NUMBER_TAG`.
 OWN_TAGS = (CLUSTER_TAG, COMPONENT_TAG, KEY_TAG, "Name", NODE_TYPE_TAG, NUMBER_TAG)
+# The EC2 resource types that are created with an instance, but do not inherit the tags of its Auto Scaling group.
+LAUNCHED = ("volume", "network-interface")
 PLACEMENT_GROUP = Address("placement_group", "main")
 MASTER_ADDRESS = Address("master_address", MASTER)
 
@@ -201,7 +203,7 @@ def _launch_template(
             "capacity_reservation": settings.capacity_reservation,
             "user_data": _user_data(settings),
             "metadata_hop_limit": settings.metadata_hop_limit,
-            "launched_tags": {kind: tags(Address(kind, group)) for kind in _launched(settings)},
+            "launched_tags": {kind: tags(Address(kind, group)) for kind in LAUNCHED},
             "tags": tags(address),
         },
     )
@@ -261,11 +263,6 @@ def launch_parameters(group: str, capacity: Capacity) -> dict[str, Any]:
         "past_activities": capacity.past_activities,
         "alternative": capacity.alternative,
     }
-
-
-def _launched(settings: NodeSettings) -> list[str]:
-    """Return the EC2 resource types that are created with an instance, but do not inherit the tags of its Auto Scaling group."""
-    return ["volume", "network-interface", *(["spot-instances-request"] if settings.market == "spot" else [])]
 
 
 def _storage_tags(settings: NodeSettings) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .capacity import without_zeros
 from .definition import PLAIN, Interface
 
 ON_DEMAND = "on-demand"
+SPOT_REQUEST = "spot-instances-request"
 RESERVATIONS_ONLY = "capacity-reservations-only"
 
 
@@ -60,6 +61,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
     disk: dict[str, Any] = next(iter(data.get("BlockDeviceMappings", [])), {})
     volume = disk.get("Ebs", {})
     market, reservation = _found_market(data)
+    tags_of_kinds = {item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", [])}
     return {
         "instance_type": data.get("InstanceType"),
         "image_id": data.get("ImageId"),
@@ -81,7 +83,7 @@ def _template_properties(data: Mapping[str, Any]) -> dict[str, Any]:
         "capacity_reservation": reservation,
         "user_data": base64.b64decode(data.get("UserData", "")).decode(),
         "metadata_hop_limit": data.get("MetadataOptions", {}).get("HttpPutResponseHopLimit", 1),
-        "launched_tags": {item["ResourceType"]: tag_dict(item["Tags"]) for item in data.get("TagSpecifications", [])},
+        "launched_tags": {kind: tags for kind, tags in tags_of_kinds.items() if kind != SPOT_REQUEST},
     }
 
 
@@ -91,6 +93,9 @@ def _place(interface: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _template_data(properties: Properties) -> dict[str, Any]:
+    tags = properties["launched_tags"]
+    if properties["market"] == SPOT and "volume" in tags:  # AWS refuses tags of requests that do not exist
+        tags = {**tags, SPOT_REQUEST: tags["volume"]}
     return {
         "InstanceType": properties["instance_type"],
         "ImageId": properties["image_id"],
@@ -104,7 +109,7 @@ def _template_data(properties: Properties) -> dict[str, Any]:
         },
         "BlockDeviceMappings": [{"DeviceName": properties["root_device"], "Ebs": _root_volume(properties)}],
         "NetworkInterfaces": [_network_interface(interface, properties) for interface in properties["interfaces"]],
-        "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list(tags)} for kind, tags in properties["launched_tags"].items()],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tag_list(each)} for kind, each in tags.items()],
         **({"EbsOptimized": True} if properties["ebs_optimized"] else {}),
         **({"Placement": {"GroupName": properties["placement_group"]}} if properties["placement_group"] else {}),
         **_market_data(properties["market"], properties["spot_max_price"], properties["capacity_reservation"]),

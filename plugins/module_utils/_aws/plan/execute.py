@@ -100,6 +100,9 @@ def _apply(
     if change.found is None:
         result = kind.create(cloud, change.address, properties)
     else:
+        # What the change leaves as it is, such as what waits until nodes may be replaced
+        left = (change.found.properties.keys() & change.wanted.properties.keys() & properties.keys()) - change.after.keys()
+        properties.update({name: change.found.properties[name] for name in left})
         updated = kind.update(cloud, change.found, properties, frozenset(change.after))
         result = updated or replace(change.found, properties={**change.found.properties, **properties})
     if not settle or not kind.settle:

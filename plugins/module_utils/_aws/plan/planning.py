@@ -42,7 +42,7 @@ class Kind:
     """The functions and rules for changes to resources of one kind.
 
     `create(cloud, address, properties)` returns the new resource. `update(cloud, found, properties, changed)` may return the changed
-    resource. `delete(cloud, found)` returns nothing. `properties` contains the wanted properties and
+    resource. `delete(cloud, found)` returns nothing. `properties` contains the properties after the change and
     `Wanted.parameters`. `settle(cloud, found)` waits until other resources can use the resource, and returns the resource.
     """
 

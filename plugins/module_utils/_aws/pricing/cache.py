@@ -18,8 +18,8 @@ from .charges import Product
 from .instance_products import SPOT
 from .price_list import Price
 
-# How long prices are used, in seconds. A price that AWS did not tell is not asked for again for a while.
-LONG, SHORT = 7 * 24 * 3600, 3600
+# How long prices are used, in seconds. A price that AWS did not tell is not asked for again for a while, which is shorter after an error.
+LONG, SHORT, RETRY = 7 * 24 * 3600, 3600, 300
 # The maximum age of a Spot price, which changes all the time.
 DAY = 24 * 3600
 
@@ -42,8 +42,9 @@ class Known(NamedTuple):
 
     def is_recent(self, product: Product) -> bool:
         """Return whether AWS need not be asked again."""
-        now = time.time()
-        return now - self.read_at <= _lifetime(product, self) or now - self.failed_at <= SHORT
+        now, pause = time.time(), RETRY if self.problem else SHORT
+        lifetime = pause if self.price is None else SHORT if product.name == SPOT else LONG
+        return now - self.read_at <= lifetime or now - self.failed_at <= pause
 
     def is_usable(self, product: Product) -> bool:
         return product.name != SPOT or time.time() - self.read_at <= DAY
@@ -102,7 +103,3 @@ def _known(entry: Any) -> Known | None:
     except (IndexError, KeyError, TypeError, ValueError):
         return None
     return known if price is None or (math.isfinite(price.hourly) and price.hourly >= 0) else None
-
-
-def _lifetime(product: Product, known: Known) -> float:
-    return SHORT if product.name == SPOT or known.price is None else LONG

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,13 @@ from ..regions import partition_of
 from . import cache, price_list
 from .charges import HOURS_PER_MONTH, Charge, Product, known_sum
 from .instance_prices import DATE, REGION
-from .instance_products import INSTANCE, PREPAID, SPOT, in_each_zone
+from .instance_products import INSTANCE, PREPAID, SPOT, in_each_zone, spot_instance
 
 # The product of a file system whose size is that of its data.
 DATA = "data"
 EMR_NAMES = {"emr": "EMR on {}", "volumes": "the volumes of {}"}
 UNTOLD = cache.Known(None, 0)  # a price that AWS has never told
+NOT_ASKED = "this run asks AWS for no prices. Run the playbook info, which asks for them and keeps them for a week on this controller"
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,17 @@ class Place:
         return environment_endpoint(service)
 
 
+def spot_prices(cloud: AwsClient, instance_type: str, zones: Iterable[str]) -> list[float]:
+    """Return the current prices of a Spot Instance in these zones, as far as AWS tells them."""
+    known, _problem = _known_prices(cloud, [spot_instance(instance_type, [zone]) for zone in zones])
+    return [each.price.hourly for each in known.values() if each and each.price]
+
+
 class Estimate:
     """The prices of the charges before and after a plan."""
 
     def __init__(self, cloud: AwsClient | Place, before: Iterable[Charge], after: Iterable[Charge]) -> None:
-        self._before, self._after = list(before), list(after)
+        self._before, self._after = _merged(before), _merged(after)
         products = {charge.product for charge in (*self._before, *self._after) if charge.product.service}
         self._endpoint = cloud.endpoint("pricing")
         self._region, self._known, self._problem = cloud.region, *_known_prices(cloud, sorted(products))
@@ -125,6 +132,14 @@ class Estimate:
         return self._region != REGION and self._is_published(product)
 
 
+def _merged(charges: Iterable[Charge]) -> list[Charge]:
+    """Return one charge for each product of a resource, such as for the nodes of an EMR cluster, whose roles can have the same type."""
+    quantities = defaultdict[tuple[Address, Product], float](float)
+    for each in charges:
+        quantities[each.address, each.product] += each.quantity
+    return [Charge(*use, quantity) for use, quantity in quantities.items()]
+
+
 def _use(charge: Charge) -> Hashable:
     """Return what a charge is for. Other zones do not make another use of a Spot Instance."""
     product = charge.product
@@ -155,9 +170,14 @@ def _known_prices(cloud: AwsClient | Place, products: Sequence[Product]) -> tupl
         new = _ask(cloud, missing, known)
         cache.write(file, new)
         known.update(new)
-    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem}))
+    problem = "; ".join(sorted({each.problem for each in known.values() if each.problem} | _unasked(cloud, each_zone - known.keys())))
     currency, usable = partition_of(cloud.region).currency, _usable(cloud, known)
     return {product: _highest((usable.get(each, UNTOLD) for each in zones), currency) for product, zones in zonal.items()}, problem
+
+
+def _unasked(cloud: AwsClient | Place, missing: Collection[Product]) -> set[str]:
+    """Return why prices are missing, if the run asks for none."""
+    return {NOT_ASKED} if missing and isinstance(cloud, Place) else set()
 
 
 def _usable(cloud: AwsClient | Place, known: Mapping[Product, cache.Known]) -> Mapping[Product, cache.Known]:

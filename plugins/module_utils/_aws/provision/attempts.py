@@ -27,7 +27,7 @@ from .apply import converge
 from .components import KINDS
 from .context import Run
 from .plan import plan_changes, plan_end_of_nodes, predict
-from .price import forbidden_price
+from .price import Forbidden, forbidden_price
 from .read import read_all
 from .removed_ends import removed_ends
 
@@ -40,13 +40,14 @@ def provision(run: Run) -> NoReturn:
     for alternative in alternatives:
         request, found, plan, deferred = _plan_attempt(run, replace(request, chosen=alternative), found)
         refusal = _outdated_refusal(run, deferred)
-        forbidden = forbidden_price(run, plan, found, alternative)
+        launched = alternative and capacity.launched(request, found, capacity.managed_groups(request)[-1])
+        forbidden = forbidden_price(run, plan, found, launched)
         if not applied:
             refuse(run, plan, forbidden)
         if run.module.check_mode:
-            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=alternative, refusal=refusal)
+            report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=launched, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
-            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden}.")
+            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden.reason}.")
             continue
         _announce(request, plan)
         try:
@@ -61,12 +62,12 @@ def provision(run: Run) -> NoReturn:
                 request.cloud.progress(shortages[-1])
                 request, found = _without_nodes(run, request, found, shortages)
         else:
-            report.succeed(run, [*applied, *changes], found=after, deferred=deferred, alternative=alternative)
+            report.succeed(run, [*applied, *changes], found=after, deferred=deferred, alternative=launched)
     _restore_groups(run, shortages)
     report.fail_without_capacity(run, shortages, applied)
 
 
-def refuse(run: Run, plan: Sequence[Change], forbidden: str) -> None:
+def refuse(run: Run, plan: Sequence[Change], forbidden: Forbidden | None) -> None:
     """Exit the module if the definition forbids the price after the plan, or that it removes what ends the nodes."""
     if forbidden:
         report.fail_price(run, forbidden)

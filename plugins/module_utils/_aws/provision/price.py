@@ -6,18 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..client import AwsClient
 from ..component import Alternative
 from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
 from ..plan.resources import Address, Found
+from ..pricing.cache import RETRY
 from ..pricing.charges import Charge, dated, resources_after
 from ..pricing.estimate import Estimate, Place
 from ..tags import EMR_COMPONENT
 from .components import charges
 from .context import Run
+
+
+class Forbidden(NamedTuple):
+    """Why the definition forbids the price of the cluster after the changes, and what to do."""
+
+    reason: str
+    advice: str
 
 
 def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], alternative: Alternative | None) -> Estimate | None:
@@ -39,17 +47,29 @@ def price_after(run: Run, plan: Iterable[Change], found: Sequence[Found], altern
 def price_warning(run: Run, estimate: Estimate) -> str:
     """Return that the price exceeds `price_warning` or is not known, or an empty string."""
     reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
-    playbooks = "info" if run.request.manages(EMR_COMPONENT) else "validate or info"
+    playbooks = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate or info"
     return f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}." if reason else ""
 
 
-def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> str:
-    """Return why the definition forbids the price of the cluster after the changes, or an empty string."""
+def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> Forbidden | None:
+    """Return why the definition forbids the price of the cluster after the changes, or None if it does not."""
     estimate = price_after(run, plan, found, alternative) if plan and run.request.options["enforce_price_warning"] else None
     if not estimate:
-        return ""
+        return None
+    price, unknown = estimate.describe(), _unknown(run, estimate)
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
-    return (_excess(run, estimate.describe()) if rises else "") or _unknown(run, estimate)
+    if rises and (excess := _excess(run, price)):
+        return Forbidden(excess, "To make the changes, set enforce_price_warning: false or a higher price_warning.")
+    return Forbidden(unknown, _advice(price["problem"])) if unknown else None
+
+
+def _advice(problem: str) -> str:
+    """Return what to do about a price that is not known. `problem` is why AWS has not told a price, or an empty string."""
+    told = (
+        f"AWS has not told all prices: {problem.rstrip('.')}. Allow pricing:GetProducts and, for Spot Instances, "
+        f"ec2:DescribeSpotPriceHistory, and run again after {RETRY // 60} minutes. "
+    )
+    return f"{told if problem else ''}To make the changes although the price is not known, set enforce_price_warning: false."
 
 
 def price_of_billed(run: Run, applied: Iterable[Change], billed: Container[Address]) -> str:

@@ -17,6 +17,7 @@ from ..lease import component as lease
 from ..network.addresses import AddressPlanError
 from ..node_ends import NodesEnded
 from ..node_group import capacity, images
+from ..node_names import WORKERS
 from ..plan.errors import ForbiddenChange
 from ..validator import Finding, Level, Validator
 from . import report
@@ -78,8 +79,9 @@ def _validate_only(this: Run) -> NoReturn:
         request = replace(this.request, chosen=capacity.choices(this.request, found)[0])
         plan, deferred = plan_changes(this, request, found)
         findings += outdated_nodes(this, deferred)
-        refuse(this, plan, forbidden_price(this, plan, found, request.alternative))
-        price, after = price_after(this, plan, found, request.alternative), predict(plan, found)
+        launched = capacity.launched(request, found, WORKERS)
+        refuse(this, plan, forbidden_price(this, plan, found, launched))
+        price, after = price_after(this, plan, found, launched), predict(plan, found)
         warning = price_warning(this, price) if price else ""
         findings += [Finding("price_warning", Level.WARNING, warning)] if warning else []
         more = {

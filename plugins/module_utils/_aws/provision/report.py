@@ -22,7 +22,7 @@ from ..tags import EMR_COMPONENT
 from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
-from .price import price_after, price_of_billed
+from .price import Forbidden, price_after, price_of_billed
 from .removed_ends import removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
@@ -87,14 +87,14 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
     fail(run.module, message, **_done(run, applied))
 
 
-def fail_price(run: Run, excess: str) -> NoReturn:
+def fail_price(run: Run, forbidden: Forbidden) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
     check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
     message = (
-        f"price_warning: this run was stopped because after it, {excess}. Nothing was changed. To see what costs how much, run the "
-        f"playbook {check} with enforce_price_warning: false. To make the changes, set this option or a higher price_warning."
+        f"price_warning: this run was stopped because after it, {forbidden.reason}. Nothing was changed. To see what costs how much, run "
+        f"the playbook {check} with enforce_price_warning: false. {forbidden.advice}"
     )
-    _refuse(run, message, price_exceeded=excess)
+    _refuse(run, message, price_exceeded=forbidden.reason)
 
 
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
@@ -174,6 +174,7 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
     if templates or outdated:
         what = f"The launch template changes ({', '.join(templates)})" if templates else "The launch template has changed"
         parts.append(f"{what}, so nodes {', '.join(outdated)} need to be replaced." if outdated else f"{what}.")
+        parts += ["Until then, new nodes are launched with the former template, too."] if templates else []
     if unhealthy:
         parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so these nodes need to be replaced.")
     return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."

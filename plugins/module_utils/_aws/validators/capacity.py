@@ -19,6 +19,7 @@ from ..node_group.definition import clustered, nodes
 from ..node_group.launch_and_termination import ALIVE
 from ..node_names import MASTER, numbers
 from ..plan.resources import Found
+from ..pricing.estimate import spot_prices
 from ..tags import NODES_COMPONENT
 from ..validator import Level, Validator
 
@@ -85,6 +86,34 @@ class Market(Validator):
                 yield from _check_block(options, item["capacity_reservation_id"])
             if item["market"] == SPOT and item["spot_max_price"] and not _is_price(item["spot_max_price"]):
                 yield f"spot_max_price: '{item['spot_max_price']}' is not a price. Specify US dollars per hour, for example 12.50."
+
+
+class SpotMaxPrice(Validator):
+    """Checks that AWS would launch nodes at the present price. Other validators check whether the maximum is a price."""
+
+    name = "spot_max_price"
+    level = Level.WARNING
+    components = frozenset({NODES_COMPONENT})
+
+    def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
+        if not request.options["instance_type"] or not request.options["prices"]:
+            return
+        messages = [_price_above(request.cloud, alternative) for alternative in choices(request, found)]
+        if all(messages):
+            yield from dict.fromkeys(message for message in messages if message)
+
+
+def _price_above(cloud: AwsClient, alternative: Alternative) -> str:
+    """Return that no zone has a Spot price within the maximum price, or an empty string, also if a price is not known."""
+    most, zone_names = alternative.spot_max_price or "", alternative.zones
+    known = spot_prices(cloud, alternative.instance_type, zone_names) if alternative.market == SPOT and _is_price(most) else []
+    if len(known) < len(zone_names) or min(known) <= float(most):
+        return ""
+    return (
+        f"spot_max_price: a Spot Instance of type {alternative.instance_type} in {', '.join(zone_names)} costs {min(known):.3f} USD per "
+        f"hour at present, more than {most}. AWS launches nodes when the price has fallen. To launch them now, remove this option, or set "
+        "it higher."
+    )
 
 
 def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:

@@ -175,6 +175,8 @@ class EnforcedPrice(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if request.options["enforce_price_warning"] and request.options["price_warning"] is None:
             yield "enforce_price_warning: there is no price to enforce. Set price_warning, for example to 600, or remove this option."
+        elif request.options["enforce_price_warning"] and not request.options["prices"]:
+            yield "enforce_price_warning: there is no price to enforce, because the option prices is false. Remove one of these options."
         if (request.options["price_warning"] or 0) < 0:
             yield f"price_warning: {request.options['price_warning']:g} is negative. Specify a price per day, such as 600."
 

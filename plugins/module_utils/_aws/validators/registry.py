@@ -55,6 +55,7 @@ VALIDATORS: tuple[Validator, ...] = (
     capacity.WorkerMinimum(),
     capacity.AlternativesOffered(),
     capacity.Market(),
+    capacity.SpotMaxPrice(),
     capacity.CapacityReservation(),
     capacity.ReservedInstances(),
     capacity.BlockEnd(),

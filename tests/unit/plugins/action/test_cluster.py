@@ -114,7 +114,7 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
 def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
     found, enforced, questions = execute(answer)
     assert (found.get("changed", False), enforced) == (goes_on, [True, False] if goes_on else [True])
-    assert ("as you have answered" in str(found.get("msg"))) == (not goes_on)
+    assert found.get("msg") == (None if goes_on else "price_warning: nothing was changed, as you have answered."), "the user has set it"
     assert questions == ["deeplearning_price_warning: after this run, cluster demo costs 600.00 USD per day. Make the changes?"]
 
 
@@ -124,6 +124,7 @@ def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
         ({"variables": {"deeplearning_confirm": "false"}}, [False]),
         ({"check_mode": True}, [False]),
         ({"price_warning": None}, [False]),
+        ({"prices": False}, [False]),
         ({"enforce_price_warning": True}, [True]),
     ],
 )

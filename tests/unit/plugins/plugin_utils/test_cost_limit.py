@@ -7,7 +7,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import cost_l
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
 NODES = [
-    {"kind": "auto_scaling_group", "key": "master", "product": "instance", "quantity": 1, "hourly": 1.0},
+    {"kind": "auto_scaling_group", "key": "master", "product": "instance", "variant": "p5", "quantity": 1, "hourly": 1.0},
     {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 3, "hourly": 26.0},
     {"kind": "auto_scaling_group", "key": "workers", "product": "volume", "quantity": 300, "hourly": 4.0},
     {"kind": "nat_gateway", "key": "main", "product": "nat_gateway", "quantity": 1, "hourly": 100.0},
@@ -60,7 +60,8 @@ TOLD = {"read_at": None, "published": "", "endpoint": "", "problem": "DescribeSp
     ],
 )
 def test_without_a_price_there_is_no_limit_and_no_job(price, why):
-    with pytest.raises(ValueError, match=f"max_cost: the price of the nodes is not known.*{why}"):
+    what = "the nodes" if not price or not price["charges"] else r"1 x p5 \(master\)"
+    with pytest.raises(ValueError, match=f"max_cost: the price of {what} is not known.*{why}"):
         cost_limit.limited_seconds(40, 3600, price, 4)
 
 

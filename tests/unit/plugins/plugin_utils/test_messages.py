@@ -272,10 +272,17 @@ def test_an_emr_cluster_that_starts_is_no_missing_one(seconds):
     assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info) == f"cluster: 'demo'{starts}"
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(1800, "EMR terminates the cluster when it has been idle for 30 min 0 s."), (0, "")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1800, "EMR terminates the cluster when it has been idle for 30 min 0 s."), (0, messages.ENDLESS_EMR)]
+)
 def test_an_overview_says_when_emr_terminates_an_idle_cluster(seconds, words):
     told = messages.cluster_overview([], [], "ssh", None, emr={**EMR, "ended": False, "end": None, "idle_seconds": seconds})
-    assert told == "\n".join(filter(None, [words, "The cluster has no running nodes."]))
+    assert told == f"{words}\nThe cluster has no running nodes."
+
+
+def test_a_prediction_of_an_emr_cluster_tells_each_charge_and_its_end():
+    assert messages.emr_costs(PRICE, "").splitlines() == [*prices.lines(PRICE), messages.ENDLESS_EMR]
+    assert messages.emr_costs(None, "30m").startswith("EMR terminates the cluster when it has been idle for 30m. Run deeplearning")
 
 
 LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}

@@ -8,6 +8,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import node_prices
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output.prices import hourly_of_nodes
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.cost_limit import limited_seconds
 
 NODE = {"group": "workers", "instance_type": "g5.xlarge", "market": "on-demand", "zone": "us-east-1a"}
 VARIABLES = {"hostvars": {}, "deeplearning_region": "us-east-1"}
@@ -62,6 +63,9 @@ def test_no_price(table):
 
 def test_emr_has_a_price_of_its_own(tmp_path, table):
     assert hourly(deeplearning_node_service="emr") == 0, "the price of EMR is not published"
+    price = node_prices.price_of_nodes({**VARIABLES, "deeplearning_node_service": "emr"})
+    with pytest.raises(ValueError, match=r"the price of EMR on 1 x g5\.xlarge \(workers\), .* is not known\..* Run the playbook info"):
+        limited_seconds(40, 0, price, 1)
     node = {**NODE, "volumes": [["gp3", 15, 3000, 125], ["gp2", 64, 192, None]]}
     (*_others, fee, _root, _data) = emr_products(node["instance_type"], node["volumes"])
     cache.write(tmp_path / "prices.json", {fee[0]: cache.Known(Price(0.25, "USD"), cache.time.time())})

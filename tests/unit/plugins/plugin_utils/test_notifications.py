@@ -77,7 +77,7 @@ def test_the_command_fits_the_service_of_the_nodes(sent, action, command):
     notifications_of_run.send("nodes_ended", "No nodes were launched.")
     assert sent[1]["body"].endswith("To see what still costs money, run: ansible-playbook deeplearning.cluster.info")
     command += " -e deeplearning_enforce_price_warning=false"  # otherwise, it fails for the same reason
-    assert sent[0]["body"].endswith(f"To see what costs how much, run: ansible-playbook deeplearning.cluster.{command}")
+    assert sent[0]["body"].endswith(f" how much, with the -e of the run, run: ansible-playbook deeplearning.cluster.{command}")
 
 
 def test_a_note_of_the_controller_follows_and_is_not_changed(sent):

@@ -34,6 +34,7 @@ NO_ADDRESS = "0.0.0.0"
 # The maximum size of user data in bytes, before the encoding.
 MOST_USER_DATA = 16384
 PROVISIONED_IOPS = ("io1", "io2")
+SPOT_REQUEST = "spot-instances-request"
 
 
 @override(EC2Response)
@@ -73,6 +74,11 @@ def check(backend: EC2Backend, data: Data) -> None:
     _check_interfaces_and_groups(backend, data)
     _check_profile(backend, data.get("IamInstanceProfile") or {})
     _check_user_data(data)
+    if market(data) != SPOT and any(each["ResourceType"] == SPOT_REQUEST for each in data.get("TagSpecifications", [])):
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by the request.",
+        )
     if placement_group := data.get("Placement", {}).get("GroupName"):
         check_type(find_placement_group(backend, placement_group), data["InstanceType"])
     if identifier := target(data):
@@ -180,7 +186,7 @@ def _settle_market(instance: Any, data: Data, reservation: CapacityReservation |
     instance.capacity_reservation_id = reservation and reservation.id
     instance.capacity_reservation_specification = data.get("CapacityReservationSpecification") or {"CapacityReservationPreference": "open"}
     if kind == SPOT:
-        tags = convert_tag_spec(data.get("TagSpecifications", [])).get("spot-instances-request", {})
+        tags = convert_tag_spec(data.get("TagSpecifications", [])).get(SPOT_REQUEST, {})
         request = SpotRequest(instance, data["InstanceMarketOptions"].get("SpotOptions", {}), tags)
         instance.spot_instance_request_id = request.id
 

@@ -35,6 +35,15 @@ def test_an_instance_says_that_it_is_spot(account: Account) -> None:
     assert "InstanceLifecycle" not in account.run(account.subnets("a")[0])[0]
 
 
+def test_without_a_spot_request_none_can_be_tagged(account: Account) -> None:
+    """https://github.com/aws/karpenter-provider-aws/issues/5850"""
+    tags = [{"ResourceType": "spot-instances-request", "Tags": [{"Key": "a", "Value": "b"}]}]
+    with pytest.raises(ClientError, match="You cannot specify tags for Spot instances requests if there are no Spot instances requests"):
+        account.run(account.subnets("a")[0], TagSpecifications=tags)
+    with pytest.raises(ClientError, match="You cannot specify tags for Spot instances requests"):
+        account.group(1, account.subnets("a"), account.template(TagSpecifications=tags))
+
+
 def test_markets_have_capacity_of_their_own(account: Account, control: Control) -> None:
     subnet, rare = account.subnets("a")[0], "g5.24xlarge"
     control.set_capacity({rare: {ZONE: {"on-demand": 0, "spot": 1}}})

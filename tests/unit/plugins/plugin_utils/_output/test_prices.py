@@ -74,7 +74,7 @@ def test_a_price_says_what_it_leaves_out_and_how_old_it_is():
 
 def test_an_unknown_price_is_named():
     told = prices.sentence(price(charge("instance", hourly=2), charge("emr", hourly=None)))
-    assert "discounts, and without EMR on 1 x p5.48xlarge, whose price is not known." in told
+    assert "discounts, and without EMR on 1 x p5.48xlarge (workers), whose price is not known." in told
     unknown = (charge("instance", 1, None, key="master"), charge("instance", 8, None))
     assert prices.per_hour(price(charge("nat_gateway", hourly=2), *unknown)) == (
         "at least 2.00 USD per hour (48.00 USD per day) at prices of 2026-11-29, without traffic and taxes; "
@@ -184,6 +184,6 @@ def test_each_charge_has_a_line_unless_there_is_none_of_it():
     assert prices.lines(told)[:-1] == [
         f"  {'1 x p5.48xlarge (workers)':48} 1,234.50 USD per hour",
         f"  {'0 GB of data in file system main':48} 0.000 USD per hour",
-        f"  {'EMR on 1 x p5.48xlarge':48} not known",
+        f"  {'EMR on 1 x p5.48xlarge (workers)':48} not known",
     ]
     assert prices.lines(price()) == []

@@ -68,8 +68,8 @@ def test_volumes_cost_what_their_prices_are(monkeypatch, tmp_path, definition, m
         (("c5.metal g5.2xlarge", "emr-7.9.0"), "the volumes of 1 x c5.metal"),
         (("g5.2xlarge m5.xlarge", "emr-5.21.0"), "the volumes of 2 x m5.xlarge"),
         (("g5.2xlarge x9.xlarge", "emr-7.9.0"), "the volumes of 2 x x9.xlarge"),
-        (("g5.2xlarge g5.2xlarge", "emr-7.9.0", None, "ami-2"), "the volumes of 1 x g5.2xlarge, the volumes of 2 x g5.2xlarge"),
-        (("g5.2xlarge g5.2xlarge", "emr-7.9.0", 100, "ami-2"), "the volumes of 1 x g5.2xlarge, the volumes of 2 x g5.2xlarge"),
+        (("g5.2xlarge g5.2xlarge", "emr-7.9.0", None, "ami-2"), "the volumes of 3 x g5.2xlarge"),
+        (("g5.2xlarge g5.2xlarge", "emr-7.9.0", 100, "ami-2"), "the volumes of 3 x g5.2xlarge"),
     ],
 )
 def test_volumes_that_nobody_knows_are_named(monkeypatch, tmp_path, definition, missing):
@@ -77,4 +77,4 @@ def test_volumes_that_nobody_knows_are_named(monkeypatch, tmp_path, definition, 
     assert ", ".join(each for each in made.unknown() if "volumes" in each) == missing
     told = sentence(made.describe())
     assert "costs at least" in told
-    assert f"{missing.split(', ')[0].replace('the ', '')} (emr cluster main)" in told
+    assert f"{missing.split(', ')[0].replace('the ', '')} (EMR cluster main)" in told

@@ -178,6 +178,23 @@ def test_an_alternative_is_in_use_although_the_master_is_in_its_own_market():
         assert not capacity.is_in_use(alternative, found(market, market=market), "on-demand")
 
 
+@pytest.mark.parametrize(
+    ("options", "group_name", "expected"),
+    [
+        ({}, "workers", Alternative(P5, FIRST, "spot", "9")),
+        ({"master_market": "on-demand"}, "workers", Alternative(P5, FIRST, "spot", "9")),
+        ({"replace_nodes": True}, "workers", Alternative(P4D, BOTH)),
+        ({"replace_nodes": True, "master_market": "spot"}, "master", Alternative(P4D, BOTH, "spot")),
+        ({}, "master", Alternative(P4D, BOTH)),
+    ],
+)
+def test_new_nodes_are_launched_as_the_template_says(options, group_name, expected):
+    """The definition has other nodes, and the master has no template."""
+    found = [nodes(), template(market="spot", spot_max_price="9"), group("subnet-a"), *SUBNETS]
+    request = SimpleNamespace(options={**OPTIONS, **options}, alternative=Alternative(P4D, BOTH))
+    assert capacity.launched(request, found, group_name) == expected
+
+
 IN_GROUP = [nodes(), template(placement_group="bert")]
 
 

@@ -58,6 +58,14 @@ def test_a_launch_template_reads_as_it_was_written(changes):
     assert properties.keys() == launch_templates.KIND.replacing | {"launched_tags"}
 
 
+def test_only_spot_requests_have_tags():
+    """AWS refuses tags of a Spot request without such a request, also in a version whose market waits until nodes are replaced."""
+    for market in ("on-demand", "capacity-reservation", "spot"):
+        data = launch_templates._template_data({**PROPERTIES, "market": market})
+        kinds = [each["ResourceType"] for each in data["TagSpecifications"]]
+        assert kinds == ["volume", "network-interface", *(["spot-instances-request"] if market == "spot" else [])]
+
+
 @pytest.mark.parametrize(("returned", "expected"), [("40", "40"), ("40.000000", "40"), ("0.500000", "0.5"), ("12.50", "12.5"), ("", "")])
 def test_a_price_is_the_same_with_any_number_of_zeros(returned, expected):
     data = launch_templates._template_data({**PROPERTIES, "market": "spot", "spot_max_price": returned})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind, make_plan
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind, make_plan, split_replacing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 
 from .boxes import BOX, KINDS, LID, WANTED, Shelf, create, settle
@@ -23,6 +24,25 @@ def test_apply_gives_ids_to_dependents_and_settles_in_between():
         "settle lid main",
     ]
     assert after[LID].properties == {"box": "box-1"}
+
+
+def test_what_is_deferred_stays_as_it_is():
+    """The result of a run says what exists, not what a later run may change."""
+    kinds = {"box": Kind("box", create, lambda *_: None, update=update, updatable=frozenset({"colour"}), replacing=frozenset({"size"}))}
+    found = [Found(BOX, "box-1", {"colour": "red", "size": 3})]
+    now, later = split_replacing(make_plan([Wanted(BOX, {"colour": "blue", "size": 4})], found, kinds), kinds)
+    assert ([each.after for each in now], [each.after for each in later]) == ([{"colour": "blue"}], [{"size": 4}])
+    assert apply_plan(Shelf(), now, found, kinds)[BOX].properties == {"colour": "blue", "size": 3}
+
+
+def test_an_update_gets_no_value_of_what_the_definition_leaves_open():
+    kinds = {"box": Kind("box", create, lambda *_: None, update=update, updatable=frozenset({"colour"}))}
+    plan = make_plan([Wanted(BOX, {"colour": "blue", "size": None})], [Found(BOX, "box-1", {"colour": "red", "size": None})], kinds)
+    assert apply_plan(Shelf(), plan, [], kinds)[BOX].properties == {"colour": "blue"}
+
+
+def update(_shelf, found, properties, _changed):
+    return replace(found, properties=properties)
 
 
 def test_without_waiting_only_what_others_need_is_settled():

@@ -42,9 +42,11 @@ def test_a_request_that_fails_keeps_the_price_and_is_not_repeated_for_a_while(tm
     cache.write(tmp_path / "prices.json", {LISTED: known})
     assert cache.read(tmp_path / "prices.json", [LISTED]) == {LISTED: known}
     assert (known.price, known.problem, known.read_at == read_at, known.is_recent(LISTED)) == (price, "denied", price is not None, True)
-    later = time.time() + 2 * 3600
-    monkeypatch.setattr(cache.time, "time", lambda: later)
-    assert not known.is_recent(LISTED)
+    unlisted = cache.Known(price, read_at).without_newer("")
+    for seconds, expected in ((200, (True, True)), (400, (False, True)), (2 * 3600, (False, False))):
+        later = known.failed_at + seconds
+        monkeypatch.setattr(cache.time, "time", lambda later=later: later)
+        assert (known.is_recent(LISTED), unlisted.is_recent(LISTED)) == expected, "who has corrected an error need not wait for long"
 
 
 def test_a_file_of_an_earlier_version_is_read(tmp_path):

@@ -35,7 +35,9 @@ def forbidden(monkeypatch, tmp_path):
         options = {"prices": True, "price_warning": limit, "enforce_price_warning": True}
         request = SimpleNamespace(options=options, cloud=Cluster(region), manages={"node_group"}.__contains__)
         run = SimpleNamespace(request=request, before=(), module=SimpleNamespace(warn=warnings.append))
-        return price.forbidden_price(run, PLAN, (), None), warnings
+        found = price.forbidden_price(run, PLAN, (), None)
+        assert (found is None) == (not warnings)
+        return found and found.reason, warnings
 
     return ask
 
@@ -63,6 +65,23 @@ def test_only_the_fee_of_emr_may_be_unknown(forbidden):
     assert reason == "the price of EMR on 2 x m5.xlarge is not known"
 
 
+def test_a_group_of_nodes_that_grows_is_not_hidden_by_others_of_its_type(forbidden):
+    """The master and the other nodes of an EMR cluster belong to the same resource."""
+    cluster = Address("emr_cluster", "main")
+    sides = ((1, 1), (1, 2))
+    before, after = ([Charge(cluster, each, count) for count in side for each, _count in products("m5.xlarge", [])] for side in sides)
+    assert forbidden(before, after)[0] == "the price of EMR on 3 x m5.xlarge is not known"
+    assert forbidden(before, before) == (None, [])
+
+
+def test_the_advice_about_an_unknown_price_helps():
+    """A higher limit does not."""
+    for problem, expected in (("", False), ("AccessDenied: no.", True)):
+        told = price._advice(problem)
+        assert ("AccessDenied: no. Allow pricing:GetProducts and, for Spot" in told, "higher" in told) == (expected, False)
+        assert told.endswith("To make the changes although the price is not known, set enforce_price_warning: false.")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "limit"),
     [
@@ -75,4 +94,4 @@ def test_only_the_fee_of_emr_may_be_unknown(forbidden):
     ],
 )
 def test_an_unknown_price_that_does_not_rise_is_allowed(forbidden, before, after, limit):
-    assert forbidden(before, after, limit=limit) == ("", [])
+    assert forbidden(before, after, limit=limit) == (None, [])

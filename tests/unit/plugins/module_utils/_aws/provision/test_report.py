@@ -89,14 +89,20 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
 @pytest.mark.parametrize(
     ("deferred", "expected"),
     [
-        ([updated(TEMPLATE, {}, {"image_id": "ami-2"})], "The launch template changes (image_id). These changes are deferred"),
+        (
+            [updated(TEMPLATE, {}, {"image_id": "ami-2"})],
+            "The launch template changes (image_id). "
+            "Until then, new nodes are launched with the former template, too. These changes are deferred",
+        ),
         (
             [updated(TEMPLATE, {"instance_type": "c5.large"}, {"instance_type": "c5.xlarge"})],
-            "The launch template changes (instance_type is 'c5.xlarge', but the nodes have 'c5.large'). These changes are deferred",
+            "The launch template changes (instance_type is 'c5.xlarge', but the nodes have 'c5.large'). "
+            "Until then, new nodes are launched with the former template, too. These changes are deferred",
         ),
         (
             [updated(TEMPLATE, {}, {"image_id": "ami-2"}), updated(NODES, {"outdated": (3, 2)}, {"outdated": ()})],
-            "The launch template changes (image_id), so nodes 2, 3 need to be replaced. These changes are deferred",
+            "The launch template changes (image_id), so nodes 2, 3 need to be replaced. "
+            "Until then, new nodes are launched with the former template, too. These changes are deferred",
         ),
         (
             [updated(NODES, {"outdated": (2,)}, {"outdated": ()})],
