@@ -209,6 +209,7 @@ def delete_pending(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Delete the named job if no process of it has started. Return the same as clean_up(), without the other jobs."""
     directory, name = params["directory"], params["name"]
     try:
+        naming.check_name(name)
         job = read_job(name, directories.Paths(os.path.join(directory, name)), params["heartbeat_timeout"])
         found = [job] if job.state == PENDING and not job.printed and name not in params["running"] else []
     except (OSError, ValueError):

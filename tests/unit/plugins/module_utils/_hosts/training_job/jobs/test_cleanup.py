@@ -204,10 +204,10 @@ def test_a_refused_job_goes_only_if_nothing_has_started_it(job, prepared, tmp_pa
     (tmp_path / "queued/status/queue").write_text('{"queue": "slurm", "id": "7", "submitted": 5.0}')
     job("ended", 90)
     (tmp_path / ".deleted-other").mkdir()
-    every = ("refused", "printed", "busy", "queued", "ended", "none")
+    every = ("refused", "printed", "busy", "queued", "ended", "none", f"../{tmp_path.name}/busy")
     for check_mode in (True, False):
         done = [run(tmp_path, check_mode, name=name, pending=True, running=["busy"]) for name in every]
-        assert [each["changed"] for each in done] == [True, *[False] * 5]
+        assert [each["changed"] for each in done] == [True, *[False] * 6]
         assert ("refused" in names(tmp_path)) is check_mode
     assert done[0]["jobs"][0]["name"] == "refused"
     assert names(tmp_path) == [".deleted-other", "busy", "ended", "printed", "queued"]
