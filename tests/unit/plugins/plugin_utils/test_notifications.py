@@ -86,7 +86,7 @@ def test_a_note_of_the_controller_follows_and_is_not_changed(sent):
 
 
 def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
-    """Only what ends a job, and a test, is told as often as it happens."""
+    """Only the end of a job, nodes that stay, and a test are told as often as they happen."""
     job = "-e training_job_name=digits"
     expected = {
         "job_started": ("info", "watch it", f"logs -e follow=true {job}"),
@@ -98,6 +98,7 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
         "nodes_gone": ("warning", "show the nodes", "info"),
         "nodes_replaced": ("info", "show the nodes", "info"),
         "nodes_ended": ("warning", "see what still costs money", "info"),
+        "nodes_kept": ("failure", "see what they cost", "info"),
         "cluster_destroyed": ("info", "see what happened to it", "events"),
         "ends_removed": ("warning", "see what ends the nodes and what they cost", "info"),
         "price_exceeded": ("warning", "see what costs how much", "validate -e deeplearning_enforce_price_warning=false"),
@@ -114,7 +115,7 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
     for event in EVENTS:
         of().send(event, f"{event}.", "digits" if event.startswith("job") else "")
     again = [each["body"].partition(".")[0].lower() for each in sent[len(EVENTS) :]]
-    assert again == ["job_succeeded", "job_failed", "job_stopped", "job_unreachable", "test"]
+    assert again == ["job_succeeded", "job_failed", "job_stopped", "job_unreachable", "nodes_kept", "test"]
 
 
 @pytest.mark.parametrize("urls", [None, "", [], ["", ""]])

@@ -116,7 +116,7 @@ def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
     assert (made([both], [one]).unknown(), made([both], [other]).unknown()) == ([], [])
     assert made([], [other]).unknown() == ["2 x g5.xlarge (workers)"]
     new = Charge(GROUP, spot_instance("g5.xlarge", "d"), 2)
-    assert estimate.Estimate(estimate.Place("us-east-1"), [], [new]).describe()["problem"] == ""
+    assert estimate.Estimate(estimate.Place("us-east-1"), [], [new]).describe()["problem"] == estimate.NOT_ASKED
 
 
 def test_an_old_price_is_better_than_none(told, tmp_path, monkeypatch):
