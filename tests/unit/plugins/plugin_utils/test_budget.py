@@ -33,13 +33,12 @@ def test_text_that_exceeds_the_budget_is_cut():
     assert Budget(lines=2).lines("abcd") == "a\nb\n... (2 more lines)"
 
 
-@pytest.mark.parametrize("side", ["x\n" * 2001, "x" * (budget.TEXT + 1)], ids=["lines", "characters"])
-def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(side):
+@pytest.mark.parametrize("name", ["before", "after", "prepared"])
+@pytest.mark.parametrize("text", ["x\n" * 2001, "x" * (budget.TEXT + 1)], ids=["lines", "characters"])
+def test_in_place_of_a_long_diff_callbacks_show_that_the_texts_differ(text, name):
     short = {"before": "a\n", "after": "b\n", "after_header": "/etc/hosts"}
     assert Budget().diffs([short]) == [short]
-    assert Budget().diffs([{"before": "", "after": side, "after_header": "/etc/\nhosts"}]) == [
-        {"prepared": "/etc/ hosts differs (too long to show)\n"}
-    ]
+    assert Budget().diffs([{name: text, "after_header": "/etc/\nhosts"}]) == [{"prepared": "/etc/ hosts differs (too long to show)\n"}]
     assert len(Budget().diffs([short] * 9999)) == budget.DIFFS
 
 

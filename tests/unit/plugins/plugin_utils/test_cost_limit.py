@@ -17,7 +17,7 @@ PRICE = {"currency": "USD", "charges": NODES, "read_at": 1_790_000_000.0, "publi
 
 @pytest.mark.parametrize(
     ("max_cost", "time_limit", "hosts", "expected"),
-    [(40, 0, 4, 3600), (40, 7200, 4, 3600), (40, 600, 4, 600), (40, 0, 2, 7200), (0.75, 0, 4, 67)],
+    [(40, 0, 4, 3600), (40, 7200, 4, 3600), (40, 600, 4, 600), (40, 0, 2, 7200), (0.75, 0, 4, 67), (1, 0, 6, 60)],
 )
 def test_the_shorter_limit_applies(max_cost, time_limit, hosts, expected):
     """Each worker costs 10 dollars per hour, the master is cheaper, and the NAT gateway is no node."""
@@ -73,6 +73,7 @@ def test_a_wrong_amount_has_one_message():
 def test_what_the_job_has_cost_counts():
     """A host tells for how long the job has run."""
     assert [cost_limit.spent(40, seconds, PRICE, 4) for seconds in (0, 3600, -1, float("nan"))] == [0, 10, 0, 0]
+    assert cost_limit.spent(0.5, 0, PRICE, 4) == 0, "no attempt has used up anything"
     assert cost_limit.spent(40, 3600, None, 4) == 0
     message = (
         r"max_cost: 10\.50 USD are used up, because .* have cost about 10\.00 USD at the present price\. Set it to more than 10\.67 USD\."
@@ -96,6 +97,7 @@ def test_only_an_amount_of_money_is_a_maximum_cost(given):
         ({"max_cost": "40", "time_limit": 7200, "hosts": "trainers"}, (7200, 3600)),
         ({"max_cost": 40, "time_limit": 600}, (600, 600)),
         ({"max_cost": 40, "host_count": 2}, (0, 7200)),
+        ({"max_cost": 40, "hosts": ""}, (0, 3600)),
         ({"max_cost": 40, "hosts": "workers[0]"}, (0, 14400)),
         ({"max_cost": "{{ inventory_hostname }}"}, (0, 0)),
         ({"time_limit": 600}, (0, 0)),
@@ -109,15 +111,23 @@ def test_the_limit_is_known_before_the_nodes_are_launched(job, expected):
     assert cost_limit.before_launch(None, PRICE) == (0, 0)
 
 
-def test_the_limit_is_told():
-    shown = []
-    cost_limit.before_launch(NodeVariables({"training_job_max_cost": 40}, lambda value: value), PRICE, shown.append)
-    assert shown == [f"{cost_limit.told(40, 3600, 0, PRICE, 4)}, if no earlier attempt has cost anything"]
+@pytest.mark.parametrize(("minimum", "limits", "expected"), [(9000, (7200, 3600), 5400), ("9000", (0, 3600), 9000), (60, (7200, 600), 0)])
+def test_a_lease_lasts_no_longer_than_the_maximum_cost_allows(minimum, limits, expected):
+    assert cost_limit.lease_minimum({"lease_minimum": minimum}, *limits) == expected
+    assert cost_limit.lease_minimum({}, *limits) == cost_limit.lease_minimum({"lease_minimum": None}, *limits) == 0
+
+
+@pytest.mark.parametrize(("time_limit", "seconds"), [(0, 3600), (600, 600)])
+def test_the_limit_is_told(time_limit, seconds):
+    shown, job = [], {"training_job_max_cost": 40, "training_job_time_limit": time_limit}
+    cost_limit.before_launch(NodeVariables(job, lambda value: value), PRICE, shown.append)
+    assert shown == [f"{cost_limit.told(40, seconds, time_limit, PRICE, 4)}, if no earlier attempt has cost anything"]
     nodes = "4 nodes at 40.00 USD per hour at prices of 2026-09-21"
     told = f"training_job_max_cost: 40.00 USD for {nodes}, so the job is stopped after 1 h 0 min"
     assert cost_limit.told(40, 3600, 7200, PRICE, 4) == cost_limit.told(40, 3600, 0, PRICE, 4) == told
     shorter = f"{nodes}, which pays for more than the time limit of the job (10 min 0 s)"
     assert shorter in cost_limit.told(40, 600, 600, PRICE, 4)
+    assert "for 1 node at 10.00 USD per hour" in cost_limit.told(10, 3600, 0, PRICE, 1)
 
 
 def test_the_date_of_prices_that_are_not_current_is_told():

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import IDLE_TAG, LEASE_TAG
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import endless, removed_ends
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import endless
 
 ENDLESS = endless(None, None)
 RUN = "ansible-playbook deeplearning.cluster."
@@ -29,6 +29,7 @@ def test_a_validation_counts_its_warnings(findings, warnings):
     assert messages.validated("demo", findings, PRICE) == "\n".join([told, *prices.lines(PRICE), ENDLESS])
 
 
+@pytest.mark.usefixtures("now")
 def test_a_prediction_says_what_ends_the_nodes():
     told = messages.ends_after_run({**LEASE, "fixed": True}, PRICE, IDLE)
     assert told.startswith("AWS terminates the nodes at 2026-12-01 18:00 UTC, in ")
@@ -37,8 +38,10 @@ def test_a_prediction_says_what_ends_the_nodes():
     notified = "AWS sends a notification when all of them have been idle for 30 min 0 s."
     assert messages.ends_after_run(None, PRICE, NOTIFY) == f"{notified} {endless(None, NOTIFY)}"
     ends = ("2026-12-01T18:00:00Z", "2026-12-01T14:00:00Z")
-    told = "AWS would then terminate the nodes at 2026-12-01 18:00 UTC instead of 2026-12-01 14:00 UTC."
-    assert messages.prolonged_lease(*ends, predicted=True) == told
+    for predicted, does in ((True, "would then terminate"), (False, "now terminates")):
+        told = f"AWS {does} the nodes at 2026-12-01 18:00 UTC instead of 2026-12-01 14:00 UTC."
+        assert messages.prolonged_lease(*ends, predicted=predicted) == told
+    assert messages.validated("demo", [], PRICE, LEASE, IDLE).endswith(f"\n{messages.ends_after_run(LEASE, PRICE, IDLE)}")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,8 @@ def test_nodes_that_are_gone_cost_nothing():
     told = messages.running_nodes("demo", [], ["c5"], "", "", price)
     costs = "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes"
     assert told == f"0 nodes of cluster demo are running. {costs}. To delete the cluster and keep the file systems, run {RUN}destroy"
-    assert "continues to cost 2.00 USD per hour" in messages.costs_after_job({"price": price}, "keep", True, False, [])
+    for groups, hourly in (([], "2.00"), (["master"], "12.00"), (None, "42.00")):
+        assert f"continues to cost {hourly} USD per hour" in messages.costs_after_job({"price": price}, "keep", True, False, groups)
     assert "The cluster costs 12.00 USD per hour" in messages.running_nodes("demo", ["master"], ["c5"], "", "", price)
 
 
@@ -233,6 +237,9 @@ def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
     assert f"had been idle since 2026-12-01 18:00 UTC. {FAILED} To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
+    told = messages.missing_nodes(*arguments, {**info, "idle": None, "lease": {**LEASE, "seconds": -5000.0}, "price": PRICE})
+    assert "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes. To start nodes again, run " in told
+    assert "To delete the rest of the cluster, which costs 2.00 USD per hour" in told
     unknown = messages.missing_nodes(*arguments, {"failed": True})
     assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
 
@@ -321,6 +328,27 @@ def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
 
 
 @pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    ("run", "then", "has_failed", "told"),
+    [
+        ({"price": {**PRICE, "hourly": None}}, "keep", True, f"The nodes continue to cost money, until you run {RUN}destroy."),
+        ({"price": PRICE}, "scale_in", False, "The run continues with training_job_then: scale_in."),
+        ({"price": None, "idle": {"then": "terminate"}}, "keep", True, f"The nodes continue to cost money. {WHEN}."),
+        (
+            {"price": PRICE, "lease": {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": True}},
+            "keep",
+            False,
+            f"The cluster continues to cost {prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min. The "
+            f"rest of the cluster then costs {prices.sums(PRICE)}.",
+        ),
+    ],
+)
+def test_the_whole_text_about_costs_after_a_job(run, then, has_failed, told):
+    idle = {**IDLE, **found("idle"), **run["idle"]} if "idle" in run else None
+    assert messages.costs_after_job({**run, "idle": idle}, then, has_failed, False) == told
+
+
+@pytest.mark.usefixtures("now")
 def test_a_lease_that_has_ended_the_nodes_before_the_end_of_the_job_is_over():
     lease = {**LEASE, "seconds": -60.0}
     told = [messages.costs_after_job({"lease": lease}, "keep", True, False, groups) for groups in ([], ["master"], None)]
@@ -338,6 +366,8 @@ def test_a_job_out_of_reach_has_not_failed():
         (None, 0, ""),
         (LEASE, 6600, ""),
         (LEASE, 6601, "in 2 h 0 min, before the time limit of the job (1 h 50 min). 10 minutes earlier"),
+        (LEASE, 0, "deeplearning_lease: AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min"),
+        (LEASE, 0, "To prolong the lease, run the playbook configure when less than half is left."),
         ({**LEASE, "fixed": True}, 9000, "To prolong the lease, change it, and run the playbook provision."),
         (LEASE, 0, "in 2 h 0 min, and the job has no time limit. 10 minutes earlier"),
         (LEASE, 9000, "in 2 h 0 min, before the time limit of the job (2 h 30 min). 10 minutes earlier"),
@@ -444,6 +474,7 @@ def test_an_overview_lists_what_costs_money(price):
     ("tags", "lease", "idle", "is_endless"),
     [
         ([IDLE_TAG], None, NOTIFY, True),
+        ([IDLE_TAG], LEASE, NOTIFY, False),
         ([IDLE_TAG, LEASE_TAG], None, NOTIFY, False),
         ([IDLE_TAG, LEASE_TAG], LEASE, NOTIFY, False),
         ([IDLE_TAG], None, IDLE, False),
@@ -455,11 +486,14 @@ def test_notifications_about_idle_nodes_do_not_end_them(tags, lease, idle, is_en
     group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {"tags": dict.fromkeys(tags, "")}}
     told = messages.cluster_overview([node(1, "c5")], [group], "x", None, lease, idle)
     assert (endless(None, NOTIFY) in told, "Nothing ends" in told) == (is_endless, is_endless)
+    assert "Nothing ends" not in messages.cluster_overview([], [group], "x", None, None, idle)
 
 
-def test_a_run_says_that_it_removes_notifications_about_idle_nodes():
-    told = removed_ends({"lease": None, "idle": NOTIFY, "topic": None, "endless": False})
-    assert told.startswith("This run removes the notification about nodes that have been idle for 30 min 0 s, because the definition")
+@pytest.mark.usefixtures("now")
+def test_an_overview_says_when_the_lease_ends_and_what_then_costs_money():
+    told = messages.cluster_overview([node(1, "c5")], [], "x", PRICE, LEASE, None).splitlines()
+    end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
+    assert f"{end} The rest of the cluster then costs {prices.sums(PRICE)}." in told
 
 
 def test_an_overview_without_nodes_says_so():

@@ -74,6 +74,8 @@ def test_the_command_fits_the_service_of_the_nodes(sent, action, command):
     notifications_of_run = of()
     notifications_of_run._action._task.action = f"deeplearning.cluster.{action}"
     notifications_of_run.send("price_exceeded", "The run was stopped.")
+    notifications_of_run.send("nodes_ended", "No nodes were launched.")
+    assert sent[1]["body"].endswith("To see what still costs money, run: ansible-playbook deeplearning.cluster.info")
     command += " -e deeplearning_enforce_price_warning=false"  # otherwise, it fails for the same reason
     assert sent[0]["body"].endswith(f"To see what costs how much, run: ansible-playbook deeplearning.cluster.{command}")
 
@@ -84,12 +86,35 @@ def test_a_note_of_the_controller_follows_and_is_not_changed(sent):
 
 
 def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
+    """Only what ends a job, and a test, is told as often as it happens."""
+    job = "-e training_job_name=digits"
+    expected = {
+        "job_started": ("info", "watch it", f"logs -e follow=true {job}"),
+        "job_restarted": ("warning", "show its attempts", f"status {job}"),
+        "job_succeeded": ("success", "show it", f"status {job}"),
+        "job_failed": ("failure", "read all logs", f"logs {job}"),
+        "job_stopped": ("warning", "show it", f"status {job}"),
+        "job_unreachable": ("failure", "show it", f"status {job}"),
+        "nodes_gone": ("warning", "show the nodes", "info"),
+        "nodes_replaced": ("info", "show the nodes", "info"),
+        "nodes_ended": ("warning", "see what still costs money", "info"),
+        "cluster_destroyed": ("info", "see what happened to it", "events"),
+        "ends_removed": ("warning", "see what ends the nodes and what they cost", "info"),
+        "price_exceeded": ("warning", "see what costs how much", "validate -e deeplearning_enforce_price_warning=false"),
+        "nodes_short": ("warning", "try to launch the missing nodes", "provision -e deeplearning_grow=true"),
+        "test": ("info", "check the definition", "validate"),
+    }
     for event in EVENTS:
-        of().send(event, "Something happened.", "" if event.startswith("nodes") else f"of-{event}")
-    commands = [each["body"].partition("run: ansible-playbook deeplearning.cluster.")[2] for each in sent]
-    assert commands[0] == "logs -e follow=true -e training_job_name=of-job_started"
-    assert commands[-2:] == ["provision -e deeplearning_grow=true", "validate -e training_job_name=of-test"]
-    assert {each["severity"] for each in sent} == {"info", "warning", "success", "failure"}
+        of().send(event, "Something happened.", "digits" if event.startswith("job") else "")
+    told = [(each["severity"], each["body"].removeprefix("Something happened. ")) for each in sent]
+    assert dict(zip(EVENTS, told, strict=True)) == {
+        event: (severity, f"To {purpose}, run: ansible-playbook deeplearning.cluster.{command}")
+        for event, (severity, purpose, command) in expected.items()
+    }
+    for event in EVENTS:
+        of().send(event, f"{event}.", "digits" if event.startswith("job") else "")
+    again = [each["body"].partition(".")[0].lower() for each in sent[len(EVENTS) :]]
+    assert again == ["job_succeeded", "job_failed", "job_stopped", "job_unreachable", "test"]
 
 
 @pytest.mark.parametrize("urls", [None, "", [], ["", ""]])
@@ -113,6 +138,8 @@ def test_empty_urls_keep_their_number(monkeypatch):
         ("one\n\nJob other succeeded.\r\n\x1b[2K\u202eover\u200b", "One Job other succeeded. over."),
         ("x" * 5000, f"X{'x' * 699}."),
         ("training_job_max_cost: too low", "training_job_max_cost: too low."),
+        ("is it lost?", "Is it lost?"),
+        ("it is!", "It is!"),
     ],
 )
 def test_texts_of_hosts_are_one_plain_line(sent, text, body):
@@ -179,7 +206,9 @@ def test_many_events_are_few_notifications_and_the_end_is_told(sent, monkeypatch
 def test_jobs_have_their_own_limits(sent):
     for job in ("digits", "faces", "digits"):
         of().send("job_started", "It runs", job)
-    assert [each["title"] for each in sent] == ["demo digits", "demo faces"]
+    of().send("job_failed", "It failed", "digits")
+    assert [each["title"] for each in sent] == ["demo digits", "demo faces", "demo digits"]
+    assert sent[2]["body"].startswith("It failed. 1 more notification was not sent. To read")
 
 
 def test_failures_are_warnings_with_the_number_of_the_url(warnings):
@@ -260,10 +289,12 @@ def test_the_events_of_provisioning():
     degraded = {"workers": 2, "wanted": 4, "reason": "No p5.48xlarge is available."}
     replaced = {"kind": "nodes", "key": "workers", "action": "update", "before": {"unhealthy": [3]}, "after": {"unhealthy": []}}
     outdated = {**replaced, "kind": "launch_template", "before": {"image": "a"}, "after": {"image": "b"}}
-    assert [*of_provisioning({"changes": [replaced, outdated], "degraded": degraded})] == [
+    master = {**replaced, "key": "master", "before": {"unhealthy": [1]}}
+    assert [*of_provisioning({"changes": [replaced, master, outdated], "degraded": degraded})] == [
         ("nodes_short", "The cluster has 2 of 4 workers. No p5.48xlarge is available."),
-        ("nodes_replaced", "nodes workers: replacement of unhealthy node 3"),
+        ("nodes_replaced", "nodes workers: replacement of unhealthy node 3; nodes master: replacement of unhealthy node 1"),
     ]
+    assert [*of_provisioning({"degraded": {**degraded, "reason": None}})] == [("nodes_short", "The cluster has 2 of 4 workers. ")]
     assert [*of_provisioning({"changes": [outdated], "degraded": None})] == []
     assert [*of_provisioning({"failed": True, "msg": "denied", "changes": [replaced]})] == []
     told = "The run was stopped because after it, cluster demo costs 600.00 USD per day. Nothing was changed."

@@ -97,6 +97,7 @@ def test_launches_that_fail_again_and_again_are_one_line():
     ]
     other = event("failed_launch", cause="No capacity.", group="master")
     assert len([line for line in lines(failed[0], other, failed[1]) if "could not" in line]) == 3
+    assert "could not be launched, 2 times until 2026-09-21 14:14:20. " in lines(*failed[:2])[0]
 
 
 def test_refused_calls_of_a_caller_hide_nothing():
@@ -110,6 +111,7 @@ def test_refused_calls_of_a_caller_hide_nothing():
     assert len(shown) == timeline.MOST_REFUSED + 2
     assert shown[19].endswith(f"by {mallory}/19. This caller made 980 more refused calls until 2026-09-21 14:29:59.")
     assert not [line for line in lines(*refused[:20]) if "more refused" in line]
+    assert [line for line in lines(*refused[:21]) if "This caller made 1 more refused call until " in line]
 
 
 def test_what_a_host_reports_is_told_apart():
@@ -124,6 +126,8 @@ def test_what_a_host_reports_is_told_apart():
         "restart: on 2 hosts",
         "failed. job digits-1 failed: rank 0 on demo-worker2 ended with exit status 1.",
     ]
+    names = [line.split("job ")[1].partition(":")[0] for line in lines(jobs=[job(name="digits-2"), {}, job()])[:-1]]
+    assert sorted(set(names)) == ["digits-1", "digits-2"]
     assert len(lines(jobs=[job(created=0.0, began=0.0, ended=0.0)])) == 1, "older than the time that is shown"
     assert "Jobs are not shown, because the cluster has no running nodes." in lines(host="")
     assert "Jobs are not shown, because demo-master did not list them: no route" in lines(problem="no route")
@@ -150,6 +154,7 @@ def test_what_a_host_reports_is_told_apart():
 )
 def test_the_sum(nodes, words):
     assert words in lines(nodes=nodes)[-1]
+    assert " since 2026-09-21 13:13:20 UTC" in lines(nodes=nodes)[-1].replace("Since", " since")
 
 
 @pytest.mark.parametrize(("kind", "source"), [("denied", "Auto Scaling"), ("unavailable", "Auto Scaling"), ("truncated", "AWS")])
@@ -160,6 +165,7 @@ def test_what_was_not_read_is_not_said_to_be_nothing(kind, source):
 
 def test_emr_nodes_are_not_said_to_cost_nothing():
     assert lines(service="emr")[-1].startswith("Nodes of EMR clusters are not listed, and neither is what they cost. To see them, run ")
+    assert lines(service="emr")[-1].endswith("deeplearning.cluster.info")
 
 
 def test_a_node_that_aws_has_lost_has_a_line():
@@ -215,7 +221,7 @@ def test_the_costs_in_a_spreadsheet_add_up_to_those_of_the_nodes():
     events = [
         event("stop", "i-3", seconds=600, hourly=-2.0),
         event("TerminateInstances", "i-1", "i-2", seconds=1800, hourly=-2.0),
-        event("termination", "i-1", seconds=1830),
+        event("termination", "i-1", seconds=1800),
     ]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines(*events, nodes=nodes, form="csv")))))
     assert [(row["what"], row["cost"], row["currency"]) for row in rows] == [
@@ -225,6 +231,7 @@ def test_the_costs_in_a_spreadsheet_add_up_to_those_of_the_nodes():
         ("node demo-master (i-3) is running", "4", "USD"),
     ]
     assert sum(float(row["cost"] or 0) for row in rows) == 7.0
+    assert [row["time"] for row in rows] == [f"2026-09-21 {time}" for time in ("14:23:20", "14:43:20", "14:43:20", "16:13:20")]
     assert "and cost 7.00 USD" in lines(*events, nodes=nodes)[-1]
     shown = json.loads("\n".join(lines(*events, nodes=nodes, form="json")))
     assert [each["cost"] for each in shown["nodes"]] == [3.0, None, 4.0]

@@ -40,7 +40,7 @@ def instance(name, state="running", reason="", lifecycle=None):
 )
 def test_an_activity(one, action, names, cause):
     (event,) = scaling_activities.events_of("workers", [one])
-    assert (event.action, event.resources, event.cause, event.group, event.time) == (action, names, cause, "workers", START.timestamp())
+    assert event == Event(START.timestamp(), "auto_scaling", action, names, "workers", cause=cause)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,8 @@ def test_the_end_that_only_ec2_tells():
     assert (event.resources, event.cause) == ([A], "Client.UserInitiatedShutdown: User initiated shutdown")
     assert (event.time, event.source) == ((START + timedelta(seconds=400)).timestamp(), "ec2")
     (stop,) = scaling_activities.ends_of([("workers", instance(A, "stopped", "User initiated (2026-09-21 14:20:00 GMT)"))], ())
-    assert (stop.action, stop.time, stop.ends_nodes) == ("stop", event.time, True)
+    assert (stop.ends_nodes, stop) == (True, Event(event.time, "ec2", "stop", [A], "workers"))
+    assert scaling_activities.nodes_of("c", (), [("workers", instance(A, "stopped"))])[A].cause == ""
     assert list(scaling_activities.ends_of([("workers", ended)], [Event(1.0, "cloudtrail", "TerminateInstances", [A])])) == []
     failed = Event(1.0, "cloudtrail", "TerminateInstances", [A], error="Client.UnauthorizedOperation")
     assert list(scaling_activities.ends_of([("workers", ended)], [failed])) == [event]
@@ -75,8 +76,10 @@ def test_the_end_that_only_ec2_tells():
 def test_nodes_and_their_lives():
     launch = Event(START.timestamp() - 60, "auto_scaling", "launch", [A], "workers")
     end = Event(START.timestamp() + 60, "auto_scaling", "termination", [A], "workers")
-    nodes = scaling_activities.nodes_of("c", [launch, end], [("master", instance(B, lifecycle="spot"))])
-    scaling_activities.set_ends(nodes, [Event(START.timestamp() + 30, "cloudtrail", "TerminateInstances", [A, "i-00000001"]), end])
+    nodes = scaling_activities.nodes_of(
+        "c", [launch, end], [("master", {**instance(B, lifecycle="spot"), "StateReason": {"Message": "It was stopped before."}})]
+    )
+    scaling_activities.set_ends(nodes, [launch, Event(START.timestamp() + 30, "cloudtrail", "TerminateInstances", [A, "i-00000001"]), end])
     assert nodes[A] == LifeOfNode(A, "workers", launched_at=launch.time, ended_at=START.timestamp() + 30)
     assert nodes[B] == LifeOfNode(B, "master", "c-master", "g5.xlarge", "spot", "us-east-1a", START.timestamp(), running=True)
     assert list(nodes) == [A, B]

@@ -48,6 +48,9 @@ def estimate(monkeypatch, tmp_path, types, release, root=None, image=None):
         # 3 nodes with disks of their own, each with a root of 50 GB (5.00)
         (("g5.2xlarge g5.2xlarge", "emr-6.14.0", 50), 3 * 5.0),
         (("g5.2xlarge g5.2xlarge", "emr-6.14.0"), 3 * 15 * 0.1),
+        # The first releases with this type of the root, and with these volumes
+        (("g5.2xlarge g5.2xlarge", "emr-6.15.0"), 3 * 15 * 0.08),
+        (("m5.large m5.large", "emr-5.22.0"), 3 * (1.0 + 3.2)),
         # The root of the image: 60 GB (4.80), 1,000 IOPS (5.00) and 100 MiB/s (4.00) above what is free
         (("g5.2xlarge g5.2xlarge", "emr-7.9.0", None, "ami-1"), 3 * (4.8 + 5.0 + 4.0)),
         (("g5.2xlarge g5.2xlarge", "emr-7.9.0", 100, "ami-1"), 3 * (8.0 + 5.0 + 4.0)),
@@ -66,6 +69,7 @@ def test_volumes_cost_what_their_prices_are(monkeypatch, tmp_path, definition, m
         (("g5.2xlarge m5.xlarge", "emr-5.21.0"), "the volumes of 2 x m5.xlarge"),
         (("g5.2xlarge x9.xlarge", "emr-7.9.0"), "the volumes of 2 x x9.xlarge"),
         (("g5.2xlarge g5.2xlarge", "emr-7.9.0", None, "ami-2"), "the volumes of 1 x g5.2xlarge, the volumes of 2 x g5.2xlarge"),
+        (("g5.2xlarge g5.2xlarge", "emr-7.9.0", 100, "ami-2"), "the volumes of 1 x g5.2xlarge, the volumes of 2 x g5.2xlarge"),
     ],
 )
 def test_volumes_that_nobody_knows_are_named(monkeypatch, tmp_path, definition, missing):

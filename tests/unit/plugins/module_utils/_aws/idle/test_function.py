@@ -167,6 +167,9 @@ def test_holds_keep_the_nodes_until_they_end():
     assert function.holds_in(tags, NOW) == {"a": ago(seconds=-1), "b": ago(days=-7, minutes=-5)}
 
 
+TOPIC = "arn:aws:sns:us-east-1:123456789012:alerts"
+
+
 class Refusal(OSError):
     response = MappingProxyType({"Error": {"Code": "RequestLimitExceeded"}})
 
@@ -180,11 +183,15 @@ class Client:
         self.now, self.tags, self.written, self.told, self.deleted, self.failure = NOW, {}, [], [], [], None
         self.console, self.nodes, self.subjects = "", [MASTER], []
         self.read, self.tokens, self.denied, self.protected, self.is_deaf = [], 100.0, set(), None, False
+        self.deafness, self.protection = Refusal("no"), Refusal("deletion protection")
 
-    def client(self, _name, config=None):
+    def client(self, name, config=None):
+        assert name in ("autoscaling", "lambda", "sns") or (name, config.retries["mode"]) == ("ec2", "adaptive")
         return self
 
-    get_paginator = client
+    def get_paginator(self, name):
+        assert name == "describe_instances"
+        return self
 
     def meanwhile(self):
         """Do what others do while the function reads consoles."""
@@ -194,10 +201,12 @@ class Client:
         self.tokens += 20 * seconds
 
     def list_tags(self, Resource):  # noqa: N803
+        assert Resource == "arn"
         date = format_datetime(self.now, usegmt=True)
         return {"Tags": dict(self.tags), "ResponseMetadata": {"HTTPHeaders": {"date": date}}}
 
     def tag_resource(self, Resource, Tags):  # noqa: N803
+        assert Resource == "arn"
         if self.failure and not {function.VERDICT, function.FAILURE}.isdisjoint(Tags):
             raise self.failure
         if function.VERDICT in Tags:
@@ -205,20 +214,26 @@ class Client:
         self.tags |= Tags
 
     def untag_resource(self, Resource, TagKeys):  # noqa: N803
+        assert Resource == "arn"
         self.tags = {key: value for key, value in self.tags.items() if key not in TagKeys}
 
     def publish(self, TopicArn, Subject, Message):  # noqa: N803
+        assert TopicArn == TOPIC
         if self.is_deaf:
-            raise Refusal("no")
+            raise self.deafness
         self.told.append(Message)
         self.subjects.append(Subject)
 
     def paginate(self, Filters):  # noqa: N803
+        groups, states = (each["Values"] for each in Filters)
+        assert [each["Name"] for each in Filters] == ["tag:aws:autoscaling:groupName", "instance-state-name"]
+        assert (groups[0], states) == (MASTER, ["pending", "running"])
         group = [{"Key": "aws:autoscaling:groupName", "Value": MASTER}]
         common = {"State": {"Name": "running"}, "LaunchTime": LAUNCHED, "Tags": group}
         yield {"Reservations": [{"Instances": [{"InstanceId": IDS.get(each, each), **common} for each in self.nodes]}]}
 
     def get_console_output(self, InstanceId, Latest):  # noqa: N803
+        assert Latest is True
         self.tokens -= 1
         if self.tokens < 0 or InstanceId in self.denied:
             raise Refusal("RequestLimitExceeded")
@@ -227,8 +242,9 @@ class Client:
         return {"Output": self.console}
 
     def delete_auto_scaling_group(self, AutoScalingGroupName, ForceDelete):  # noqa: N803
+        assert ForceDelete is True
         if AutoScalingGroupName == self.protected:
-            raise Refusal("deletion protection")
+            raise self.protection
         self.deleted.append(AutoScalingGroupName)
 
 
@@ -236,7 +252,7 @@ class Client:
 def client(monkeypatch):
     """Return the clients of the function, which `call` uses."""
     variables = {"CLUSTER": "bert", "GROUPS": MASTER, "IDLE_SECONDS": "1800", "THEN": "terminate", "AWS_REGION": "us-east-1"}
-    for name, value in {**variables, "TOPIC": "arn:aws:sns:us-east-1:123456789012:alerts"}.items():
+    for name, value in {**variables, "TOPIC": TOPIC}.items():
         monkeypatch.setenv(name, value)
     found = Client()
     monkeypatch.setitem(sys.modules, "boto3", found)
@@ -258,8 +274,55 @@ def test_people_are_warned_ten_minutes_before_the_end_even_if_the_nodes_have_lon
         call(client, minutes)
     assert (client.deleted, len(client.told)) == ([], 1)
     assert "AWS terminates the nodes at about 2026-12-01 18:10 UTC" in client.told[0]
+    assert "cluster=bert region=us-east-1" in client.told[0]
     call(client, 9.5)  # calls of the function can be late
     assert client.deleted == [MASTER]
+    since = "Cluster bert (1 node) has been idle since 2026-12-01 16:00 UTC"
+    assert [each[: len(since) + 4] for each in client.told] == [f"{since}. If", f"{since}, an"]
+
+
+def test_nodes_that_are_idle_for_long_enough_end_at_the_time_of_the_warning(client):
+    told = []
+    for minutes in (-101, -100, -91, -90):
+        call(client, minutes)
+        told.append((len(client.told), client.deleted == [MASTER]))
+    assert told == [(0, False), (1, False), (1, False), (2, True)]
+    assert "AWS terminates the nodes at about 2026-12-01 16:30 UTC" in client.told[0]
+
+
+def test_nodes_in_use_have_neither_been_warned_of_nor_ended(client):
+    client.tags = {
+        function.WARNED: function.iso(ago(minutes=5)),
+        function.IDLE_SINCE: function.iso(SINCE),
+        **hold("old", function.iso(NOW)),
+    }
+    call(client, 5, "in use")
+    assert client.tags.keys() == {function.VERDICT}
+
+
+def test_the_console_of_a_node_that_is_not_yet_running_is_not_read(client):
+    client.console = IDLE
+    node = {"id": "i-0a", "name": MASTER, "state": "pending", "launched": LAUNCHED}
+    assert function.observe(client, node, NOW) == function.Observation(function.UNCONFIGURED, NOW, MASTER, "i-0a")
+    assert function.observe(client, {**node, "state": "running"}, NOW).state == function.IDLE
+
+
+@pytest.mark.parametrize(
+    ("group", "number", "name"),
+    [
+        ("bert-master", "1", "bert-master"),
+        ("bert-workers", "12", "bert-worker12"),
+        ("bert-workers", "x", "i-0a"),
+        ("bert-workers", None, "i-0a"),
+    ],
+)
+def test_nodes_have_the_names_by_which_people_know_them(group, number, name):
+    tags = {"aws:autoscaling:groupName": group, **({"deeplearning:number": number} if number else {})}
+    given = [{"Key": key, "Value": value} for key, value in tags.items()]
+    instance = {"InstanceId": "i-0a", "State": {"Name": "running"}, "LaunchTime": LAUNCHED, "Tags": given}
+    client = SimpleNamespace(get_paginator=lambda _name: client, paginate=lambda **_given: [{"Reservations": [{"Instances": [instance]}]}])
+    node = {"id": "i-0a", "group": group, "name": name, "state": "running", "launched": LAUNCHED}
+    assert list(function.running(client, [group])) == [node]
 
 
 @pytest.mark.parametrize("forged", ["9999-12-31T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
@@ -279,6 +342,7 @@ def test_a_trial_warns_nobody(client, monkeypatch):
     for minutes in (0, 15):
         call(client, minutes)
     (text,) = client.told
+    assert text.startswith("Cluster bert (1 node) has been idle since 2026-12-01 16:00 UTC. With ")
     assert "AWS would terminate the nodes" in text
 
 
@@ -309,11 +373,14 @@ def test_groups_without_instances_are_deleted_first_and_a_failure_keeps_no_nodes
     client.protected = None
     call(client, 15)
     assert client.deleted == [MASTER, "bert-workers", MASTER]
+    client.protected, client.protection = "bert-workers", Refusal("AutoScalingGroup name not found - null")
+    call(client, 20)
+    assert client.deleted[3:] == [MASTER]
 
 
 def test_a_call_in_flight_does_not_delete_the_groups_of_a_new_start(client):
     call(client, 0)
-    client.meanwhile = lambda: client.untag_resource("", [function.IDLE_SINCE, function.WARNED])
+    client.meanwhile = lambda: client.untag_resource("arn", [function.IDLE_SINCE, function.WARNED])
     call(client, 10)
     assert client.deleted == []
 
@@ -359,10 +426,12 @@ def test_nodes_end_even_if_the_verdict_cannot_be_written(client, capsys):
     assert "verdict: AccessDenied" in capsys.readouterr().out
 
 
-def test_the_last_failure_of_a_message_is_kept_until_one_succeeds(client):
-    client.is_deaf = True
+@pytest.mark.parametrize(("failure", "code"), [(Refusal("no"), "RequestLimitExceeded"), (TimeoutError("no"), "TimeoutError")])
+def test_the_last_failure_of_a_message_is_kept_until_one_succeeds(client, capsys, failure, code):
+    client.is_deaf, client.deafness = True, failure
     call(client, 0)
-    assert function.failure_in(client.tags) == (NOW, "RequestLimitExceeded")
+    assert function.failure_in(client.tags) == (NOW, code)
+    assert "message: no" in capsys.readouterr().out
     client.is_deaf = False
     call(client, 10)
     assert (function.failure_in(client.tags), client.deleted) == (None, [MASTER])
@@ -435,6 +504,13 @@ def test_people_do_not_hear_of_nodes_that_a_hold_keeps(client):
     (text,) = client.told
     assert "run ansible-playbook deeplearning.cluster.configure. Its console shows no report, as before the first configuration." in text
     assert "terminate" not in text
+
+
+def test_a_node_that_a_hold_keeps_is_never_silent(client):
+    client.tags = hold("job", function.iso(NOW + timedelta(hours=2)))
+    call(client, -25, "in use")
+    assert {call(client, minutes, "") for minutes in range(0, 120, 5)} == {"unreported"}
+    assert call(client, 120, "") == "silent"
 
 
 def test_people_hear_how_many_nodes_say_nothing(client):

@@ -24,10 +24,13 @@ END = datetime(2026, 12, 1, 18, tzinfo=UTC)
 )
 def test_a_policy_tells_the_topic(policy, topic):
     assert messages.topic_in(policy) == topic
+    allowed = [{"Sid": "TellPeople", "Effect": "Allow", "Action": "sns:Publish", "Resource": TOPIC}]
+    assert messages.statements(topic) == (allowed if topic else [])
 
 
 def test_messages_whose_time_has_passed_are_over():
     assert messages.is_over("warning", "at(2026-12-01T17:50:00)", END)
+    assert messages.is_over("ended", "at(2026-12-01T18:00:00)", END)
     assert not messages.is_over("ended", "at(2026-12-01T18:00:01)", END)
     assert not messages.is_over("ended", "rate(1 minute)", END)
     assert not messages.is_over("workers", "at(2026-01-01T00:00:00)", END)
@@ -37,6 +40,25 @@ def test_messages_whose_time_has_passed_are_over():
 def test_only_messages_that_are_due_are_scheduled(left, names):
     calls = definition.calls("demo", "us-east-1", definition.Terms(fixed_end=END), END, END - timedelta(seconds=left), TOPIC)
     assert calls.keys() - {"master", "workers"} == names
+
+
+@pytest.mark.parametrize(("is_fixed", "run"), [(False, "run: {}configure"), (True, "change deeplearning_lease, and run: {}provision")])
+def test_messages_say_what_happens_and_what_to_run(is_fixed, run):
+    end, playbook = "2026-12-01 18:00 UTC", "ansible-playbook -i nodes.yml deeplearning.cluster."
+    kept = "What else belongs to it, such as the network and the file systems with all data, is kept and continues to cost money."
+    told = messages.inputs("demo", "us-east-1", END, is_fixed, TOPIC)
+    assert told["warning"] == {
+        "TopicArn": TOPIC,
+        "Subject": f"demo: the lease of the nodes ends at {end}",
+        "Message": f"The lease of the nodes of cluster demo (us-east-1) ends at {end}. If any node still runs, AWS then terminates it. "
+        f"Jobs get SIGTERM 10 minutes before, so that they can save checkpoints. {kept} To keep nodes that run, {run.format(playbook)}",
+    }
+    assert told["ended"] == {
+        "TopicArn": TOPIC,
+        "Subject": f"demo: the lease of the nodes has ended at {end}",
+        "Message": f"The lease of the nodes of cluster demo (us-east-1) has ended at {end}. If any node still runs, AWS terminates it. "
+        f"{kept} To see what still exists and what it costs, run: {playbook}info",
+    }
 
 
 def test_texts_are_within_the_limits_of_sns():

@@ -36,7 +36,7 @@ def told(monkeypatch):
 
 
 def made(before, after, region="us-east-1"):
-    return estimate.Estimate(SimpleNamespace(region=region, endpoint=lambda _service: ""), before, after)
+    return estimate.Estimate(SimpleNamespace(region=region, endpoint=lambda service: service), before, after)
 
 
 def test_each_charge_and_the_sum(told):
@@ -45,19 +45,36 @@ def test_each_charge_and_the_sum(told):
     assert [each["hourly"] for each in found["charges"]] == [0.1, pytest.approx(165.12)]
     assert found["hourly"] == pytest.approx(165.22)
     assert (found["published"] != "", found["read_at"] is not None, found["problem"]) == (True, True, "why")
+    assert found["endpoint"] == "pricing"
 
 
 def test_a_change_has_the_difference_of_its_resource(told):
     told[GATEWAY] = Price(0.05, "USD")
     found = made([Charge(NAT, GATEWAY, 1), Charge(GROUP, GATEWAY, 1)], [Charge(NAT, GATEWAY, 3), Charge(NAT, GATEWAY, 1)])
     assert (found.difference(NAT), found.difference(GROUP), found.difference(DATA)) == (pytest.approx(0.15), -0.05, 0)
+    prepaid = Charge(GROUP, prepaid_instance("p5.48xlarge"), 3)
+    assert made([Charge(GROUP, GATEWAY, 1)], [prepaid]).difference(GROUP) == -0.05
 
 
 def test_an_unknown_price_is_none(told):
     found = made([], [Charge(GROUP, instance("x9.huge"), 3), Charge(NAT, GATEWAY, 1)])
     assert (found.difference(GROUP), found.describe()["charges"][0]["hourly"], found.describe()["hourly"]) == (None, None, 0.045)
-    assert made([], [Charge(GROUP, instance("x9.huge"), 3)]).describe()["hourly"] is None
+    unknown, volume = Charge(GROUP, instance("x9.huge"), 3), Charge(GROUP, Product("volume", "gp9", "AmazonEC2", "x"), 300)
+    assert made([], [unknown]).describe()["hourly"] is None
+    assert made([unknown], []).difference(GROUP) is None
+    assert made([unknown], [unknown, Charge(DATA, Product("a_b", "", "AmazonEFS", "x"), 1), volume]).unknown() == [
+        "a b (main)",
+        "volume (workers)",
+    ]
     assert made([], []).describe()["hourly"] == 0
+
+
+def test_what_has_no_known_price_is_named(told):
+    emr = Address("emr_cluster", "main")
+    new = [Charge(emr, Product(name, "x9.huge", "ElasticMapReduce", "x"), 3) for name in ("instance", "emr", "volumes")]
+    assert made([], new).unknown() == ["3 x x9.huge", "EMR on 3 x x9.huge", "the volumes of 3 x x9.huge"]
+    assert made(new * 2, [Charge(emr, new[0].product, 6)]).unknown() == []
+    assert made(new * 2, [Charge(emr, new[0].product, 7)]).unknown() == ["7 x x9.huge"]
 
 
 def test_published_prices_are_dollars_of_one_partition(told):
@@ -86,8 +103,8 @@ def test_what_is_paid_in_advance_is_not_asked_for(told, region):
 
 def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
     """The highest price counts. A run for one of the zones, and one that asks AWS for nothing, use the prices of the first run."""
-    monkeypatch.setattr(cache, "path", lambda _region, _endpoint: tmp_path / "prices.json")
-    monkeypatch.setattr(estimate, "environment_endpoint", lambda _service: "")
+    monkeypatch.setattr(cache, "path", lambda *names: tmp_path / " ".join(names))
+    monkeypatch.setattr(estimate, "environment_endpoint", lambda service: service)
     told.update({spot_instance("g5.xlarge", [zone]): Price(price, "USD") for zone, price in (("a", 0.4), ("b", 0.7))})
     both, one, other = (Charge(GROUP, spot_instance("g5.xlarge", zones), 2) for zones in ("ab", "a", "c"))
     assert made([], [both]).describe()["hourly"] == 1.4
@@ -95,6 +112,11 @@ def test_spot_prices_are_kept_by_zone(told, tmp_path, monkeypatch):
     assert made([], [one]).describe()["hourly"] == 0.8
     assert estimate.Estimate(estimate.Place("us-east-1"), [], [one]).describe()["hourly"] == 0.8
     assert made([], [other]).describe()["hourly"] is None
+    assert made([], [one], "us-gov-west-1").describe()["hourly"] is None
+    assert (made([both], [one]).unknown(), made([both], [other]).unknown()) == ([], [])
+    assert made([], [other]).unknown() == ["2 x g5.xlarge (workers)"]
+    new = Charge(GROUP, spot_instance("g5.xlarge", "d"), 2)
+    assert estimate.Estimate(estimate.Place("us-east-1"), [], [new]).describe()["problem"] == ""
 
 
 def test_an_old_price_is_better_than_none(told, tmp_path, monkeypatch):

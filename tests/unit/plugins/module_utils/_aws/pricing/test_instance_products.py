@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import instance_products
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Product
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_prices import TABLE
 
 
@@ -17,8 +18,14 @@ def test_published_prices(instance_type, price):
     )
 
 
+def test_a_spot_instance_has_a_price_in_each_zone():
+    spot = instance_products.spot_instance("g5.xlarge", ["b", "a"])
+    assert instance_products.in_each_zone(spot) == [Product("spot_instance", "g5.xlarge", "spot", zone) for zone in "ab"]
+
+
 def test_a_capacity_block_costs_nothing_more():
-    assert instance_products.prepaid_instance("p5.48xlarge").published == 0
+    prepaid = instance_products.prepaid_instance("p5.48xlarge")
+    assert (prepaid, prepaid.published) == (Product("capacity_block", "p5.48xlarge", "", ""), 0)
 
 
 def test_each_instance_type_has_one_price():

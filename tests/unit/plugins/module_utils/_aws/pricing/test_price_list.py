@@ -9,7 +9,7 @@ import boto3
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing import price_list
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.charges import Product
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import spot_instance
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.instance_products import instance, spot_instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.price_list import Price
 from botocore.exceptions import ClientError
 
@@ -27,7 +27,7 @@ class Cloud:
 
     def __init__(self, *items, region="eu-west-1", error=None, history=()):
         self.items, self.region, self.error, self.history = items, region, error, history
-        self.connected = self.filters = None
+        self.connected = self.service = self.filters = None
         self.session = boto3.session.Session()
 
     def connect(self, service, region, config):
@@ -38,6 +38,7 @@ class Cloud:
         """Return one item per page."""
         if self.error:
             raise self.error
+        self.service = arguments["ServiceCode"]
         self.filters = {each["Field"]: (each["Type"], each["Value"]) for each in arguments["Filters"]}
         number = int(arguments.get("NextToken", 0))
         more = {"NextToken": str(number + 1)} if number + 1 < len(self.items) else {}
@@ -54,6 +55,15 @@ def test_usage_types_can_begin_with_a_code_of_the_region(usage, unit):
     cloud = Cloud(item(usage, unit=unit))
     assert price_list.fetch(cloud, [VOLUME]) == ({VOLUME: Price(0.08 / 730, "USD")}, {})
     assert cloud.filters == {"regionCode": ("TERM_MATCH", "eu-west-1"), "usagetype": ("CONTAINS", "EBS:VolumeUsage.gp3")}
+
+
+def test_only_the_price_of_a_linux_instance_without_reservation_is_asked_for():
+    cloud, product = Cloud(item("EU-BoxUsage:g5.xlarge", unit="Hrs")), instance("g5.xlarge")
+    assert price_list.fetch(cloud, [product]) == ({product: Price(0.08, "USD")}, {})
+    terms = {"regionCode": "eu-west-1", "instanceType": "g5.xlarge", "operatingSystem": "Linux", "tenancy": "Shared"}
+    terms |= {"preInstalledSw": "NA", "capacitystatus": "Used", "marketoption": "OnDemand"}
+    matches = {name: ("TERM_MATCH", value) for name, value in terms.items()}
+    assert (cloud.service, cloud.filters) == ("AmazonEC2", {**matches, "usagetype": ("CONTAINS", "BoxUsage:g5.xlarge")})
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,25 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Action, Change
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import removed_ends
 
-LEASE, IDLE, NOTIFY = {"seconds": 60}, {"then": "terminate"}, {"then": "notify"}
+LEASE, ENDED, IDLE, NOTIFY = {"seconds": 60}, {"seconds": 0}, {"then": "terminate"}, {"then": "notify"}
+ENDS, GROUP = Found(Address("node_lease", "main"), "l"), Found(Address("auto_scaling_group", "workers"), "g")
+CHANGES = [
+    Change(ENDS.address, Action.DELETE, Wanted(ENDS.address), found=ENDS),
+    Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), {"size": 1}, {"size": 2}, found=GROUP),
+]
+
+
+def removed(monkeypatch, lease, idle, options, changes=CHANGES, has_ended=False, present=True):
+    """Return what a run removes if what it deletes is this."""
+    request = SimpleNamespace(present=present, options=options)
+    for module, found in ((removed_ends.lease, lease), (removed_ends.idle, idle)):
+        monkeypatch.setattr(module, "describe", lambda *given, found=found: found if given == (request, [ENDS]) else None)
+    monkeypatch.setattr(removed_ends.idle, "has_ended", lambda before: has_ended and before == [GROUP])
+    return removed_ends.removed_ends(SimpleNamespace(request=request, before=[GROUP]), changes)
 
 
 @pytest.mark.parametrize(
@@ -22,8 +38,20 @@ LEASE, IDLE, NOTIFY = {"seconds": 60}, {"then": "terminate"}, {"then": "notify"}
     ],
 )
 def test_notifications_about_idle_nodes_do_not_end_them(monkeypatch, lease, idle, options, is_endless):
-    monkeypatch.setattr(removed_ends.lease, "describe", lambda *_: lease)
-    monkeypatch.setattr(removed_ends.idle, "describe", lambda *_: idle)
-    monkeypatch.setattr(removed_ends.idle, "has_ended", lambda *_: False)
-    run = SimpleNamespace(request=SimpleNamespace(present=True, options=options), before=[])
-    assert removed_ends.removed_ends(run, []) == {"lease": lease, "idle": idle, "topic": None, "endless": is_endless}
+    found = removed(monkeypatch, lease, idle, options)
+    assert found == {"lease": lease, "idle": idle, "topic": None, "endless": is_endless}
+
+
+def test_what_has_ended_the_nodes_does_not_count(monkeypatch):
+    assert removed(monkeypatch, ENDED, IDLE, {}, has_ended=True) == {}
+    assert removed(monkeypatch, ENDED, IDLE, {}) == {"lease": None, "idle": IDLE, "topic": None, "endless": True}
+    assert removed(monkeypatch, LEASE, IDLE, {}, CHANGES[1:]) == removed(monkeypatch, LEASE, IDLE, {}, present=False) == {}
+
+
+@pytest.mark.parametrize(("after", "topic"), [({}, "arn:a"), ({"arn:b": ["x"]}, None)])
+def test_a_topic_that_is_only_replaced_is_not_removed(monkeypatch, after, topic):
+    before = {"notifications": {"arn:a": ["x"]}}
+    change = Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), before, {"notifications": after}, found=GROUP)
+    created = Change(GROUP.address, Action.CREATE, Wanted(GROUP.address), {}, {"notifications": {}})
+    found = removed(monkeypatch, None, None, {}, [created, CHANGES[1], change])
+    assert found == ({"lease": None, "idle": None, "topic": topic, "endless": False} if topic else {})
