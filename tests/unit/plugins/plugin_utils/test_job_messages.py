@@ -35,8 +35,8 @@ def test_nodes_stay_after_a_job_without_success(has_failed, what):
 )
 def test_a_job_does_not_start_on_excluded_hosts(excluded, has_queue, node, fewer):
     assert job_messages.excluded_hosts("bert", excluded, has_queue) == (
-        f"Job bert was not started: {' '.join(excluded)} To see how to let jobs use {node} again, run {RUN}health. To run the job on the "
-        f"other nodes, set training_job_hosts{fewer}."
+        f"Job bert was not started: {' '.join(excluded)} To run the job on the other nodes, set training_job_hosts{fewer}. To see how to "
+        f"let jobs use {node} again, run {RUN}health"
     )
 
 

@@ -99,7 +99,7 @@ def choose_named(jobs: list[CleanupCandidate], directory: str, name: str, before
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= before:
         raise CleanupError(
-            f"job {name!r} is {job.state}. Stop this job with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
+            f"job {name!r} is {job.state}. Wait until it ends, or stop it with deeplearning.cluster.stop -e training_job_name={name}"
         )
     choice = _choice(jobs, directory, {name})
     if not choice.delete:
