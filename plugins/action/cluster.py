@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         if found.get("removed_ends") and "changes" in found:
             Display().warning(removed_ends(found["removed_ends"]))
         if found.get("nodes_ended"):
-            found["msg"] = f"{found['msg']} {deletes_rest(found['price'])}"
+            found["msg"] = f"{found['msg']}\n{deletes_rest(found['price'])}"
         return {**result, **found}
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.controller_checks import JOB, PRIVATE_KEY, VALUE_TYPE, findings_of_task
 from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
-from ..plugin_utils.node_end_messages import removed_ends
+from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.option_names import result_of_run
 from ..plugin_utils.output import show
@@ -37,6 +37,8 @@ class ActionModule(InProcessAction):
         own += [finding for message in refused if (finding := Finding(JOB, Level.ERROR, message)) not in own]
         if result.get("removed_ends") and not result.get("failed"):
             own.append(Finding("removed_ends", Level.WARNING, removed_ends(result["removed_ends"])))
+        if result.get("nodes_ended"):
+            result["msg"] = f"{result['msg']}\n{deletes_rest(result['price'])}"
         return with_findings(result, own)
 
     def _validate(self, variables: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

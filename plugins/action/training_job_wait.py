@@ -109,6 +109,6 @@ def interrupted(name: str, answer: str) -> dict[str, Any]:
     if answer == STOP:
         return {"interrupted": answer, "failed": True, "msg": f"Job {name} will be stopped, as requested with Ctrl-C."}
     again, stop = (f"{playbook_command(each)} -e training_job_name={name}" for each in ("logs", "stop"))
-    message = f"Job {name} continues. To watch it: {again} -e follow=true. To stop it: {stop}"
+    message = f"Job {name} continues.\nTo watch it: {again} -e follow=true\nTo stop it: {stop}"
     show(message)
     return {"interrupted": answer, "msg": message}

@@ -32,11 +32,11 @@ author:
 EXAMPLES = r"""
 - name: Show how to delete the cluster
   ansible.builtin.debug:
-    msg: "To delete the cluster, run {{ 'destroy' | deeplearning.cluster.playbook_command }}."
+    msg: "To delete the cluster, run {{ 'destroy' | deeplearning.cluster.playbook_command }}"
 
 - name: Show how to repeat this run with another job name
   ansible.builtin.debug:
-    msg: "Run {{ 'train' | deeplearning.cluster.playbook_command({'training_job_name': 'bert-2'}) }}."
+    msg: "Run {{ 'train' | deeplearning.cluster.playbook_command({'training_job_name': 'bert-2'}) }}"
 """
 
 RETURN = r"""

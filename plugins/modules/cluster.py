@@ -250,7 +250,8 @@ price_exceeded:
 removed_ends:
   description:
     - What the run removes of that which ends the nodes or, in check mode, would remove. Empty if it removes nothing of it. If
-      the run failed because of O(keep_ends), it has removed nothing.
+      the run failed because of O(keep_ends), it has removed nothing. If the run failed in the middle of a deletion, what it was deleting no
+      longer ends the nodes, and is contained.
   returned: success, after a change has failed, and if O(keep_ends) has stopped the run
   type: dict
   contains:
@@ -263,8 +264,17 @@ removed_ends:
     topic:
       description: The topic to which AWS no longer sends messages, or null.
       type: str
+    rests:
+      description:
+        - C(lease) or C(idle_after), or both, if the run removes only what was left of it. Parts of it were missing, so AWS did not end
+          the nodes with it.
+      type: list
+      elements: str
     endless:
-      description: Whether the run removes a lease or an end of idle nodes, and nothing else ends the nodes.
+      description: Whether the run removes a lease or an end of idle nodes, or what was left of it, and nothing else ends the nodes.
+      type: bool
+    done:
+      description: Whether the run has removed it. Otherwise, the run predicts it, or O(keep_ends) has stopped the run.
       type: bool
 deferred:
   description: Changes that are deferred until nodes may be replaced, in the format of RV(changes).

@@ -96,6 +96,9 @@ events:
     error:
       description: Error code of a call that failed, or an empty string.
       type: str
+    until:
+      description: When the lease ends that a call has set or changed, in seconds since 1970. Null if CloudTrail does not tell it.
+      type: float
     hourly:
       description: By how much the event changes the price per hour. Null for events that neither launch nor end nodes, and if the price is
         not known.

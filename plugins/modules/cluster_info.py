@@ -37,14 +37,28 @@ EXAMPLES = r"""
 RETURN = r"""
 lease:
   description:
-    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
+    - The lease of the nodes, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease, and if
+      RV(incomplete_ends) or RV(unread_ends) contains it.
   returned: success
   type: dict
 idle:
   description:
-    - What AWS does with idle nodes, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look for idle nodes.
+    - What AWS does with idle nodes, in the format of RV(deeplearning.cluster.cluster#module:idle). Null if it does not look for idle
+      nodes, and if RV(incomplete_ends) or RV(unread_ends) contains it.
   returned: success
   type: dict
+incomplete_ends:
+  description:
+    - C(lease) if there should be a lease, and C(idle_after) if there should be an end of idle nodes, but parts of it are missing, so that
+      AWS does not end the nodes with it.
+  returned: success
+  type: list
+  elements: str
+unread_ends:
+  description: C(lease) and C(idle_after) if the caller may not read them.
+  returned: success
+  type: list
+  elements: str
 emr:
   description: With O(node_service=emr), the EMR cluster that is recorded for the cluster. Null if there is none.
   returned: success
@@ -213,6 +227,8 @@ from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.provision.components import billed_name
 from ..module_utils._aws.provision.price import price_of
 from ..module_utils._aws.provision.read import read_all
+from ..module_utils._aws.provision.removed_ends import incomplete_ends
+from ..module_utils._aws.tags import IDLE_COMPONENT, LEASE_COMPONENT
 
 
 def main() -> None:
@@ -229,6 +245,7 @@ def main() -> None:
         cloud = AwsClient(module, module.params["cluster"])
         request = Request(cloud, {})
         found = read_all(request)
+        incomplete = incomplete_ends(request, found)
         resources = [
             {
                 "kind": item.address.kind,
@@ -251,8 +268,10 @@ def main() -> None:
         resources=resources,
         nodes=live,
         price=price and of_nodes(price, [node["group"] for node in live]),
-        lease=describe_lease(request, found),
-        idle=describe_idle(request, found),
+        lease=None if LEASE_COMPONENT in incomplete else describe_lease(request, found),
+        idle=None if IDLE_COMPONENT in incomplete else describe_idle(request, found),
+        incomplete_ends=incomplete,
+        unread_ends=sorted(request.unread),
         emr=emr,
     )
 

@@ -74,6 +74,9 @@ lease:
     fixed:
       description: Whether the definition specifies the end, which no run then prolongs.
       type: bool
+    longer:
+      description: Whether more is left than the duration in the definition, because a job needs it.
+      type: bool
 """
 
 from datetime import timedelta

@@ -18,8 +18,8 @@ requirements:
 options:
   event:
     description:
-      - Kind of the event. Of each kind except for the end of a job and O(event=nodes_kept), at most one notification per minute and ten per run are sent about a
-        job. Without this option, the module sends notifications about the end of O(job).
+      - Kind of the event. Of each kind except for the end of a job and O(event=nodes_kept), at most one notification per minute and ten per
+        run are sent about a job. Without this option, the module sends notifications about the end of O(job).
     type: str
     choices:
       - job_started

@@ -107,7 +107,7 @@ def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], r
     if not ids:  # hosts in a hand-written inventory
         return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
     return (
-        f"To replace {', '.join(names)}, run: aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}, and then: "
-        f"{playbook_command('provision')}, and: {playbook_command('configure')}. "
-        "Data on the disks of terminated nodes is lost."
+        f"To replace {', '.join(names)}, run the following commands. Data on the disks of terminated nodes is lost.\n"
+        f"  aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}\n"
+        f"  {playbook_command('provision')}\n  {playbook_command('configure')}"
     )

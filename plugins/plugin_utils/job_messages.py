@@ -52,8 +52,8 @@ def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:
     """Return why too few hosts may run a job. `excluded` contains a sentence for each excluded host."""
     fewer = "" if has_queue else ", or set training_job_min_hosts to the minimum number of hosts"
     return (
-        f"Job {job} was not started: {' '.join(excluded)} To see how to let jobs use {form(excluded, 'this node', 'these nodes')} again, "
-        f"run {playbook_command('health')}. To run the job on the other nodes, set training_job_hosts{fewer}."
+        f"Job {job} was not started: {' '.join(excluded)} To run the job on the other nodes, set training_job_hosts{fewer}. To see how to "
+        f"let jobs use {form(excluded, 'this node', 'these nodes')} again, run {playbook_command('health')}"
     )
 
 

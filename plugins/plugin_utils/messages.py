@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..module_utils._aws.pricing.charges import of_nodes
-from ..module_utils._aws.tags import CLUSTER_NAME, END_TAGS, LEASE_TAG
+from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
@@ -21,12 +21,12 @@ from ._output.prices import Price
 from ._output.words import duration, form, plural
 from .cost_limit import limited_seconds
 from .job_messages import LOST
-from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, missing_emr, node_ends, utc
+from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, incomplete, missing_emr, node_ends, unread, utc
 from .suggested_commands import playbook_command
 
 # Maximum number of clusters to name.
 NAMED_CLUSTERS = 20
-IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
 DELETE_DATA = "-e deeplearning_delete_data=true"
 ENDLESS_EMR = "Nothing ends the EMR cluster by itself. To let EMR terminate it when it is idle, set deeplearning_emr_idle_after."
 
@@ -132,7 +132,7 @@ def _continuing_costs(run: Mapping[str, Any], groups: Collection[str] | None) ->
         else "The nodes continue to cost money"
     )
     ends = node_ends(run.get("lease"), price, run.get("idle"), 1 if groups is None else len(groups))
-    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}."
+    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}"
 
 
 def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
@@ -180,16 +180,23 @@ def missing_nodes(
             f"cluster: '{cluster}' has running instances in {region} that the inventory does not contain. If the inventory is a copy, as "
             "in AWX, synchronize its source, and run the playbook again. Otherwise, wait until the nodes are in service."
         )
-    can_read = info and "resources" in info
-    ended = _end_of(info) if info and can_read else ""
+    ended = _end_of(info) if info and "resources" in info else ""
     if ended:
         return f"cluster: '{cluster}' has no nodes in {region}. {ended}"
     more = [f"and {len(names) - NAMED_CLUSTERS} more"] if len(names) > NAMED_CLUSTERS else []
     others = f"Clusters with nodes in this region: {', '.join(names[:NAMED_CLUSTERS] + more)}."
     known = "" if instances is None else f"{others if names else 'No cluster has nodes in this region.'} "
     advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
-    ends = "" if can_read or info is None else f". Whether AWS has terminated its nodes, says {playbook_command('info')}"
-    return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}{ends}"
+    return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}\n{_whether_ended(info)}".rstrip()
+
+
+def _whether_ended(info: Mapping[str, Any] | None) -> str:
+    """Return that it is not known whether AWS has ended the nodes, or an empty string. `info` is as for `missing_nodes`."""
+    if info is None:
+        return ""
+    if "resources" not in info:
+        return f"Whether AWS has terminated its nodes, says {playbook_command('info')}"
+    return unread(info["unread_ends"], False)
 
 
 def _end_of(info: Mapping[str, Any]) -> str:
@@ -222,6 +229,8 @@ def cluster_overview(
     lease: Mapping[str, Any] | None = None,
     idle: Mapping[str, Any] | None = None,
     emr: Mapping[str, Any] | None = None,
+    incomplete_ends: Collection[str] = (),
+    unread_ends: Collection[str] = (),
 ) -> str:
     """Return lines about the nodes, resources, price, lease, end of idle nodes and EMR cluster that cluster_info returns.
 
@@ -233,10 +242,25 @@ def cluster_overview(
     billed = _billed(resources, nodes, price)
     if billed:
         lines.append("AWS charges for these resources, whether or not a job is running:")
-    ended = "" if nodes else ended_nodes(lease, idle, price)
-    ends = ended or node_ends(lease, price, idle, len(nodes), is_current=True).rstrip()
-    billed += filter(None, [ends, _endless(resources, lease, idle) if nodes else "", _emr_end(emr)])
-    return "\n".join([*lines, *billed, f"To log in to the master, run {login}" if nodes else "The cluster has no running nodes."])
+    has_groups = any(each["kind"] == "auto_scaling_group" for each in resources)
+    if nodes:
+        ends = [node_ends(lease, price, idle, len(nodes), is_current=True).rstrip(), incomplete(incomplete_ends)]
+        ends += [endless(lease, idle)] if has_groups and not unread_ends else []
+        last = f"To log in to the master, run {login}"
+    else:
+        ends, last = _without_nodes(has_groups, price, lease, idle)
+    told = filter(None, [*ends, unread(unread_ends, bool(nodes)), _emr_end(emr)])
+    return "\n".join([*lines, *billed, *told, last])
+
+
+def _without_nodes(
+    has_groups: bool, price: Price | None, lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None
+) -> tuple[list[str], str]:
+    """Return what has ended, or will end, the nodes of a cluster that has none, and the last line of the overview."""
+    last, ended = "The cluster has no running nodes.", ended_nodes(lease, idle, price)
+    if (lease or idle) and not has_groups and not ended:
+        return [], f"{last} Its Auto Scaling groups have been deleted. To launch the nodes again, run {playbook_command('provision')}"
+    return [ended or node_ends(lease, price, idle, 0, is_current=True).rstrip()], last
 
 
 def _emr_end(emr: Mapping[str, Any] | None) -> str:
@@ -247,13 +271,6 @@ def missing_cluster(cluster: str, region: str, playbook: str, emr: Mapping[str, 
     """Return why a cluster has no resources. `playbook` creates it, and `emr` is its EMR cluster as cluster_info returns it."""
     advice = f"Check the cluster and the region in the inventory, or create the cluster: {playbook_command(playbook)}"
     return f"Cluster {cluster} has no {'nodes' if emr else 'resources'} in {region}. {missing_emr(emr) or advice}"
-
-
-def _endless(resources: Iterable[Mapping[str, Any]], lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None) -> str:
-    """Return that nothing ends the nodes, if the Auto Scaling groups say so. This run may not have read what ends them."""
-    tags = [each["properties"]["tags"] for each in resources if each["kind"] == "auto_scaling_group"]
-    unread = [LEASE_TAG] if idle else END_TAGS.values()
-    return endless(lease, idle) if tags and not any(tag in each for each in tags for tag in unread) else ""
 
 
 def _billed(resources: Iterable[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], price: Price | None) -> list[str]:
@@ -322,14 +339,12 @@ def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence
     """
     if not is_changed and not kept:
         return _nothing_to_delete(cluster, region)
-    keeps = "Deleting the cluster keeps no file system."
+    keeps, advice = "Deleting the cluster keeps no file system.", ""
     if kept:
-        keeps = (
-            f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money. To delete "
-            f"{form(kept, 'it', 'them')} as well, add {DELETE_DATA}."
-        )
+        keeps = f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money."
+        advice = f" To delete {form(kept, 'it', 'them')} as well, add {DELETE_DATA}"
     lost = f"The jobs in {own_disk} on the master's own disk would be lost. " if own_disk else ""
-    return f"{keeps} {lost}S3 buckets are always kept."
+    return f"{keeps} {lost}S3 buckets are always kept.{advice}"
 
 
 def remaining_resources(
@@ -340,13 +355,13 @@ def remaining_resources(
     `is_changed` says whether it has deleted anything.
     """
     found, money = [], prices.per_hour(price) if price and price["hourly"] and not leftovers else "money"
+    if leftovers:
+        found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
     if kept:
         found.append(
             f"Kept, with all data: {', '.join(kept)}, which {form(kept, 'continues', 'continue')} to cost {money}. To delete "
-            f"{form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}."
+            f"{form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}"
         )
-    if leftovers:
-        found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
     if not found and not is_changed:
         return _nothing_to_delete(cluster, region)
     return " ".join(found) or f"No resources of cluster {cluster} remain in {region}."
@@ -407,7 +422,7 @@ def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], h
     return (
         f"{queue} {form(jobs, 'job', 'jobs')} {', '.join(jobs)} {form(jobs, 'is', 'are')} running on nodes that this run would "
         f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(jobs, 'job ends', 'jobs end')} and run the "
-        f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}. {IGNORE_JOBS}"
+        f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}\n{IGNORE_JOBS}"
     )
 
 
@@ -418,6 +433,11 @@ def terminated_nodes(going: Sequence[str], workers: int, kept: str, predicted: b
         f"This run {'would terminate' if predicted else 'terminates'} {', '.join(going)}, and the data on "
         f"{form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
     )
+
+
+def missing_folder_of_events(file: str) -> str:
+    """Return that the events cannot be written to a file, because its folder does not exist."""
+    return f"deeplearning_events_file: the folder of '{file}' does not exist. Create it, or specify a file in another folder."
 
 
 def cluster_events(

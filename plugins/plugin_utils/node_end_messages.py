@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..module_utils._aws.idle import holds
 from ..module_utils._aws.idle.definition import TERMINATE
 from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIGURED, UNREPORTED, WARNING
 from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
+from ..module_utils._aws.lease.definition import INTERVAL
 from ._output import prices
 from ._output.prices import Price
-from ._output.words import duration, plural
+from ._output.words import duration, form, plural
 from .suggested_commands import playbook_command
 
+# What ends the nodes, by the options that set it.
+ENDS = {"lease": "the lease", "idle_after": "the end of idle nodes"}
 # Seconds that AWS has to terminate the nodes after the end of their lease.
 LATE = 600
 # Seconds after which what AWS has found about idle nodes is too old. It writes that at least once an hour.
@@ -41,12 +44,16 @@ def endless(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None) -> 
 def node_ends(
     lease: Mapping[str, Any] | None, price: Price | None, idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False
 ) -> str:
-    """Return when AWS terminates the nodes. If it has done so, return only why. `is_current` has the same meaning as for `_idle_end`."""
+    """Return when AWS terminates the nodes. If it has done so, return only why. `is_current` has the same meaning as for `_idle_end`.
+
+    A command is at the end of its line.
+    """
     if _has_ended_idle(idle, count):
         lease = None
     elif lease and lease["seconds"] <= 0 and not count:
         idle = None
-    return _lease_end(lease, price, count) + _idle_end(idle, count, is_current=is_current)
+    earlier = " earlier" if lease and lease["seconds"] > 0 else ""
+    return _lease_end(lease, price, count) + _idle_end(idle, count, earlier, is_current=is_current)
 
 
 def _lease_end(lease: Mapping[str, Any] | None, price: Price | None, count: int) -> str:
@@ -64,19 +71,25 @@ def _lease_end(lease: Mapping[str, Any] | None, price: Price | None, count: int)
         if count and left < -LATE:
             return (
                 f"The lease ended at {end}, but AWS has not terminated the nodes. Look for denied calls of DeleteAutoScalingGroup in "
-                f"CloudTrail, and run {playbook_command('destroy')}. "
+                "CloudTrail, and run the playbook destroy. "
             )
         return f"The lease ended at {end}, and AWS {'terminates' if count else 'has terminated'} the nodes.{rest} "
+    return f"AWS terminates the nodes at {end}, in {duration(left)}{_terms(lease)}{rest} "
+
+
+def _terms(lease: Mapping[str, Any]) -> str:
+    """Return the end of the sentence about a lease, and why it is longer than in the definition, if it is."""
     unless = "" if lease["fixed"] else ", unless a run prolongs the lease"
-    return f"AWS terminates the nodes at {end}, in {duration(left)}{unless}.{rest} "
+    longer = " This is longer than deeplearning_lease, because the job may take so long." if lease["longer"] else ""
+    return f"{unless}.{longer}"
 
 
 def _has_ended_idle(idle: Mapping[str, Any] | None, count: int) -> bool:
-    return bool(idle and idle["since"] and not count and idle["then"] == "terminate")
+    return bool(idle and idle["since"] and not count and idle["then"] == TERMINATE)
 
 
-def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = False) -> str:
-    """Return what AWS does with idle nodes. `count` is the number of running nodes.
+def _idle_end(idle: Mapping[str, Any] | None, count: int, earlier: str = "", *, is_current: bool = False) -> str:
+    """Return what AWS does with idle nodes. `count` is the number of running nodes. `earlier` is a word if there is a later end.
 
     `is_current` says that the run has only read this. Other runs use the nodes themselves, so they tell only of problems.
     """
@@ -84,12 +97,13 @@ def _idle_end(idle: Mapping[str, Any] | None, count: int, *, is_current: bool = 
         return ""
     if _has_ended_idle(idle, count):
         return f"AWS terminated the nodes, which had been idle since {utc(idle['since'])}. {_failure(idle)}"
-    does = "terminates the nodes" if idle["then"] == "terminate" else "sends a notification"
+    does = f"terminates {'them' if earlier else 'the nodes'}{earlier}" if idle["then"] == TERMINATE else "sends a notification"
     # Other runs have read the holds before their job, and their own hold has ended since
     held = max(idle["holds"].values(), default="") if is_current else ""
     kept = f", but not before {utc(held)} ({_hold_names(idle['holds'])})" if held else ""
-    found = (_not_called(idle) or _idle_found(idle, is_current)) if count else ""
-    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found} {_failure(idle)}"
+    found = (_not_called(idle) or _idle_found(idle, is_current, held)) if count else ""
+    space = "" if found.endswith("\n") else " "
+    return f"AWS {does} when all of them have been idle for {duration(idle['seconds'])}{kept}.{found}{space}{_failure(idle)}"
 
 
 def _failure(idle: Mapping[str, Any]) -> str:
@@ -108,7 +122,7 @@ def _not_called(idle: Mapping[str, Any]) -> str:
         return ""
     return (
         f" But AWS does not look at them, because the reserved concurrency of {idle['function']} is 0. To change that, run aws lambda "
-        f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}."
+        f"delete-function-concurrency --function-name {idle['function']} --region {idle['region']}\n"
     )
 
 
@@ -119,35 +133,52 @@ def _hold_names(found: Iterable[str]) -> str:
     return ", ".join([*names, *([plural(others, "other hold", "other holds")] if others else [])])
 
 
-def _idle_found(idle: Mapping[str, Any], is_current: bool) -> str:
-    """Return what AWS has found when it last looked at the nodes."""
+def _idle_found(idle: Mapping[str, Any], is_current: bool, held: str) -> str:
+    """Return what AWS has found when it last looked at the nodes. `held` is the end of the last hold, or empty."""
     verdict = idle.get("verdict")
     if verdict is None and not is_current:
         return ""  # this run has changed the function
     if verdict is None or verdict["age"] > OLD:
         sign = f" (the last sign is of {utc(verdict['written'])})" if verdict else ""
         return (
-            f" But AWS does not look at them{sign}. To repair that, run {playbook_command('provision')}. If it lasts, this shows the "
-            f"error: aws lambda invoke --function-name {idle['function']} --region {idle['region']} --log-type Tail --query LogResult "
-            "--output text /dev/null | base64 -d."
+            f" But AWS does not look at them{sign}. To repair that, run the playbook provision. If it lasts, this shows the error: aws "
+            f"lambda invoke --function-name {idle['function']} --region {idle['region']} --log-type Tail --query LogResult --output text "
+            "/dev/null | base64 -d\n"
         )
     state, node = verdict["state"], verdict["node"]
-    if state == SILENT or (state in (UNREPORTED, UNCONFIGURED) and is_current):
-        advice = {UNCONFIGURED: f" {NEVER}.", SILENT: f" {unreachable(node, verdict['instance_id'], idle['region'])}."}.get(state, "")
-        return (
-            f" {node} has not reported since {utc(verdict['since'])}, so no node ends. To let it report, run "
-            f"{playbook_command('configure')}.{advice}"
-        )
+    if state in (SILENT, UNREPORTED, UNCONFIGURED):
+        return _unreported(idle, is_current)
     if not is_current:
         return ""
     if state == IN_USE:
         return f" {node} was in use at {utc(verdict['written'])}: cat /run/deeplearning-idle.json on it says why."
-    return " It has not looked at them yet." if state == NO_NODES else _all_idle(idle)
+    return " It has not looked at them yet." if state == NO_NODES else _all_idle(idle, held)
 
 
-def _all_idle(idle: Mapping[str, Any]) -> str:
+def _unreported(idle: Mapping[str, Any], is_current: bool) -> str:
+    """Return that a node reports nothing. The nodes may have been configured since AWS looked at them."""
+    verdict, every = idle["verdict"], duration(INTERVAL.total_seconds())
+    node, state, since = verdict["node"], verdict["state"], utc(verdict["since"])
+    if not is_current:
+        told = f" Before this run, {node} had not reported since {since}, so no node ended. The playbook info says whether it reports now."
+        return told if state == SILENT else ""
+    if verdict["age"] <= INTERVAL.total_seconds():
+        return f" {node} had not reported when AWS looked at {utc(verdict['written'])}. AWS looks every {every}."
+    never = f" {NEVER}" if state == UNCONFIGURED else ""
+    told = f" {node} has not reported since {since}, so no node ends.{never} AWS sees a new report within {every}. To let it report, run "
+    if state == SILENT:
+        return f"{told}the playbook configure. {unreachable(node, verdict['instance_id'], idle['region'])}\n"
+    return f"{told}{playbook_command('configure')}\n"
+
+
+def _all_idle(idle: Mapping[str, Any], held: str) -> str:
     since, then = datetime.fromisoformat(idle["verdict"]["since"]), ""
-    if idle["warned"] and idle["then"] == "terminate":
+    if idle["then"] == TERMINATE and not idle["warned"]:
+        # AWS warns people about 10 minutes before the end, and not during a hold
+        warned = max([datetime.fromtimestamp(time.time(), timezone.utc), *([datetime.fromisoformat(held)] if held else [])])
+        end = max(since + timedelta(seconds=idle["seconds"]), warned + WARNING)
+        then = f" AWS terminates them at {shown(end)} at the earliest."
+    if idle["warned"] and idle["then"] == TERMINATE:
         warned = datetime.fromisoformat(idle["warned"])
         # AWS begins to terminate nodes about 10 minutes after it has warned people
         end = max(since + timedelta(seconds=idle["seconds"]), warned + WARNING)
@@ -155,6 +186,24 @@ def _all_idle(idle: Mapping[str, Any]) -> str:
         if idle["since"] and time.time() - warned.timestamp() > 2 * LATE:
             then = " AWS should have terminated them: look for denied calls of DeleteAutoScalingGroup in CloudTrail."
     return f" All of them have been idle since {shown(since)}.{then}"
+
+
+def incomplete(options: Collection[str]) -> str:
+    """Return that AWS does not end the nodes with what these options set, because parts of it are missing, and what to do."""
+    if not options:
+        return ""
+    what, them = " and ".join(ENDS[option] for option in options), form(options, "it", "them")
+    return (
+        f"Parts of {what} are missing, so AWS does not end the nodes with {them}. To complete {them}, or to remove the rest, run "
+        f"{playbook_command('provision')}"
+    )
+
+
+def unread(options: Collection[str], has_nodes: bool) -> str:
+    """Return that it is not known whether AWS ends the nodes, or has ended them, with what these options set."""
+    what = " and ".join(ENDS[option] for option in sorted(options, key=[*ENDS].index))
+    does = "ends" if has_nodes else "has ended"
+    return f"Whether AWS {does} the nodes is not known, because this run is not allowed to read {what}." if options else ""
 
 
 def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None, price: Price | None) -> str:
@@ -165,7 +214,7 @@ def ended_nodes(lease: Mapping[str, Any] | None, idle: Mapping[str, Any] | None,
     again = f"run {playbook_command('provision')} -e deeplearning_start_again=true"
     if lease and lease["fixed"] and not is_idle:
         again = f"change deeplearning_lease to a later time, and run {playbook_command('provision')}"
-    return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}. {deletes_rest(price)}"
+    return f"{node_ends(lease, None, idle, 0)}To start nodes again, {again}\n{deletes_rest(price)}"
 
 
 def emr_end(emr: Mapping[str, Any] | None) -> str:
@@ -182,8 +231,27 @@ def missing_emr(emr: Mapping[str, Any] | None) -> str:
     return f"EMR cluster {emr['id']} is starting. Run the playbook again in some minutes." if emr and not emr["ended"] else emr_end(emr)
 
 
-def removed_ends(removed: Mapping[str, Any]) -> str:
-    """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`."""
+def removed_ends(removed: Mapping[str, Any], who: str = "") -> str:
+    """Return what a run removes of that which ends the nodes. `removed` is `removed_ends` in the result of the module `cluster`.
+
+    `who` is the run for people who do not see its output.
+    """
+    what = _removed(removed)
+    ends, missing = " and ".join(what.values()), " and ".join(what)
+    rests, told = " and ".join(ENDS[option] for option in removed["rests"]), list[str]()
+    if ends and removed["done"]:
+        told.append(f"{who or 'This run'} has removed {ends}, because the definition does not set {missing}.")
+    elif ends:
+        told.append(f"With this definition, provision removes {ends}, because it does not set {missing}.")
+    if rests:
+        told.append(f"Parts of {rests} were missing already, so AWS did not end the nodes with the rest.")
+    if removed["endless"]:
+        told.append(f"The nodes {'now' if removed['done'] else 'then'} run, and cost money, until somebody terminates them.")
+    return " ".join(told)
+
+
+def _removed(removed: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run removes as a whole, by the variables that set it."""
     lease, idle, topic = removed["lease"], removed["idle"], removed["topic"]
     does = "the end of" if idle and idle["then"] == TERMINATE else "the notification about"
     what = {
@@ -191,11 +259,7 @@ def removed_ends(removed: Mapping[str, Any]) -> str:
         "deeplearning_idle_after": idle and f"{does} nodes that have been idle for {duration(idle['seconds'])}",
         "deeplearning_notify_topic": topic and f"the messages to {topic}",
     }
-    missing = [option for option, told in what.items() if told]
-    then = " The nodes then run, and cost money, until somebody terminates them." if removed["endless"] else ""
-    return (
-        f"This run removes {' and '.join(filter(None, what.values()))}, because the definition does not set {' and '.join(missing)}.{then}"
-    )
+    return {option: told for option, told in what.items() if told}
 
 
 def deletes_rest(price: Price | None) -> str:

@@ -10,9 +10,12 @@ parts of results, or texts of messages. Most texts come from hosts, which must n
 from __future__ import annotations
 
 import contextlib
+import getpass
 import importlib.util
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,6 +58,8 @@ LIMIT = 700
 MARKUP = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", "@": " at ", "`": "'", "*": "'", "|": "/", "~": "-", "&": "+"})
 # The name of an option at the beginning of a message.
 OPTION = re.compile(r"[a-z]+_\w+: ")
+# A command at the end of a message, which is complete without a full stop.
+COMMAND = re.compile(r"\bansible-playbook .*deeplearning\.cluster\.\w+(?: -e \S+=\w+)*$")
 LINK = re.compile(r"(?i)://|\bwww\.")
 # What the message of a run that fails for lack of capacity contains.
 INSUFFICIENT = "AWS has insufficient capacity"
@@ -87,7 +92,7 @@ EVENTS: Mapping[str, Event] = {
     "nodes_ended": Event("warning", "see what still costs money", "info"),
     "nodes_kept": Event("failure", "see what they cost", "info", always=True),
     "cluster_destroyed": Event("info", "see what happened to it", "events"),
-    "ends_removed": Event("warning", "see what ends the nodes and what they cost", "info"),
+    "ends_removed": Event("warning", "set this again with these options in the definition", "provision"),
     "price_exceeded": Event(
         "warning", "see what costs how much, with the -e of the run", "validate", "-e deeplearning_enforce_price_warning=false"
     ),
@@ -189,18 +194,20 @@ class Notifications:
             kind = kind._replace(playbook="emr", options=f"--check {kind.options}")  # validate refuses EMR clusters
         command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
-        parts = [self._plain(text), note, more, f"To {kind.purpose}, run:", *command]
+        parts = [*(COMMAND.sub(r"\g<0>\n", each) for each in (self._plain(text), note)), more, f"To {kind.purpose}, run:", *command]
         title = [str(self._value("deeplearning_cluster") or ""), job]
-        return {"title": " ".join(filter(None, title)), "body": " ".join(filter(None, parts)), "severity": kind.severity}
+        body = " ".join(filter(None, parts)).replace("\n ", "\n")
+        return {"title": " ".join(filter(None, title)), "body": body, "severity": kind.severity}
 
     def _plain(self, text: str) -> str:
         """Return a text from hosts as one sentence without links, mentions, formatting and the job's secrets."""
         secrets = self._value("training_job_secrets")
         values = map(str, secrets.values()) if isinstance(secrets, Mapping) else ()
         line = mask(_one_line(text), values, NOT_SHOWN, _one_line)
-        line = LINK.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", line[:LIMIT].translate(MARKUP))
+        # Commands begin with options of this run, which are not from hosts
+        line = playbook_command("").join(map(_without_markup, line[:LIMIT].split(playbook_command(""))))
         first = line[:1] if OPTION.match(line) else line[:1].upper()
-        return f"{first}{line[1:]}{'' if line.endswith(('.', '!', '?')) else '.'}"
+        return f"{first}{line[1:]}{'' if line.endswith(('.', '!', '?')) or COMMAND.search(line) else '.'}"
 
     def _start(self, urls: Mapping[int, str], message: Mapping[str, str]) -> None:
         """Start a process for each URL, which outlives this one. Without a message, the process only checks the URL."""
@@ -222,6 +229,10 @@ class Notifications:
                 json.dump({"url": url, **message}, given)
 
 
+def _without_markup(text: str) -> str:
+    return LINK.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", text.translate(MARKUP))
+
+
 def _one_line(text: str) -> str:
     return " ".join(clean_line(text).split())
 
@@ -234,7 +245,7 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif result.get("failed") and INSUFFICIENT in message:
         yield "nodes_short", message
     elif result.get("nodes_ended"):
-        why = message.partition(": ")[2]
+        why = message.partition(": ")[2].replace(" add -e ", f" run {playbook_command('provision')} -e ")
         yield "nodes_ended", f"No nodes were launched. {why[:1].upper()}{why[1:]}"
     elif result.get("price_exceeded"):
         yield "price_exceeded", f"The run was stopped because after it, {result['price_exceeded']}. Nothing was changed."
@@ -244,10 +255,19 @@ def of_provisioning(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _changed(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the events that are changes, also those of a run that has failed afterwards."""
     if result.get("removed_ends") and "changes" in result:
-        yield "ends_removed", removed_ends(result["removed_ends"])
+        yield "ends_removed", removed_ends(result["removed_ends"], _who())
     replaced = list(filter(changes.replaces_nodes, changes.changes_of(result) or []))
     if replaced and not result.get("failed"):
         yield "nodes_replaced", "; ".join(line[2:] for _action, line in changes.plan_lines(replaced, properties=False))
+
+
+def _who() -> str:
+    """Return which run this is, for people who do not see its output."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"user {os.getuid()}"
+    return f"A run of {user} on {socket.gethostname()}"
 
 
 def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -181,7 +181,8 @@ def _line(event: Mapping[str, Any], nodes: Mapping[str, Node]) -> Line:
 def _why(event: Mapping[str, Any]) -> str:
     ended_by = event["ended_by"]
     if event["action"] in CHANGES:
-        return event["cause"] if event["error"] else f"{SCHEDULES[ended_by]} was {CHANGES[event['action']]}"
+        until = f" and ends at {moment(event['until'])} UTC" if event["until"] is not None else ""
+        return event["cause"] if event["error"] else f"{SCHEDULES[ended_by]} was {CHANGES[event['action']]}{until}"
     return f"AWS ended the nodes: {ENDED_BY[ended_by]}. {event['cause']}".strip() if ended_by else event["cause"]
 
 
@@ -236,7 +237,7 @@ def _remarks(problems: Iterable[Mapping[str, str]]) -> list[str]:
         "denied": "CloudTrail does not say who did what, because this is not allowed: {message}. Allow cloudtrail:LookupEvents.",
         "unavailable": "CloudTrail could not be asked who did what, so events may be missing: {message}.",
         "truncated": "CloudTrail has more events for {message} than are read. Before {time}, only those near the ends of nodes are shown. "
-        "To see the others, run aws cloudtrail lookup-events.",
+        "To see the others, run aws cloudtrail lookup-events",
         "omitted": "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: {message}.",
         "foreign_group": "Auto Scaling group {message} does not have the tag of this cluster, so its events are not shown.",
     }

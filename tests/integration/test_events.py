@@ -264,7 +264,8 @@ def test_the_lease_and_what_it_has_ended_are_told(cloud, run, definition, name, 
     assert hours == [pytest.approx(1.75, abs=0.1)] * 3
     text = shown(found)
     assert text.count("AWS ended the nodes: their lease had ended") == 5
-    assert "The lease of the nodes was set" in text
+    assert "The lease of the nodes was set and ends at " in text
+    assert [each["until"] is None for each in told] == [False, False, True]
     assert "node-hours and cost 0.5" in text
 
 
@@ -292,3 +293,11 @@ def test_a_running_node_costs_something_whatever_the_controllers_clock_shows(clo
     found = events(since="2h")
     assert {each["running"] for each in found["nodes"]} == {True}
     assert "3 nodes ran for 3.0 node-hours and cost 0.30" in shown(found)
+
+
+def test_a_folder_of_the_file_that_does_not_exist_is_told_before_anything_is_read(cloud, playbook):
+    cloud.control.forget_calls()
+    succeeds, told = playbook("events", "-e", "deeplearning_events_file=/nonexistent/x.csv")
+    assert not succeeds
+    assert "deeplearning_events_file: the folder of '/nonexistent/x.csv' does not exist. Create it, or specify a file in" in told
+    assert "LookupEvents" not in {call["action"] for call in cloud.control.calls()}

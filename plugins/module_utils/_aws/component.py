@@ -51,6 +51,8 @@ class Request:
     past_activities: frozenset[str] = frozenset()
     # All storage components, whether or not this module manages them. The network allows traffic between their servers and the nodes.
     storage: tuple[Component, ...] = ()
+    # The options of what may end the nodes and could not be read, because this is not allowed.
+    unread: set[str] = field(default_factory=set)
 
     @property
     def present(self) -> bool:

@@ -46,7 +46,7 @@ def rejection(error: BaseException, region: str) -> str:
     enable = "" if is_always_enabled(region) else f" If other regions accept these credentials, enable {region} for the account."
     return (
         f"AWS does not accept the credentials in {region} ({error_code(error)}).{where} Sign in again, or correct the keys.{enable} To see "
-        "where the keys come from, run: aws configure list. To test the credentials, run: aws sts get-caller-identity"
+        "where the keys come from, run: aws configure list\nTo test the credentials, run: aws sts get-caller-identity"
     )
 
 

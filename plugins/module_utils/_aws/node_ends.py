@@ -52,6 +52,7 @@ def _allowed(request: Request, component: str, reads: Reads, optional: str, is_n
     except ClientError as error:
         if "state" not in request.options and error_code(error) in DENIED:  # the run only shows what there is
             request.cloud.module.warn(f"{component}: cannot be read: {denial(error)}")
+            request.unread.add(component)
             return []
         if is_needed or error.operation_name != (optional or error.operation_name) or error_code(error) not in DENIED:
             raise

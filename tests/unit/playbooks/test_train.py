@@ -132,7 +132,7 @@ def test_nothing_follows_a_job_unless_it_was_requested(facts, hosts):
 
 @pytest.mark.parametrize("other_job", ["", "long runs on b."])
 def test_nodes_go_after_a_failed_job_only_if_all_of_them_say_that_no_other_job_is_running(tmp_path, other_job):
-    """The host that has not reported the failure counts as failed for Ansible, which would go on if the check then fails on the other one."""
+    """A host that has not reported the failure counts as failed. Ansible would go on if the check then fails on the other host."""
     names = "Run the training job, and continue if it fails", "Check that no other job is running on the nodes to terminate"
     plays = {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text())}
     removal = {**plays["Remove nodes after the job"], "tasks": [{"ansible.builtin.debug": {"msg": "nodes go"}}]}
@@ -147,7 +147,12 @@ def test_nodes_go_after_a_failed_job_only_if_all_of_them_say_that_no_other_job_i
     failed = [started, {"block": [{"ansible.builtin.fail": {"msg": "the job failed"}, "run_once": True}]}]
     for name, tasks in (("job", failed), ("check_jobs", check)):
         (tmp_path / "tasks" / f"{name}.yml").write_text(json.dumps(tasks))
-    given = {"training_job_then": "destroy", "training_job_then_always": True, "__playbook_running": "2 nodes run.", "__playbook_own_disk": ""}
+    given = {
+        "training_job_then": "destroy",
+        "training_job_then_always": True,
+        "__playbook_running": "2 nodes run.",
+        "__playbook_own_disk": "",
+    }
     hosts = {name: {"ansible_connection": "local"} for name in ("a", "b")}
     (tmp_path / "hosts.yml").write_text(json.dumps({"trainers": {"hosts": hosts}, "all": {"vars": given}}))
     (tmp_path / "play.yml").write_text(json.dumps(played))

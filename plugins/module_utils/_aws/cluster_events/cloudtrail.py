@@ -9,6 +9,7 @@ Sources: AWS CloudTrail API Reference, LookupEvents; AWS CloudTrail User Guide, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -219,7 +220,21 @@ def _own(record: Mapping[str, Any], ids: Collection[str], groups: Collection[str
 def _event(record: Mapping[str, Any], resources: list[str], ended_by: str) -> Event:
     identity = record.get("userIdentity") or {}
     caller, error = identity.get("arn") or identity.get("invokedBy") or "", record.get("errorCode") or ""
-    return Event(_time(record).timestamp(), CLOUD_TRAIL, record["eventName"], resources, caller=caller, ended_by=ended_by, error=error)
+    until = _until(record) if ended_by == LEASE and record["eventName"] in SCHEDULES and not error else None
+    call = (_time(record).timestamp(), CLOUD_TRAIL, record["eventName"], resources)
+    return Event(*call, caller=caller, ended_by=ended_by, error=error, until=until)
+
+
+def _until(record: Mapping[str, Any]) -> float | None:
+    """Return when a schedule begins that a call sets, if the record says so. AWS does not document the form of this time."""
+    asked = {name.lower(): value for name, value in (record.get("requestParameters") or {}).items()}.get("startdate")
+    if isinstance(asked, (int, float)):
+        return float(asked)
+    for read in (datetime.fromisoformat, lambda text: datetime.strptime(text, "%b %d, %Y, %I:%M:%S %p")):
+        with contextlib.suppress(ValueError):
+            found = read(str(asked))
+            return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+    return None
 
 
 def _time(record: Mapping[str, Any]) -> datetime:

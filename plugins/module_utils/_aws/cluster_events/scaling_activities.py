@@ -36,7 +36,7 @@ class Event:
 
     `action` is one of the constants of this file, or the name of an API call or an event of CloudTrail. `resources` contains names and IDs.
     `cause` is AWS's text. `ended_by` is `lease` or `idle`: what has let AWS end nodes, or what a schedule is for. `error` is the error code
-    of a call that failed. `hourly` is by how much the event changes the price per hour.
+    of a call that failed. `hourly` is by how much the event changes the price per hour. `until` is when the lease ends that a call sets.
     """
 
     time: float
@@ -49,6 +49,7 @@ class Event:
     ended_by: str = ""
     error: str = ""
     hourly: float | None = None
+    until: float | None = None
 
     @property
     def ends_nodes(self) -> bool:

@@ -50,7 +50,7 @@ class EmrNodes(Validator):
             elif supported is not None and name not in supported:
                 yield (
                     f"{option}: EMR does not support {name} with {label} in {cloud.region}. Choose another type or release. "
-                    f"To list the types, run aws emr list-supported-instance-types --release-label {label}."
+                    f"To list the types, run aws emr list-supported-instance-types --release-label {label}"
                 )
             else:
                 types += filter(None, [instance_types.find(cloud, name)])

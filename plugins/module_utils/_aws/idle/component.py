@@ -69,7 +69,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         since = function.time_of(existing.properties["since"])
         raise node_ends.NodesEnded(
             f"idle_after: AWS terminated the nodes of cluster {request.cloud.cluster}, because they had been idle since "
-            f"{since:%Y-%m-%d %H:%M} UTC. To start nodes again, add -e deeplearning_start_again=true."
+            f"{since:%Y-%m-%d %H:%M} UTC. To start nodes again, add -e deeplearning_start_again=true"
         )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Mapping
 
 from ..client import AwsClient, ClusterError
-from .function import HOLD, LONGEST_HOLD, holds_in, iso
+from .function import HOLD, IDLE_SINCE, LONGEST_HOLD, NO_NODES, holds_in, iso, verdict_in
 
 # Such names are shown to people, so they cannot be sentences.
 NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
@@ -43,6 +43,7 @@ def hold(
     cloud.learn_time(function)
     arn, tags, own = function["Configuration"]["FunctionArn"], function.get("Tags", {}), HOLD + name
     if lasts > timedelta():
+        _warn_without_nodes(cloud, function, missing_ok)
         new = {own: iso(cloud.now + lasts)}
         if not cloud.module.check_mode:
             cloud.client("lambda").tag_resource(Resource=arn, Tags=new)
@@ -52,6 +53,17 @@ def hold(
     elif not missing_ok:
         cloud.module.warn(f"name: there is no hold {name!r}. To see the holds, run the playbook info.")
     return held({key: value for key, value in tags.items() if key != own}, cloud.now)
+
+
+def _warn_without_nodes(cloud: AwsClient, function: Mapping[str, Any], missing_ok: bool) -> None:
+    """Warn if the function has ended the nodes, or has found none for some time. It finds new ones within 5 minutes."""
+    tags, verdict = function.get("Tags", {}), verdict_in(function.get("Tags", {}), cloud.now)
+    ends = function["Configuration"].get("Environment", {}).get("Variables", {}).get("THEN") == "terminate"
+    is_gone = verdict is not None and verdict.state == NO_NODES and cloud.now - verdict.since > timedelta(minutes=10)
+    if not missing_ok and (is_gone or (ends and IDLE_SINCE in tags)):
+        cloud.module.warn(
+            f"cluster: '{cloud.cluster}' in {cloud.region} has no nodes, so this hold keeps nothing. To see why, run the playbook info."
+        )
 
 
 def _too_long(duration: str | None) -> ClusterError:

@@ -14,7 +14,7 @@ from datetime import datetime
 LOSES = "Files on the nodes' own disks, such as home directories, are deleted. Those on the shared storage are kept."
 
 # What to know about a node that has never reported since its launch.
-NEVER = "Its console shows no report, as before the first configuration"
+NEVER = "Its console shows no report, as before the first configuration."
 
 
 def warning(cluster: str, region: str, count: int, since: datetime, end: datetime) -> tuple[str, str]:
@@ -28,7 +28,7 @@ def warning(cluster: str, region: str, count: int, since: datetime, end: datetim
 def ended(cluster: str, count: int, since: datetime) -> tuple[str, str]:
     return f"{cluster}: AWS terminates its idle nodes", (
         f"{_idle(cluster, count, since)}, and AWS terminates the nodes. {LOSES} To see what still costs money, run ansible-playbook "
-        "deeplearning.cluster.info. To start nodes again, run ansible-playbook deeplearning.cluster.provision "
+        "deeplearning.cluster.info\nTo start nodes again, run ansible-playbook deeplearning.cluster.provision "
         "-e deeplearning_start_again=true"
     )
 
@@ -46,8 +46,7 @@ def silent(cluster: str, node: str, others: int, since: datetime, advice: str) -
     return f"Cluster {cluster} does not report whether it is idle", (
         f"{node} of cluster {cluster} has not reported since {shown(since)} whether it is idle{more}. A node that says nothing counts as "
         "in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report, run ansible-playbook "
-        f"deeplearning.cluster.configure. {advice}. To delete the cluster, run ansible-playbook "
-        "deeplearning.cluster.destroy"
+        f"deeplearning.cluster.configure\n{advice}\nTo delete the cluster, run ansible-playbook deeplearning.cluster.destroy"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
 from ..error_codes import error_code, is_missing
 from ..instance_role.own_role import ADVICE, OwnRole, refuse_foreign
+from ..plan.errors import half_deleted
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, ensure_group, get_schedule, put_schedule
@@ -78,6 +79,13 @@ def read_function(cloud: AwsClient) -> dict[str, Any] | None:
             "which the policies from docs/permissions.md contain."
         )
     return found
+
+
+def is_complete(found: Found) -> bool:
+    """Return whether AWS can end idle nodes: the role has permissions, the function has this role, and its schedule is on."""
+    properties = found.properties
+    calls = (properties["schedule"] or {}).get("state") == "ENABLED"
+    return bool(calls and properties["policy"] and (properties["function"] or {}).get("role") == found.id and "arn" in found.attributes)
 
 
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
@@ -181,9 +189,12 @@ def _once_ready(cloud: AwsClient, call: Any, **arguments: Any) -> None:
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    delete_group(cloud, name_of(cloud.cluster), [SCHEDULE])
-    _delete_function(cloud)
-    ROLE.delete(cloud, found)
+    # Of all calls, those for roles are denied most often. If the first one is, AWS still ends idle nodes
+    ROLE.delete_policies(cloud, found)
+    with half_deleted():
+        delete_group(cloud, name_of(cloud.cluster), [SCHEDULE])
+        _delete_function(cloud)
+        ROLE.delete(cloud, found)
 
 
 def _delete_function(cloud: AwsClient) -> None:

@@ -95,6 +95,11 @@ class OwnRole:
             cloud.iam.tag_role(RoleName=found.id, Tags=tag_list(properties["tags"]))
 
     def delete(self, cloud: AwsClient, found: Found) -> None:
+        if "arn" in found.attributes:
+            self.delete_policies(cloud, found)
+            cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
+
+    def delete_policies(self, cloud: AwsClient, found: Found) -> None:
         if "arn" not in found.attributes:
             return
         # Users or services, such as Systems Manager Quick Setup, may have attached policies to the role
@@ -102,7 +107,6 @@ class OwnRole:
             cloud.iam.detach_role_policy(RoleName=found.id, PolicyArn=attached["PolicyArn"])
         for policy_name in cloud.retrieve("iam", "list_role_policies", "PolicyNames", RoleName=found.id):
             cloud.iam.delete_role_policy(RoleName=found.id, PolicyName=policy_name)
-        cloud.once_unused(cloud.iam.delete_role, RoleName=found.id)
 
 
 def refuse_foreign(cloud: AwsClient, what: str, tags: Sequence[Mapping[str, str]]) -> None:

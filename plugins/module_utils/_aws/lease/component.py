@@ -74,10 +74,10 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     if any(map(node_ends.launches, plan)):
         end, lease = end_of(existing), request.options["lease"]
         is_fixed = lease and definition.parse(lease).fixed_end
-        anew = "change deeplearning_lease to a later time" if is_fixed else "add -e deeplearning_start_again=true"
+        anew = "change deeplearning_lease to a later time." if is_fixed else "add -e deeplearning_start_again=true"
         raise node_ends.NodesEnded(
             f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
-            f"start nodes {'with a new' if lease else 'without a'} lease, {anew}."
+            f"start nodes {'with a new' if lease else 'without a'} lease, {anew}"
         )
 
 
@@ -109,8 +109,9 @@ def describe(request: Request, found: Sequence[Found]) -> dict[str, Any] | None:
     if existing is None or end is None or request.options.get("state") == "absent":
         return None
     left = (end - request.cloud.now).total_seconds()
-    former, is_fixed = existing.attributes.get("former_end"), existing.properties["lease"] == iso(end)
-    return {"end": iso(end), "seconds": left, "former_end": former, "fixed": is_fixed}
+    former, terms = existing.attributes.get("former_end"), existing.properties["lease"]
+    lasts = definition.duration_of(terms)
+    return {"end": iso(end), "seconds": left, "former_end": former, "fixed": terms == iso(end), "longer": bool(lasts and left > lasts + 60)}
 
 
 NODES_LEASE = Component(

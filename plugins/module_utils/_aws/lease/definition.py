@@ -72,6 +72,12 @@ def parse(text: str) -> Terms:
     return Terms(fixed_end=end.astimezone(timezone.utc).replace(microsecond=0))
 
 
+def duration_of(terms: str | None) -> float | None:
+    """Return the seconds of a lease with a duration by the text of its terms, or None for another lease. Others can set this text."""
+    found = re.fullmatch(r"(\d+) s", terms or "", re.ASCII)
+    return float(found[1]) if found else None
+
+
 def duration(text: str) -> timedelta | None:
     """Return the duration that a text such as `1d12h` describes, or None if it describes none."""
     found = DURATION.fullmatch(text.replace(" ", ""))

@@ -15,6 +15,7 @@ from typing import Any
 from ..client import AwsClient
 from ..instance_role.own_role import ADVICE, OwnRole
 from ..node_names import NODE_TYPES
+from ..plan.errors import half_deleted
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from ..schedules.schedules import delete_group, delete_schedules, ensure_group, get_schedule, put_schedule
@@ -70,6 +71,13 @@ def prolong(cloud: AwsClient, found: Found, terms: Terms, end: datetime, *, writ
     return replace(found, properties=properties, attributes={**found.attributes, "former_end": former and iso(former)})
 
 
+def is_complete(found: Found) -> bool:
+    """Return whether AWS can delete the groups at the end: the role has permissions, and each group has a schedule that is on."""
+    calls, properties = found.properties["calls"], found.properties
+    are_on = all(properties["ends"][group] and calls[group]["state"] == "ENABLED" for group in NODE_TYPES)
+    return bool(are_on and properties["policy"] and "arn" in found.attributes)
+
+
 def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     role = ROLE.create(cloud, address, properties)
     _put_schedules(cloud, role, properties)
@@ -104,8 +112,11 @@ def _put_schedules(cloud: AwsClient, role: Found, properties: Properties) -> Non
 
 
 def _delete(cloud: AwsClient, found: Found) -> None:
-    delete_group(cloud, schedule_group(cloud.cluster), {*NODE_TYPES, *found.properties["calls"]})
-    ROLE.delete(cloud, found)
+    # Of all calls, those for roles are denied most often. If the first one is, the lease still ends the nodes
+    ROLE.delete_policies(cloud, found)
+    with half_deleted():
+        delete_group(cloud, schedule_group(cloud.cluster), {*NODE_TYPES, *found.properties["calls"]})
+        ROLE.delete(cloud, found)
     if cloud.module.params.get("state") != "absent":
         _wait_for_last_calls(cloud, found)
 

@@ -133,7 +133,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         raise ClusterError(
             f"known_instances: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has checked "
             "whether a job is running there. If the inventory is a copy, as in AWX, synchronize its source. Then run the playbook again. "
-            "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+            "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
         )
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:

@@ -114,7 +114,7 @@ def wait_for_host_keys(cloud: AwsClient, instance_id: str, progress: HostKeyProg
         raise HostKeyError(
             TIMEOUT,
             f"{instance_id} has not printed its SSH host keys to the console within {cloud.wait_timeout} s. "
-            f"Check whether the instance boots: aws ec2 get-console-output --latest --output text --instance-id {instance_id}. "
             "The image must run cloud-init with ssh.emit_keys_to_console, which is the default. "
-            "If EC2 no longer keeps the part of the console output with the keys, specify the keys in ssh_trust_host_keys.",
+            "If EC2 no longer keeps the part of the console output with the keys, specify the keys in ssh_trust_host_keys. "
+            f"To see whether the instance boots, run: aws ec2 get-console-output --latest --output text --instance-id {instance_id}",
         ) from error

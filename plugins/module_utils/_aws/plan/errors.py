@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ class DuplicateResources(ForbiddenChange):
 
 class NotReady(Exception):
     """A resource was created or changed, but cannot be used yet."""
+
+
+class HalfDeleted(Exception):
+    """A deletion failed after its beginning, so the resource still exists, but no longer works. `__cause__` is the error."""
+
+
+@contextlib.contextmanager
+def half_deleted() -> Iterator[None]:
+    """Raise HalfDeleted for an error, at a place from which on the resource no longer works."""
+    try:
+        yield
+    except Exception as error:
+        raise HalfDeleted from error
 
 
 class ApplyError(Exception):

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from .errors import ApplyError, NotReady
+from .errors import ApplyError, HalfDeleted, NotReady
 from .planning import Action, Change, Kind, sorter_of
 from .resources import Address, Found, resolve
 
@@ -77,9 +77,10 @@ class _Execution:
         try:
             result = future.result()
         except Exception as error:  # pylint: disable=broad-exception-caught
-            if isinstance(error, NotReady):
+            if isinstance(error, (NotReady, HalfDeleted)):
                 self.applied.append(change)
-            self.failure = self.failure or ApplyError(change, error, self.applied)
+            cause = error.__cause__ if isinstance(error, HalfDeleted) and isinstance(error.__cause__, Exception) else error
+            self.failure = self.failure or ApplyError(change, cause, self.applied)
             return
         self.applied.append(change)
         self.known.pop(change.address, None)

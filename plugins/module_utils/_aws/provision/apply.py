@@ -48,7 +48,8 @@ def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: S
             run.request.cloud.pause(REPLAN_AFTER)
             found = read_all(run.request)
         else:
-            done = [change.applied(after) for change in plan]
+            former = [(change.address, change.action) for change in applied]  # half deleted by an earlier plan
+            done = [change.applied(after) for change in plan if (change.address, change.action) not in former]
             run.applied += done
             return [*applied, *done], list(after.values())
     raise AssertionError("the last attempt returns or raises an exception")

@@ -12,6 +12,7 @@ from ..client import ClusterError, Interrupted
 from ..component import Alternative
 from ..error_messages import denial_advice, fail
 from ..idle import component as idle
+from ..idle.definition import TERMINATE
 from ..lease import component as lease
 from ..node_group.definition import auto_scaling_group, desired_workers, nodes
 from ..node_names import WORKERS, group_name, node_name
@@ -23,7 +24,7 @@ from ..validator import Finding, Level
 from .components import ALL_COMPONENTS, billed_name
 from .context import Run
 from .price import Forbidden, price_after, price_of_billed
-from .removed_ends import removed_ends
+from .removed_ends import remaining_ends, removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
@@ -67,7 +68,7 @@ def succeed(
         price=price and price.describe(),
         lease=lease.describe(run.request, found),
         idle=idle.describe(run.request, found),
-        removed_ends=removed_ends(run, changes),
+        removed_ends=removed_ends(run, changes, done=True),
         deferred=[change.describe() for change in deferred],
         resources=_ids(found),
         alternative=alternative and str(alternative),
@@ -82,7 +83,8 @@ def fail_applying(run: Run, error: ApplyError, applied: Sequence[Change], more: 
     """Fail the module with a message that contains the failed change, advice, the text in `more`, and the applied changes."""
     if run.request.cloud.interruption.is_set():
         raise Interrupted from error
-    advice = denial_advice(error.cause)
+    half = any(change is error.change for change in applied) and error.change.action is Action.DELETE
+    advice = f"{' It is partly deleted, and no longer works.' if half else ''}{denial_advice(error.cause)}"
     message = ClusterError(f"{str(error).rstrip('.')}.{advice}{more} {_describe_applied(applied)}{_costs(run, applied)}")
     fail(run.module, message, **_done(run, applied))
 
@@ -100,7 +102,8 @@ def fail_price(run: Run, forbidden: Forbidden) -> NoReturn:
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
     """Fail the module because the run must not remove what ends the nodes."""
     options = {"lease": "lease", "idle": "idle_after", "topic": "notify_topic"}
-    missing = " and ".join(f"the option {option}" for name, option in options.items() if removed[name])
+    lacks = [*(option for name, option in options.items() if removed[name]), *removed["rests"]]
+    missing = " and ".join(f"the option {option}" for option in lacks)
     message = (
         f"keep_ends: the definition lacks {missing}, which the cluster has. Nothing was changed. Add what is missing, or, to remove it "
         "from the cluster, set keep_ends: false."
@@ -138,7 +141,7 @@ def _done(run: Run, applied: Sequence[Change]) -> dict[str, Any]:
     return {
         "changed": bool(applied),
         "changes": [change.describe() for change in applied],
-        "removed_ends": removed_ends(run, applied),
+        "removed_ends": removed_ends(run, applied, done=True),
     }
 
 
@@ -195,8 +198,8 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
     return (
         f"{', '.join(names[:SHOWN_NODES])}{more} {'differs' if len(names) == 1 else 'differ'} from the definition: "
         f"{', '.join(differences) or 'launched from an older launch template'}. To replace outdated nodes while no job is running, add "
-        "-e deeplearning_replace_nodes=true. To use the nodes as they are, restore the definition or add "
-        "-e deeplearning_allow_outdated_nodes=true."
+        "-e deeplearning_replace_nodes=true\nTo use the nodes as they are, restore the definition or add "
+        "-e deeplearning_allow_outdated_nodes=true"
     )
 
 
@@ -224,7 +227,18 @@ def _costs(run: Run, applied: Sequence[Change]) -> str:
     if not run.request.present:
         return _costs_of_rest(run.request.cloud.cluster, run.before, applied)
     costs = _launching(run.request.cloud.cluster, run.before, applied) + _bill(run, applied)
-    return f"{costs} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
+    return f"{costs}{_ends_of_costs(run, applied)} To stop these costs, delete the cluster with {_deletion(run)}" if costs else ""
+
+
+def _ends_of_costs(run: Run, applied: Sequence[Change]) -> str:
+    """Return when AWS still terminates the nodes after an incomplete run, or an empty string."""
+    left, when = remaining_ends(run, applied), list[str]()
+    known, idle_end = lease.describe(run.request, left), idle.describe(run.request, left)
+    if known and known["seconds"] > 0:
+        when.append(f"at {known['end'][:16].replace('T', ' ')} UTC")
+    if idle_end and idle_end["then"] == TERMINATE:
+        when.append("when they are idle")
+    return f" AWS still terminates the nodes {' or '.join(when)}." if when else ""
 
 
 def _costs_of_rest(cluster: str, before: Sequence[Found], applied: Sequence[Change]) -> str:

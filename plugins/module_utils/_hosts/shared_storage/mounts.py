@@ -270,10 +270,9 @@ def lustre_source(server: str, mount_name: str) -> str:
 def _efs(source: str, params: Mapping[str, Any]) -> FstabMount:
     if params["directory"] and not params["access_point"]:
         raise ValueError(
-            f"directory: this host has no access point to {params['directory']}, so it could access the whole file system. If the host was"
-            " launched before deeplearning_file_system_directory was set, run deeplearning.cluster.provision with"
-            " -e deeplearning_replace_nodes=true. Otherwise, copy the tag deeplearning:file-system-access-point from the host's Auto"
-            " Scaling group to the instance."
+            f"directory: this host has no access point to {params['directory']}, so it could access the whole file system. Copy the"
+            " tag deeplearning:file-system-access-point from the host's Auto Scaling group to the instance, or, if the host was launched"
+            " before deeplearning_file_system_directory was set, run deeplearning.cluster.provision with -e deeplearning_replace_nodes=true"
         )
     return efs(
         source,

@@ -39,13 +39,14 @@ REMOVED = {
     "lease": {"end": "2026-12-01T10:59:00Z", "seconds": 60, "former_end": None, "fixed": False},
     "idle": {"seconds": 1800, "then": "terminate"},
     "topic": None,
+    "rests": [],
     "endless": True,
+    "done": False,
 }
-TOLD = (
-    "This run removes the lease that ends at 2026-12-01 10:59 UTC and the end of nodes that have been idle for 30 min 0 s, because "
-    "the definition does not set deeplearning_lease and deeplearning_idle_after. The nodes then run, and cost money, until somebody "
-    "terminates them."
-)
+ENDS = "the lease that ends at 2026-12-01 10:59 UTC and the end of nodes that have been idle for 30 min 0 s, because"
+OPTIONS = "does not set deeplearning_lease and deeplearning_idle_after. The nodes"
+TOLD = f"With this definition, provision removes {ENDS} it {OPTIONS} then run, and cost money, until somebody terminates them."
+DONE = f"This run has removed {ENDS} the definition {OPTIONS} now run, and cost money, until somebody terminates them."
 
 
 @pytest.mark.parametrize(("answer", "goes_on"), [("yes", True), (None, True), ("no", False)])
@@ -58,8 +59,9 @@ def test_a_run_asks_before_it_removes_what_ends_the_nodes(monkeypatch, answer, g
         runs.append((given.get("enforce_price_warning", False), given.get("keep_ends", False)))
         if given.get("enforce_price_warning"):
             return dict(EXCEEDED)
-        refused = {"failed": True, "msg": "keep_ends: x."}
-        return {**(refused if given.get("keep_ends") else {"changed": True, "changes": []}), "removed_ends": REMOVED}
+        if given.get("keep_ends"):
+            return {"failed": True, "msg": "keep_ends: x.", "removed_ends": REMOVED}
+        return {"changed": True, "changes": [], "removed_ends": {**REMOVED, "done": True}}
 
     monkeypatch.setattr(cluster, "execute_watched", execute_watched)
     monkeypatch.setattr(cluster, "ask", lambda question: questions.append(question) or ("yes" if len(questions) == 1 else answer))
@@ -71,7 +73,7 @@ def test_a_run_asks_before_it_removes_what_ends_the_nodes(monkeypatch, answer, g
     found = cluster.ActionModule(task, *[MagicMock()] * 5).run(task_vars={})
     assert runs == [(True, True), (False, True), *([(False, False)] if goes_on else [])]
     assert (questions[1], found.get("changed", False)) == (f"{TOLD} Make the changes?", goes_on)
-    assert warned == ([TOLD] if goes_on else [])
+    assert warned == ([DONE] if goes_on else [])
 
 
 WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}

@@ -12,8 +12,10 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variable
 WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
 TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
 NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 250, or 0 for no limit."
-REMOVED = {"lease": None, "idle": {"seconds": 1800, "then": "terminate"}, "topic": None, "endless": False}
-TOLD = "This run removes the end of nodes that have been idle for 30 min 0 s, because the definition does not set deeplearning_idle_after."
+REMOVED = {"lease": None, "idle": {"seconds": 1800, "then": "terminate"}, "topic": None, "rests": [], "endless": False}
+REMOVED |= {"done": False}
+TOLD = "With this definition, provision removes the end of nodes that have been idle for 30 min 0 s, because it does not set "
+TOLD += "deeplearning_idle_after."
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,15 @@ def test_the_lease_need_not_last_longer_than_the_maximum_cost_allows(monkeypatch
     monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [])
     cluster_validation.ActionModule(MagicMock(_role=None, args={"lease_minimum": "9000"}), *[MagicMock()] * 5).run(task_vars={})
     assert runs == [0, 5400]
+
+
+def test_after_an_end_of_the_nodes_the_validation_says_what_the_rest_costs(monkeypatch):
+    price = {"currency": "USD", "charges": [WORKERS, {**WORKERS, "kind": "nat_gateway", "hourly": 2.0}], "hourly": 239.0}
+    price |= {"published": "", "read_at": 0, "problem": ""}
+    ended = {"failed": True, "msg": "lease: it has ended.", "nodes_ended": True, "price": price}
+    monkeypatch.setattr(cluster_validation.InProcessAction, "run", lambda *_: ended)
+    monkeypatch.setattr(cluster_validation, "node_variables", lambda *_: NodeVariables({}, lambda value: value))
+    monkeypatch.setattr(cluster_validation, "findings_of_task", lambda *_: [])
+    done = cluster_validation.ActionModule(MagicMock(_role=None, args={}), *[MagicMock()] * 5).run(task_vars={})
+    assert done["msg"].startswith("lease: it has ended.\nTo delete the rest of the cluster, which costs 2.00 USD per hour")
+    assert done["msg"].endswith("run ansible-playbook deeplearning.cluster.destroy")

@@ -271,7 +271,7 @@ def test_metrics_that_cannot_be_written_do_not_affect_the_job(action, shown, mon
     assert warning.startswith(f"metrics_directory: '{tmp_path}/file/deeplearning-digits.prom' cannot be written: ")
 
 
-@pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues. To watch it:")])
+@pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues.\nTo watch it:")])
 def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
     monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))
     action._execute_module = MagicMock(return_value=answer())

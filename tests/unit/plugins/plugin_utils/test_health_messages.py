@@ -54,9 +54,9 @@ def test_jobs_on_unreachable_nodes(jobs, sentence):
 
 def test_the_command_that_replaces_an_unreachable_node_is_shown():
     assert health_messages.advice({"c-1": []}, NODES, "us-east-1", ["c-3"]) == (
-        "A job can run on an unreachable node. If you cannot reach c-3 again, replace it. To replace c-3, run: aws ec2 terminate-instances "
-        "--region us-east-1 --instance-ids i-3, and then: ansible-playbook deeplearning.cluster.provision, and: ansible-playbook "
-        "deeplearning.cluster.configure. Data on the disks of terminated nodes is lost."
+        "A job can run on an unreachable node. If you cannot reach c-3 again, replace it. To replace c-3, run the following commands. "
+        "Data on the disks of terminated nodes is lost.\n  aws ec2 terminate-instances --region us-east-1 --instance-ids i-3\n"
+        "  ansible-playbook deeplearning.cluster.provision\n  ansible-playbook deeplearning.cluster.configure"
     )
     assert health_messages.advice({}, {}, "REGION", ["lab", "lab2"]).endswith(
         "If you cannot reach lab, lab2 again, replace them. Replace lab, lab2, or run jobs without them (training_job_hosts)."
@@ -74,9 +74,10 @@ def test_healthy_nodes(found, text):
 def test_what_to_do_is_told_for_the_worst_finding_of_each_node():
     found = {"c-1": [LOST, STUCK], "c-2": [HALTED], "c-3": [STUCK, REMAPPED], "c-4": [LOST]}
     assert health_messages.advice(found, NODES, "us-east-1").splitlines() == [
-        "To replace c-1, c-4, run: aws ec2 terminate-instances --region us-east-1 --instance-ids i-1 i-4, and then: ansible-playbook "
-        "deeplearning.cluster.provision, and: ansible-playbook deeplearning.cluster.configure. "
-        "Data on the disks of terminated nodes is lost.",
+        "To replace c-1, c-4, run the following commands. Data on the disks of terminated nodes is lost.",
+        "  aws ec2 terminate-instances --region us-east-1 --instance-ids i-1 i-4",
+        "  ansible-playbook deeplearning.cluster.provision",
+        "  ansible-playbook deeplearning.cluster.configure",
         "To reboot c-2, run: ansible c-2 --become -m ansible.builtin.reboot",
         "Correct the cause on c-3, and then restart the jobs there.",
     ]

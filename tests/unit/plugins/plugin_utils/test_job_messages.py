@@ -56,8 +56,8 @@ def test_the_name_of_a_job_that_has_succeeded_is_not_used_again(then, advice):
 )
 def test_a_job_does_not_start_on_excluded_hosts(excluded, has_queue, node, fewer):
     assert job_messages.excluded_hosts("bert", excluded, has_queue) == (
-        f"Job bert was not started: {' '.join(excluded)} To see how to let jobs use {node} again, run {RUN}health. To run the job on the "
-        f"other nodes, set training_job_hosts{fewer}."
+        f"Job bert was not started: {' '.join(excluded)} To run the job on the other nodes, set training_job_hosts{fewer}. To see how to "
+        f"let jobs use {node} again, run {RUN}health"
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import IDLE_TAG, LEASE_TAG
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._output import prices
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_end_messages import endless
 
 ENDLESS = endless(None, None)
 RUN = "ansible-playbook deeplearning.cluster."
-IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true."
+IGNORE = " To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
 LOST = (
     "The jobs in /data/jobs are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to S3 "
     "with the playbook export. "
@@ -31,9 +30,9 @@ def test_a_validation_counts_its_warnings(findings, warnings):
 
 @pytest.mark.usefixtures("now")
 def test_a_prediction_says_what_ends_the_nodes():
-    told = messages.ends_after_run({**LEASE, "fixed": True}, PRICE, IDLE)
+    told = messages.ends_after_run({**LEASE, "fixed": True, "longer": False}, PRICE, IDLE)
     assert told.startswith("AWS terminates the nodes at 2026-12-01 18:00 UTC, in ")
-    assert ". The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day). AWS terminates the nodes when all of them " in told
+    assert "The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day). AWS terminates them earlier when all " in told
     assert messages.ends_after_run(None, PRICE, None) == ENDLESS
     notified = "AWS sends a notification when all of them have been idle for 30 min 0 s."
     assert messages.ends_after_run(None, PRICE, NOTIFY) == f"{notified} {endless(None, NOTIFY)}"
@@ -123,16 +122,18 @@ def now(monkeypatch):
     return moment
 
 
-SILENT = " bert-worker3 has not reported since 2026-12-01 15:50 UTC, so no node ends. To let it report, run "
+SILENT = " bert-worker3 has not reported since 2026-12-01 15:50 UTC, so no node ends."
+REPORT = " AWS sees a new report within 5 min 0 s. To let it report, run "
+BEFORE = " Before this run, bert-worker3 had not reported since 2026-12-01 15:50 UTC, so no node ended. The playbook info says whether it "
 HANGS = (
     "If bert-worker3 does not answer, terminate it: aws autoscaling terminate-instance-in-auto-scaling-group "
-    "--no-should-decrement-desired-capacity --instance-id i-0c --region us-east-1."
+    "--no-should-decrement-desired-capacity --instance-id i-0c --region us-east-1"
 )
-NEVER = " But AWS does not look at them. To repair that, run "
-OLD = " But AWS does not look at them (the last sign is of 2026-12-01 15:55 UTC). To repair that, run "
+NEVER = " But AWS does not look at them. To repair that, run the playbook "
+OLD = " But AWS does not look at them (the last sign is of 2026-12-01 15:55 UTC). To repair that, run the playbook "
 SHOWS = (
     "If it lasts, this shows the error: aws lambda invoke --function-name bert-nodes-idle --region us-east-1 --log-type Tail "
-    "--query LogResult --output text /dev/null | base64 -d."
+    "--query LogResult --output text /dev/null | base64 -d"
 )
 
 
@@ -142,7 +143,7 @@ FAILED = (
 )
 STOPPED = (
     " But AWS does not look at them, because the reserved concurrency of bert-nodes-idle is 0. To change that, run aws lambda "
-    "delete-function-concurrency --function-name bert-nodes-idle --region us-east-1."
+    "delete-function-concurrency --function-name bert-nodes-idle --region us-east-1"
 )
 
 
@@ -156,26 +157,39 @@ def ending(minutes):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({}, f"{WHEN}.{NEVER}{RUN}provision. {SHOWS}"),
+        ({}, f"{WHEN}.{NEVER}provision. {SHOWS}"),
         ({**HELD, **found("no_nodes")}, f"{WHEN}, but not before 2026-12-01 18:00 UTC (study). It has not looked at them yet."),
         (
             {"holds": dict.fromkeys(["b", "a", "run this: rm /", "é"], "2026-12-01T18:00:00Z"), **found("no_nodes")},
             "UTC (a, b, 2 other holds). It has not looked at them yet.",
         ),
-        (found("idle"), f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC."),
+        (
+            found("idle"),
+            f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC. AWS terminates them at 2026-12-01 16:20 UTC at the earliest.",
+        ),
+        (
+            {**found("idle"), **HELD},
+            "All of them have been idle since 2026-12-01 15:50 UTC. AWS terminates them at 2026-12-01 18:10 UTC at the earliest.",
+        ),
+        ({**found("idle"), "then": "notify"}, "All of them have been idle since 2026-12-01 15:50 UTC."),
         (found("no_nodes"), f"{WHEN}. It has not looked at them yet."),
         (
             found("in_use", "bert-worker3"),
             f"{WHEN}. bert-worker3 was in use at 2026-12-01 15:55 UTC: cat /run/deeplearning-idle.json on it says why.",
         ),
-        (found("unreported", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure."),
+        # The nodes may have been configured since
         (
             found("unconfigured", "bert-worker3"),
-            f"{WHEN}.{SILENT}{RUN}configure. Its console shows no report, as before the first configuration.",
+            f"{WHEN}. bert-worker3 had not reported when AWS looked at 2026-12-01 15:55 UTC. AWS looks every 5 min 0 s.",
         ),
-        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
-        (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),
-        (found("no_nodes", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. {SHOWS}"),  # the function has never worked
+        (found("unreported", "bert-worker3", age=301.0), f"{WHEN}.{SILENT}{REPORT}{RUN}configure"),
+        (
+            found("unconfigured", "bert-worker3", age=301.0),
+            f"{WHEN}.{SILENT} Its console shows no report, as before the first configuration.{REPORT}{RUN}configure",
+        ),
+        (found("silent", "bert-worker3", age=301.0), f"{WHEN}.{SILENT}{REPORT}the playbook configure. {HANGS}"),
+        (found("in_use", "x", age=4501.0), f"{WHEN}.{OLD}provision. {SHOWS}"),
+        (found("no_nodes", age=4501.0), f"{WHEN}.{OLD}provision. {SHOWS}"),  # the function has never worked
         (
             ending(21),
             f"{WHEN}. All of them have been idle since 2026-12-01 15:50 UTC. AWS should have terminated them: look for denied calls of "
@@ -187,7 +201,10 @@ def ending(minutes):
         ({"concurrency": 1, **found("no_nodes")}, f"{WHEN}. It has not looked at them yet."),
         ({"concurrency": 0, **found("idle", age=4501.0)}, f"{WHEN}.{STOPPED}"),
         # A hold has just ended
-        (found("idle", since="2026-12-01T11:00:00Z"), "All of them have been idle since 2026-12-01 11:00 UTC."),
+        (
+            found("idle", since="2026-12-01T11:00:00Z"),
+            "All of them have been idle since 2026-12-01 11:00 UTC. AWS terminates them at 2026-12-01 16:10 UTC at the earliest.",
+        ),
     ],
 )
 def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
@@ -201,9 +218,10 @@ def test_info_says_what_aws_has_found_about_idle_nodes(more, told):
         (HELD, f"{WHEN}. To"),  # read before the job of this run, whose own hold has ended since
         (found("in_use", "bert-worker3"), f"{WHEN}. To"),
         (found("idle"), f"{WHEN}. To"),
-        (found("silent", "bert-worker3"), f"{WHEN}.{SILENT}{RUN}configure. {HANGS}"),
-        (found("idle", age=4501.0), f"{WHEN}.{OLD}{RUN}provision. "),
-        ({"concurrency": 0}, f"{WHEN}.{STOPPED} To"),
+        (found("silent", "bert-worker3"), f"{WHEN}.{BEFORE}reports now. To"),
+        (found("unreported", "bert-worker3"), f"{WHEN}. To"),
+        (found("idle", age=4501.0), f"{WHEN}.{OLD}provision. {SHOWS}\nTo"),
+        ({"concurrency": 0}, f"{WHEN}.{STOPPED}\nTo"),
         ({"failure": {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}, **found("idle")}, f"{WHEN}. {FAILED} To"),
     ],
 )
@@ -214,12 +232,12 @@ def test_runs_that_use_the_nodes_tell_only_of_problems(more, told):
 def test_nodes_that_were_idle_are_told_with_the_command_that_starts_them_again():
     told = messages.cluster_overview([], [], "ssh", PRICE, idle={**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"})
     assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC." in told
-    assert "provision -e deeplearning_start_again=true. To delete the rest of the cluster, which costs " in told
+    assert "provision -e deeplearning_start_again=true\nTo delete the rest of the cluster, which costs " in told
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
 def test_after_an_end_only_its_cause_is_told(seconds):
-    lease = {"end": "2026-12-01T20:00:00Z", "seconds": seconds, "former_end": None, "fixed": True}
+    lease = {"end": "2026-12-01T20:00:00Z", "seconds": seconds, "former_end": None, "fixed": True, "longer": False}
     idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z"}
     told = messages.cluster_overview([], [], "ssh", None, lease, idle)
     assert "AWS terminated the nodes, which had been idle since 2026-12-01 18:00 UTC. To start nodes again, run " in told
@@ -233,7 +251,7 @@ def test_after_an_end_only_its_cause_is_told(seconds):
 def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     failure = {"time": "2026-12-01T15:50:00Z", "error": "NotFound"}
     idle = {**IDLE, **found("no_nodes"), "since": "2026-12-01T18:00:00Z", "failure": failure}
-    info = {"resources": [], "lease": None, "idle": idle, "price": None, "emr": None}
+    info = {"resources": [], "lease": None, "idle": idle, "price": None, "emr": None, "unread_ends": []}
     arguments = ("demo", "us-east-1", [], "nodes.yml", "provision")
     assert f"had been idle since 2026-12-01 18:00 UTC. {FAILED} To start nodes again, run " in messages.missing_nodes(*arguments, info)
     assert messages.missing_nodes(*arguments, {**info, "idle": None}) == messages.missing_nodes(*arguments)
@@ -241,7 +259,10 @@ def test_a_cluster_without_nodes_tells_that_aws_has_ended_them():
     assert "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes. To start nodes again, run " in told
     assert "To delete the rest of the cluster, which costs 2.00 USD per hour" in told
     unknown = messages.missing_nodes(*arguments, {"failed": True})
-    assert unknown.endswith(f"provision. Whether AWS has terminated its nodes, says {RUN}info")
+    assert unknown.endswith(f"provision\nWhether AWS has terminated its nodes, says {RUN}info")
+    unread = messages.missing_nodes(*arguments, {**info, "idle": None, "unread_ends": ["idle_after", "lease"]})
+    reason = "Whether AWS has ended the nodes is not known, because this run is not allowed to read the lease and the end of idle nodes."
+    assert unread.endswith(f"{RUN}provision\n{reason}")
 
 
 EMR = {"id": "j-1", "ended": True, "reason": "Terminated: idle.", "end": "2026-12-01T18:00:00Z", "idle_seconds": 0}
@@ -259,7 +280,7 @@ def test_why_an_emr_cluster_is_missing(emr, words):
     told = messages.missing_cluster("demo", "us-east-1", "emr", emr)
     assert told.startswith(f"Cluster demo has no {'nodes' if emr else 'resources'} in us-east-1. ")
     assert told.endswith(f"{words}{RUN}emr")
-    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
+    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr, "unread_ends": []}
     assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info).endswith(f"{words}{RUN}emr")
 
 
@@ -268,7 +289,7 @@ def test_an_emr_cluster_that_starts_is_no_missing_one(seconds):
     emr = {**EMR, "ended": False, "end": None, "idle_seconds": seconds}
     starts = " has no nodes in us-east-1. EMR cluster j-1 is starting. Run the playbook again in some minutes."
     assert messages.missing_cluster("demo", "us-east-1", "emr", emr) == f"Cluster demo{starts}"
-    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr}
+    info = {"resources": [], "lease": None, "idle": None, "price": None, "emr": emr, "unread_ends": []}
     assert messages.missing_nodes("demo", "us-east-1", [], "nodes.yml", "emr", info) == f"cluster: 'demo'{starts}"
 
 
@@ -285,7 +306,7 @@ def test_a_prediction_of_an_emr_cluster_tells_each_charge_and_its_end():
     assert messages.emr_costs(None, "30m").startswith("EMR terminates the cluster when it has been idle for 30m. Run deeplearning")
 
 
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False}
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "former_end": None, "fixed": False, "longer": False}
 
 
 @pytest.mark.usefixtures("now")
@@ -317,10 +338,10 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
 @pytest.mark.parametrize(
     ("run", "then", "has_failed", "always", "told"),
     [
-        ({"price": PRICE}, "keep", False, False, f"continues to cost {prices.per_hour(PRICE)}, until you run {RUN}destroy."),
+        ({"price": PRICE}, "keep", False, False, f"continues to cost {prices.per_hour(PRICE)}, until you run {RUN}destroy"),
         ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
         ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes continue to cost money. AWS terminates the nodes at 2026-12-01"),
-        ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy."),
+        ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy"),
         ({"price": PRICE}, "destroy", False, False, "continues with training_job_then: destroy. The next command works until then"),
         ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
         ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
@@ -338,11 +359,11 @@ def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
 @pytest.mark.parametrize(
     ("run", "then", "has_failed", "told"),
     [
-        ({"price": {**PRICE, "hourly": None}}, "keep", True, f"The nodes continue to cost money, until you run {RUN}destroy."),
+        ({"price": {**PRICE, "hourly": None}}, "keep", True, f"The nodes continue to cost money, until you run {RUN}destroy"),
         ({"price": PRICE}, "scale_in", False, "The run continues with training_job_then: scale_in."),
         ({"price": None, "idle": {"then": "terminate"}}, "keep", True, f"The nodes continue to cost money. {WHEN}."),
         (
-            {"price": PRICE, "lease": {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": True}},
+            {"price": PRICE, "lease": {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": True, "longer": False}},
             "keep",
             False,
             f"The cluster continues to cost {prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min. The "
@@ -375,7 +396,7 @@ def test_a_job_out_of_reach_has_not_failed():
         (LEASE, 6601, "in 2 h 0 min, before the time limit of the job (1 h 50 min). 10 minutes earlier"),
         (LEASE, 0, "deeplearning_lease: AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min"),
         (LEASE, 0, "To prolong the lease, run the playbook configure when less than half is left."),
-        ({**LEASE, "fixed": True}, 9000, "To prolong the lease, change it, and run the playbook provision."),
+        ({**LEASE, "fixed": True, "longer": False}, 9000, "To prolong the lease, change it, and run the playbook provision."),
         (LEASE, 0, "in 2 h 0 min, and the job has no time limit. 10 minutes earlier"),
         (LEASE, 9000, "in 2 h 0 min, before the time limit of the job (2 h 30 min). 10 minutes earlier"),
     ],
@@ -478,20 +499,19 @@ def test_an_overview_lists_what_costs_money(price):
 
 
 @pytest.mark.parametrize(
-    ("tags", "lease", "idle", "is_endless"),
+    ("lease", "idle", "unread", "is_endless"),
     [
-        ([IDLE_TAG], None, NOTIFY, True),
-        ([IDLE_TAG], LEASE, NOTIFY, False),
-        ([IDLE_TAG, LEASE_TAG], None, NOTIFY, False),
-        ([IDLE_TAG, LEASE_TAG], LEASE, NOTIFY, False),
-        ([IDLE_TAG], None, IDLE, False),
-        ([IDLE_TAG], None, None, False),
+        (None, NOTIFY, [], True),
+        (LEASE, NOTIFY, [], False),
+        (None, NOTIFY, ["lease"], False),
+        (LEASE, None, ["idle_after"], False),
+        (None, IDLE, [], False),
+        (None, None, ["idle_after"], False),
     ],
 )
-def test_notifications_about_idle_nodes_do_not_end_them(tags, lease, idle, is_endless):
-    """Without permissions, an overview knows only the tags of the groups."""
-    group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {"tags": dict.fromkeys(tags, "")}}
-    told = messages.cluster_overview([node(1, "c5")], [group], "x", None, lease, idle)
+def test_notifications_about_idle_nodes_do_not_end_them(lease, idle, unread, is_endless):
+    group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {}}
+    told = messages.cluster_overview([node(1, "c5")], [group], "x", None, lease, idle, None, [], unread)
     assert (endless(None, NOTIFY) in told, "Nothing ends" in told) == (is_endless, is_endless)
     assert "Nothing ends" not in messages.cluster_overview([], [group], "x", None, None, idle)
 
@@ -501,6 +521,26 @@ def test_an_overview_says_when_the_lease_ends_and_what_then_costs_money():
     told = messages.cluster_overview([node(1, "c5")], [], "x", PRICE, LEASE, None).splitlines()
     end = "AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min, unless a run prolongs the lease."
     assert f"{end} The rest of the cluster then costs {prices.sums(PRICE)}." in told
+
+
+def test_an_overview_says_what_is_incomplete():
+    group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {}}
+    told = messages.cluster_overview([node(1, "c5")], [group], "x", None, None, None, None, ["lease", "idle_after"]).splitlines()
+    assert told[2:4] == [
+        "Parts of the lease and the end of idle nodes are missing, so AWS does not end the nodes with them. To complete them, or to "
+        f"remove the rest, run {RUN}provision",
+        endless(None, None),
+    ]
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(("lease", "idle"), [(LEASE, None), (None, IDLE)])
+def test_an_overview_says_that_somebody_has_deleted_the_groups(lease, idle):
+    told = messages.cluster_overview([], [], "x", None, lease, idle)
+    deleted = "The cluster has no running nodes. Its Auto Scaling groups have been deleted. To launch the nodes again, run "
+    assert told == f"{deleted}{RUN}provision"
+    group = {"kind": "auto_scaling_group", "key": "workers", "id": "g", "billed": "", "properties": {}}
+    assert "AWS terminates the nodes" in messages.cluster_overview([], [group], "x", None, lease, idle)
 
 
 def test_an_overview_without_nodes_says_so():
@@ -587,14 +627,14 @@ def test_a_deletion_shows_what_goes_and_what_stays(nodes, kept, own_disk, expect
         (
             ["fs-1"],
             "",
-            "Deleting the cluster keeps fs-1 and all data. Kept file systems continue to cost money. To delete it as well, add -e "
-            "deeplearning_delete_data=true. S3 buckets are always kept.",
+            "Deleting the cluster keeps fs-1 and all data. Kept file systems continue to cost money. S3 buckets are always kept. To "
+            "delete it as well, add -e deeplearning_delete_data=true",
         ),
         (
             ["fs-1", "fs-2"],
             "/j",
-            "Deleting the cluster keeps fs-1, fs-2 and all data. Kept file systems continue to cost money. To delete them as well, add -e "
-            "deeplearning_delete_data=true. The jobs in /j on the master's own disk would be lost. S3 buckets are always kept.",
+            "Deleting the cluster keeps fs-1, fs-2 and all data. Kept file systems continue to cost money. The jobs in /j on the "
+            "master's own disk would be lost. S3 buckets are always kept. To delete them as well, add -e deeplearning_delete_data=true",
         ),
     ],
 )
@@ -612,21 +652,21 @@ def test_check_mode_says_what_a_deletion_would_keep(kept, own_disk, expected):
             [],
             PRICE,
             "Kept, with all data: fs-1, which continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes. "
-            f"To delete it as well, run {RUN}destroy -e deeplearning_delete_data=true.",
+            f"To delete it as well, run {RUN}destroy -e deeplearning_delete_data=true",
         ),
         (
             ["fs-1"],
             [],
             {**PRICE, "hourly": 0},
             f"Kept, with all data: fs-1, which continues to cost money. To delete it as well, run {RUN}destroy -e "
-            f"deeplearning_delete_data=true.",
+            f"deeplearning_delete_data=true",
         ),
         (
             ["fs-1", "fs-2"],
             ["subnet-1"],
             PRICE,
-            f"Kept, with all data: fs-1, fs-2, which continue to cost money. To delete them as well, run {RUN}destroy -e "
-            "deeplearning_delete_data=true. Resources that remain in AWS: subnet-1.",
+            "Resources that remain in AWS: subnet-1. Kept, with all data: fs-1, fs-2, which continue to cost money. To delete them as "
+            f"well, run {RUN}destroy -e deeplearning_delete_data=true",
         ),
     ],
 )
@@ -726,19 +766,19 @@ def test_jobs_keep_their_nodes(jobs, destroying, replacing, kept, expected):
         (
             {"jobs": ["5"]},
             "Slurm job 5 is running on nodes that this run would terminate. These nodes are drained, so no new job starts there. Wait "
-            f"until the job ends and run the playbook again, or keep the nodes and resume them with {RUN}slurm.",
+            f"until the job ends and run the playbook again, or keep the nodes and resume them with {RUN}slurm\n",
         ),
         (
             {"jobs": ["5", "6"]},
             "Slurm jobs 5, 6 are running on nodes that this run would terminate. These nodes are drained, so no new job starts there. "
-            f"Wait until the jobs end and run the playbook again, or keep the nodes and resume them with {RUN}slurm.",
+            f"Wait until the jobs end and run the playbook again, or keep the nodes and resume them with {RUN}slurm\n",
         ),
-        ({"msg": "No slurmctld."}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: No slurmctld."),
-        ({"jobs": []}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: no reason given."),
+        ({"msg": "No slurmctld."}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: No slurmctld. "),
+        ({"jobs": []}, "This run would terminate a, b, but m cannot drain them in the queue of Slurm: no reason given. "),
     ],
 )
 def test_jobs_of_a_queue_keep_their_nodes(result, expected):
-    assert messages.running_queue("Slurm", result, ["a", "b"], "m") == expected + IGNORE
+    assert messages.running_queue("Slurm", result, ["a", "b"], "m") == expected + IGNORE[1:]
 
 
 @pytest.mark.parametrize(

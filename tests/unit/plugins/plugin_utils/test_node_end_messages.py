@@ -22,7 +22,7 @@ CHARGES = [
 ]
 PRICE = {"hourly": 22.0, "currency": "USD", "charges": CHARGES, "read_at": 0, "published": "", "problem": ""}
 UNKNOWN = {**PRICE, "charges": [{**CHARGES[0], "hourly": None}, CHARGES[1]]}
-LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": False}
+LEASE = {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": False, "longer": False}
 IDLE = {"seconds": 1800, "then": "terminate", "since": None, "warned": None, "holds": {}, "failure": None, "concurrency": None}
 ENDED = {**IDLE, "since": "2026-12-01T15:00:00Z"}
 NOTIFY = {**IDLE, "then": "notify"}
@@ -64,7 +64,7 @@ def test_nodes_run_until_10_minutes_after_the_warning(after):
 
 
 REST = " The rest of the cluster then costs 2.00 USD per hour (48.00 USD per day)."
-LOOK = "Look for denied calls of DeleteAutoScalingGroup in CloudTrail, and run "
+LOOK = "Look for denied calls of DeleteAutoScalingGroup in CloudTrail, and run the playbook "
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ LOOK = "Look for denied calls of DeleteAutoScalingGroup in CloudTrail, and run "
         (3600, 0, 2, PRICE, f"The lease ended at 2026-12-01 18:00 UTC, unless another run has prolonged it.{REST} "),
         (3600, 0, 0, PRICE, f"The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes.{REST} "),
         (0, LATE, 2, PRICE, f"The lease ended at 2026-12-01 18:00 UTC, and AWS terminates the nodes.{REST} "),
-        (0, LATE + 1, 2, PRICE, f"The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. {LOOK}{RUN}destroy. "),
+        (0, LATE + 1, 2, PRICE, f"The lease ended at 2026-12-01 18:00 UTC, but AWS has not terminated the nodes. {LOOK}destroy. "),
         (0, LATE + 1, 0, None, "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes. "),
     ],
 )
@@ -96,19 +96,19 @@ def test_the_end_of_a_lease(after, read, seconds, count, price, told):
             {**LEASE, "seconds": 0.0},
             IDLE,
             f"The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes. To start nodes again, run {RUN}provision "
-            "-e deeplearning_start_again=true. ",
+            "-e deeplearning_start_again=true\n",
         ),
         (
-            {**LEASE, "seconds": 0.0, "fixed": True},
+            {**LEASE, "seconds": 0.0, "fixed": True, "longer": False},
             None,
             "The lease ended at 2026-12-01 18:00 UTC, and AWS has terminated the nodes. To start nodes again, change deeplearning_lease "
-            f"to a later time, and run {RUN}provision. ",
+            f"to a later time, and run {RUN}provision\n",
         ),
         (
-            {**LEASE, "seconds": 0.0, "fixed": True},
+            {**LEASE, "seconds": 0.0, "fixed": True, "longer": False},
             ENDED,
             "AWS terminated the nodes, which had been idle since 2026-12-01 15:00 UTC. To start nodes again, "
-            f"run {RUN}provision -e deeplearning_start_again=true. ",
+            f"run {RUN}provision -e deeplearning_start_again=true\n",
         ),
     ],
 )
@@ -142,9 +142,29 @@ TOPIC = "arn:aws:sns:us-east-1:1:ops"
         ),
     ],
 )
+@pytest.mark.parametrize("is_endless", [True, False])
+def test_a_run_says_what_it_removes(removed, what, options, is_endless):
+    removed = {"lease": None, "idle": None, "topic": None, "rests": [], **removed, "endless": is_endless}
+    then = " The nodes then run, and cost money, until somebody terminates them." if is_endless else ""
+    told = removed_ends({**removed, "done": False})
+    assert told == f"With this definition, provision removes {what}, because it does not set {options}.{then}"
+    then = then.replace("then", "now")
+    for who, run in (("", "This run"), ("A run of root on x", "A run of root on x")):
+        told = removed_ends({**removed, "done": True}, who)
+        assert told == f"{run} has removed {what}, because the definition does not set {options}.{then}"
+
+
 @pytest.mark.parametrize(
-    ("is_endless", "then"), [(True, " The nodes then run, and cost money, until somebody terminates them."), (False, "")]
+    ("rests", "what"),
+    [(["lease"], "the lease"), (["idle_after"], "the end of idle nodes"), (["lease", "idle_after"], "the lease and the end of idle nodes")],
 )
-def test_a_run_says_what_it_removes(removed, what, options, is_endless, then):
-    told = removed_ends({"lease": None, "idle": None, "topic": None, **removed, "endless": is_endless})
-    assert told == f"This run removes {what}, because the definition does not set {options}.{then}"
+def test_a_run_says_what_no_longer_ended_the_nodes(rests, what):
+    removed = {"lease": None, "idle": None, "topic": None, "rests": rests, "endless": True, "done": True}
+    told = f"Parts of {what} were missing already, so AWS did not end the nodes with the rest. "
+    assert removed_ends(removed) == f"{told}The nodes now run, and cost money, until somebody terminates them."
+
+
+def test_a_lease_that_lasts_longer_for_a_job_is_told(after):
+    after(-3600)
+    told = "unless a run prolongs the lease. This is longer than deeplearning_lease, because the job may take so long."
+    assert ends_after_run({**LEASE, "longer": True}, None, None).endswith(told)

@@ -100,8 +100,12 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
         "nodes_ended": ("warning", "see what still costs money", "info"),
         "nodes_kept": ("failure", "see what they cost", "info"),
         "cluster_destroyed": ("info", "see what happened to it", "events"),
-        "ends_removed": ("warning", "see what ends the nodes and what they cost", "info"),
-        "price_exceeded": ("warning", "see what costs how much", "validate -e deeplearning_enforce_price_warning=false"),
+        "ends_removed": ("warning", "set this again with these options in the definition", "provision"),
+        "price_exceeded": (
+            "warning",
+            "see what costs how much, with the -e of the run",
+            "validate -e deeplearning_enforce_price_warning=false",
+        ),
         "nodes_short": ("warning", "try to launch the missing nodes", "provision -e deeplearning_grow=true"),
         "test": ("info", "check the definition", "validate"),
     }
@@ -116,6 +120,21 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
         of().send(event, f"{event}.", "digits" if event.startswith("job") else "")
     again = [each["body"].partition(".")[0].lower() for each in sent[len(EVENTS) :]]
     assert again == ["job_succeeded", "job_failed", "job_stopped", "job_unreachable", "nodes_kept", "test"]
+
+
+def test_the_commands_of_the_run_can_be_typed(sent, monkeypatch):
+    """Hosts can write the same commands into their texts, but only with the options of this run."""
+    given = {"inventory": (), "extra_vars": ("@/own/a~b&c.yml",)}
+    monkeypatch.setattr(suggested_commands.context, "CLIARGS", given)
+    monkeypatch.setattr(notifications, "playbook_command", suggested_commands.playbook_command)
+    command = suggested_commands.playbook_command("destroy")
+    assert command == "ansible-playbook -e '@/own/a~b&c.yml' deeplearning.cluster.destroy"
+    of().send("cluster_destroyed", f"It is *gone*. To delete the data as well, run {command} -e deeplearning_delete_data=true")
+    of().send("nodes_short", f"[x] {command} @everyone", note=f"Or run {command}")
+    next_command = "To see what happened to it, run: ansible-playbook -e '@/own/a~b&c.yml' deeplearning.cluster.events"
+    told = f"It is 'gone'. To delete the data as well, run {command} -e deeplearning_delete_data=true\n{next_command}"
+    assert sent[0]["body"] == told
+    assert sent[1]["body"].startswith(f"(x) {command}  at everyone. Or run {command}\nTo ")
 
 
 @pytest.mark.parametrize("urls", [None, "", [], ["", ""]])
@@ -286,7 +305,7 @@ def test_a_run_goes_on_if_nothing_can_be_sent(monkeypatch, warnings):
     ]
 
 
-def test_the_events_of_provisioning():
+def test_the_events_of_provisioning(monkeypatch):
     degraded = {"workers": 2, "wanted": 4, "reason": "No p5.48xlarge is available."}
     replaced = {"kind": "nodes", "key": "workers", "action": "update", "before": {"unhealthy": [3]}, "after": {"unhealthy": []}}
     outdated = {**replaced, "kind": "launch_template", "before": {"image": "a"}, "after": {"image": "b"}}
@@ -301,12 +320,30 @@ def test_the_events_of_provisioning():
     told = "The run was stopped because after it, cluster demo costs 600.00 USD per day. Nothing was changed."
     exceeded = {"failed": True, "msg": "x", "price_exceeded": "cluster demo costs 600.00 USD per day"}
     assert [*of_provisioning(exceeded)] == [("price_exceeded", told)]
-    removed = {"removed_ends": {"lease": None, "idle": None, "topic": "arn:aws:sns:us-east-1:1:ops", "endless": False}}
-    told = "This run removes the messages to arn:aws:sns:us-east-1:1:ops, because the definition does not set deeplearning_notify_topic."
+    ends = {"lease": None, "idle": None, "topic": "arn:aws:sns:us-east-1:1:ops", "rests": [], "endless": False, "done": True}
+    removed = {"removed_ends": ends}
+    monkeypatch.setattr(notifications.getpass, "getuser", lambda: "alice")
+    monkeypatch.setattr(notifications.socket, "gethostname", lambda: "build-7")
+    told = (
+        "A run of alice on build-7 has removed the messages to arn:aws:sns:us-east-1:1:ops, because the definition does not set "
+        "deeplearning_notify_topic."
+    )
     assert [*of_provisioning({"changes": [], **removed})] == [("ends_removed", told)]
     assert [*of_provisioning({"failed": True, "msg": "keep_ends: x.", **removed})] == []
     ended = {"failed": True, "msg": "lease: the lease has ended.", "nodes_ended": True}
     assert [*of_provisioning(ended)] == [("nodes_ended", "No nodes were launched. The lease has ended.")]
+    ended["msg"] = "idle_after: they were idle. To start nodes again, add -e deeplearning_start_again=true"
+    again = "run ansible-playbook deeplearning.cluster.provision -e deeplearning_start_again=true"
+    assert [*of_provisioning(ended)] == [("nodes_ended", f"No nodes were launched. They were idle. To start nodes again, {again}")]
+
+
+def test_a_run_of_a_user_without_a_name_is_known_by_the_number(monkeypatch):
+    def getuser():
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(notifications.getpass, "getuser", getuser)
+    monkeypatch.setattr(notifications.os, "getuid", lambda: 1234)
+    assert notifications._who().startswith("A run of user 1234 on ")
 
 
 def test_a_run_without_capacity_is_an_event(monkeypatch):

@@ -18,7 +18,7 @@ INTERRUPTED = "At 2026-09-21T14:13:20Z an instance was taken out of service in r
 
 def event(action, *resources, seconds=0.0, **more):
     told = {"time": START + seconds, "source": "auto_scaling", "action": action, "resources": list(resources), "group": "workers"}
-    return {**told, "caller": "", "cause": "", "ended_by": "", "error": "", "hourly": None, **more}
+    return {**told, "caller": "", "cause": "", "ended_by": "", "error": "", "hourly": None, "until": None, **more}
 
 
 def node(launched, ended, hourly=2.0, running=False, **more):
@@ -68,6 +68,10 @@ def lines(*events, jobs=(), host="demo-master", problem="", form="text", service
         (
             event("UpdateSchedule", "demo-nodes-lease/workers", caller=ALICE, ended_by="lease"),
             f"UpdateSchedule demo-nodes-lease/workers, by {ALICE}. The lease of the nodes was changed",
+        ),
+        (
+            event("CreateSchedule", "demo-nodes-lease/workers", caller=ALICE, ended_by="lease", until=START + 3600),
+            f"CreateSchedule demo-nodes-lease/workers, by {ALICE}. The lease of the nodes was set and ends at 2026-09-21 15:13:20 UTC",
         ),
         (
             event("DeleteSchedule", "demo-nodes-idle/check", caller=ALICE, ended_by="idle", error="AccessDenied"),
@@ -192,7 +196,7 @@ def test_what_is_missing_is_said():
         "CloudTrail does not say who did what, because this is not allowed: An error occurred. Allow cloudtrail:LookupEvents.",
         "CloudTrail could not be asked who did what, so events may be missing: no route.",
         "CloudTrail has more events for EventName RunInstances than are read. Before 2026-09-21T00:00:00Z, only those near the ends "
-        "of nodes are shown. To see the others, run aws cloudtrail lookup-events.",
+        "of nodes are shown. To see the others, run aws cloudtrail lookup-events",
         "CloudTrail has left out which instances some calls have launched, so prices of nodes can be missing: i-1, i-2.",
         "Auto Scaling group demo-workers does not have the tag of this cluster, so its events are not shown.",
     ]

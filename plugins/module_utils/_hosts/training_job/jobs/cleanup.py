@@ -108,7 +108,7 @@ def choose_named(jobs: list[CleanupCandidate], directory: str, name: str, before
     latest = max(before, time.time() - job_states.START_TIMEOUT) if job.state == PENDING else before
     # A lost process may still be running on a host that cannot reach the storage.
     if job.state not in (SUCCEEDED, FAILED, STOPPED) and job.last >= latest:
-        stop = f"Stop this job with deeplearning.cluster.stop -e training_job_name={name}, or wait until it ends."
+        stop = f"Wait until it ends, or stop it with deeplearning.cluster.stop -e training_job_name={name}"
         raise CleanupError(f"job {name!r} is {job.state}. {REFUSALS.get(job.state, stop)}")
     choice = _choice(jobs, directory, {name})
     if not choice.delete:

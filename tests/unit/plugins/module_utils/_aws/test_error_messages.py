@@ -27,7 +27,7 @@ def test_rejected_credentials_are_named(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0")
     assert rejection(refused, "us-east-1") == (
         "AWS does not accept the credentials in us-east-1 (AuthFailure). The environment variables AWS_ACCESS_KEY_ID (AKIA0) and "
-        "AWS_SECRET_ACCESS_KEY set them. Sign in again, or correct the keys. To see where the keys come from, run: aws configure list. To "
+        "AWS_SECRET_ACCESS_KEY set them. Sign in again, or correct the keys. To see where the keys come from, run: aws configure list\nTo "
         "test the credentials, run: aws sts get-caller-identity"
     )
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")

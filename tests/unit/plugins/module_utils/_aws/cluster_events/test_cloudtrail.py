@@ -309,3 +309,17 @@ def test_repeated_deletions_do_not_hide_the_first_one():
     assert [(event.time, event.ended_by) for event in events] == [(end.timestamp(), "idle")]
     assert [(each["kind"], each["message"]) for each in history.problems] == [("truncated", "ResourceName c-workers")]
     assert (looked_up.count("c-workers"), {*looked_up} & {*ids}) == (2, set())
+
+
+@pytest.mark.parametrize(
+    ("asked", "until"),
+    [
+        ({"StartDate": 1790000000}, 1790000000.0),
+        ({"startDate": "2026-09-21T14:13:20Z"}, 1790000000.0),
+        ({"startDate": "Sep 21, 2026, 2:13:20 PM"}, 1790000000.0),
+        ({"startDate": "HIDDEN"}, None),
+        (None, None),
+    ],
+)
+def test_the_history_may_tell_when_a_lease_ends(asked, until):
+    assert cloudtrail._until({"requestParameters": asked}) == until

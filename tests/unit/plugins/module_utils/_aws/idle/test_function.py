@@ -502,7 +502,7 @@ def test_people_do_not_hear_of_nodes_that_a_hold_keeps(client):
     assert client.told == []
     assert call(client, 120, "") == "unconfigured"
     (text,) = client.told
-    assert "run ansible-playbook deeplearning.cluster.configure. Its console shows no report, as before the first configuration." in text
+    assert "deeplearning.cluster.configure\nIts console shows no report, as before the first configuration.\nTo" in text
     assert "terminate" not in text
 
 

@@ -25,7 +25,7 @@ RUN = "ansible-playbook deeplearning.cluster."
             lambda: messages.ended("bert", 3, SINCE),
             "bert: AWS terminates its idle nodes",
             f"Cluster bert (3 nodes) has been idle since 2026-12-01 16:00 UTC, and AWS terminates the nodes. {messages.LOSES} To see what "
-            f"still costs money, run {RUN}info. To start nodes again, run {RUN}provision -e deeplearning_start_again=true",
+            f"still costs money, run {RUN}info\nTo start nodes again, run {RUN}provision -e deeplearning_start_again=true",
         ),
         (
             lambda: messages.trial("bert", 3, SINCE),
@@ -41,8 +41,8 @@ RUN = "ansible-playbook deeplearning.cluster."
                 "Cluster bert does not report whether it is idle",
                 f"bert-worker3 of cluster bert has not reported since 2026-12-01 16:00 UTC whether it is idle{more}. A node that says "
                 "nothing counts as in use, so all nodes keep running and cost money, even if nobody uses them. To let the nodes report, "
-                f"run {RUN}configure. If bert-worker3 does not answer, terminate it: aws autoscaling "
-                "terminate-instance-in-auto-scaling-group --no-should-decrement-desired-capacity --instance-id i-0c --region us-east-1. "
+                f"run {RUN}configure\nIf bert-worker3 does not answer, terminate it: aws autoscaling "
+                "terminate-instance-in-auto-scaling-group --no-should-decrement-desired-capacity --instance-id i-0c --region us-east-1\n"
                 f"To delete the cluster, run {RUN}destroy",
             )
             for others, more in ((0, ""), (1, ", and 1 more does not report either"), (2, ", and 2 more do not report either"))

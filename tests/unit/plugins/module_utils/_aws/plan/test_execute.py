@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.errors import ApplyError, half_deleted
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.execute import apply_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import Kind, make_plan, split_replacing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found, Wanted
@@ -85,6 +86,20 @@ def test_what_is_created_and_not_ready_counts_as_applied():
     with pytest.raises(ApplyError, match="Could not create box main: the resource exists, but is not ready: still pending") as error:
         apply_plan(Shelf(), make_plan([Wanted(BOX, {"colour": "red"})], [], kinds), [], kinds)
     assert [change.address for change in error.value.applied] == [BOX]
+
+
+@pytest.mark.parametrize("is_half", [True, False])
+def test_what_is_half_deleted_counts_as_applied(is_half):
+    def refuse(_shelf, _found):
+        with half_deleted() if is_half else nullcontext():
+            raise RuntimeError("not allowed")
+
+    kinds = {"box": Kind("box", create, refuse)}
+    found = [Found(BOX, "box-1", {})]
+    with pytest.raises(ApplyError, match="Could not delete box main: not allowed") as error:
+        apply_plan(Shelf(), make_plan([], found, kinds), found, kinds)
+    assert [change.address for change in error.value.applied] == ([BOX] if is_half else [])
+    assert type(error.value.cause) is RuntimeError
 
 
 def test_no_change_is_made_once_the_run_is_to_end():

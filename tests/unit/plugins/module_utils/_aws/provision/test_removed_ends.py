@@ -11,6 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provisio
 
 LEASE, ENDED, IDLE, NOTIFY = {"seconds": 60}, {"seconds": 0}, {"then": "terminate"}, {"then": "notify"}
 ENDS, GROUP = Found(Address("node_lease", "main"), "l"), Found(Address("auto_scaling_group", "workers"), "g")
+WHOLE = {"rests": [], "done": True}
 CHANGES = [
     Change(ENDS.address, Action.DELETE, Wanted(ENDS.address), found=ENDS),
     Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), {"size": 1}, {"size": 2}, found=GROUP),
@@ -23,7 +24,9 @@ def removed(monkeypatch, lease, idle, options, changes=CHANGES, has_ended=False,
     for module, found in ((removed_ends.lease, lease), (removed_ends.idle, idle)):
         monkeypatch.setattr(module, "describe", lambda *given, found=found: found if given == (request, [ENDS]) else None)
     monkeypatch.setattr(removed_ends.idle, "has_ended", lambda before: has_ended and before == [GROUP])
-    return removed_ends.removed_ends(SimpleNamespace(request=request, before=[GROUP]), changes)
+    monkeypatch.setattr(removed_ends, "_is_incomplete", lambda *_: False)
+    module = SimpleNamespace(check_mode=False)
+    return removed_ends.removed_ends(SimpleNamespace(request=request, before=[GROUP], module=module), changes, done=True)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +42,12 @@ def removed(monkeypatch, lease, idle, options, changes=CHANGES, has_ended=False,
 )
 def test_notifications_about_idle_nodes_do_not_end_them(monkeypatch, lease, idle, options, is_endless):
     found = removed(monkeypatch, lease, idle, options)
-    assert found == {"lease": lease, "idle": idle, "topic": None, "endless": is_endless}
+    assert found == {**WHOLE, "lease": lease, "idle": idle, "topic": None, "endless": is_endless}
 
 
 def test_what_has_ended_the_nodes_does_not_count(monkeypatch):
     assert removed(monkeypatch, ENDED, IDLE, {}, has_ended=True) == {}
-    assert removed(monkeypatch, ENDED, IDLE, {}) == {"lease": None, "idle": IDLE, "topic": None, "endless": True}
+    assert removed(monkeypatch, ENDED, IDLE, {}) == {**WHOLE, "lease": None, "idle": IDLE, "topic": None, "endless": True}
     assert removed(monkeypatch, LEASE, IDLE, {}, CHANGES[1:]) == removed(monkeypatch, LEASE, IDLE, {}, present=False) == {}
 
 
@@ -54,4 +57,13 @@ def test_a_topic_that_is_only_replaced_is_not_removed(monkeypatch, after, topic)
     change = Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), before, {"notifications": after}, found=GROUP)
     created = Change(GROUP.address, Action.CREATE, Wanted(GROUP.address), {}, {"notifications": {}})
     found = removed(monkeypatch, None, None, {}, [created, CHANGES[1], change])
-    assert found == ({"lease": None, "idle": None, "topic": topic, "endless": False} if topic else {})
+    assert found == ({**WHOLE, "lease": None, "idle": None, "topic": topic, "endless": False} if topic else {})
+
+
+@pytest.mark.parametrize(("tags", "rests"), [({}, ["lease"]), ({"deeplearning:lease": "8h"}, [])])
+def test_what_was_incomplete_before_a_run_is_told_by_its_tags(monkeypatch, tags, rests):
+    """Another run has removed the lease, and has failed afterwards."""
+    before = {"tags": {"deeplearning:lease": "8h"}}
+    change = Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), before, {"tags": tags}, found=GROUP)
+    found = removed(monkeypatch, None, None, {}, [change])
+    assert found == ({"lease": None, "idle": None, "topic": None, "rests": rests, "endless": True, "done": True} if rests else {})

@@ -119,8 +119,8 @@ def test_what_waits_until_nodes_may_be_replaced(deferred, expected):
 
 
 ADVICE = (
-    " To replace outdated nodes while no job is running, add -e deeplearning_replace_nodes=true. To use the nodes as they are,"
-    " restore the definition or add -e deeplearning_allow_outdated_nodes=true."
+    " To replace outdated nodes while no job is running, add -e deeplearning_replace_nodes=true\nTo use the nodes as they are,"
+    " restore the definition or add -e deeplearning_allow_outdated_nodes=true"
 )
 MASTER = Address("nodes", "master")
 

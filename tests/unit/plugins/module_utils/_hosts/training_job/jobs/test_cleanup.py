@@ -138,7 +138,7 @@ def test_a_job_with_active_units_stays_whatever_its_files_say(job, tmp_path):
     job("forged", 90)
     job("old", 90)
     assert [each["name"] for each in run(tmp_path, running=["forged", "unknown"])["jobs"]] == ["old"]
-    with pytest.raises(cleanup.CleanupError, match=r"job 'forged' is running\. Stop this job"):
+    with pytest.raises(cleanup.CleanupError, match=r"job 'forged' is running\. Wait until it ends"):
         run(tmp_path, name="forged", running=["forged"])
     assert names(tmp_path) == ["forged"]
 
@@ -160,7 +160,7 @@ def test_a_heartbeat_in_any_attempt_counts(job, tmp_path):
     ("name", "words"),
     [
         ("none", "job 'none' does not exist in"),
-        ("running", "job 'running' is running. Stop this job with deeplearning.cluster.stop -e training_job_name=running"),
+        ("running", "job 'running' is running. Wait until it ends, or stop it with deeplearning.cluster.stop -e training_job_name=running"),
         ("base", "the directory of job 'base' contains the checkpoints of continues. Delete continues first."),
     ],
 )
