@@ -25,6 +25,7 @@ options:
       - job_started
       - job_restarted
       - job_succeeded
+      - job_not_started
       - job_failed
       - job_stopped
       - job_unreachable

@@ -107,6 +107,7 @@ def costs_after_job(
     then_always: bool,
     groups: Collection[str] | None = None,
     out_of_reach: bool = False,
+    not_started: bool = False,
 ) -> str:
     """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
 
@@ -118,7 +119,7 @@ def costs_after_job(
     if then != "keep" and (then_always or not has_failed):
         gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
         return f"The run continues with training_job_then: {then}.{gone}"
-    what = LOST if out_of_reach else "The job failed"
+    what = LOST if out_of_reach else f"The job {'was not started' if not_started else 'failed'}"
     why = f"{what}, so training_job_then: {then} is not applied. " if then != "keep" else ""
     return f"{why}{_continuing_costs(run, groups)}"
 

@@ -84,6 +84,7 @@ EVENTS: Mapping[str, Event] = {
     "job_started": Event("info", "watch it", "logs", "-e follow=true"),
     "job_restarted": Event("warning", "show its attempts", "status"),
     "job_succeeded": Event("success", "show it", "status", always=True),
+    "job_not_started": Event("failure", "show the nodes and what they cost", "info", always=True),
     "job_failed": Event("failure", "read all logs", "logs", always=True),
     "job_stopped": Event("warning", "show it", "status", always=True),
     "job_unreachable": Event("failure", "show it", "status", always=True),
@@ -192,7 +193,7 @@ class Notifications:
         kind = EVENTS[event]
         if kind.playbook == "validate" and str(self._action._task.action).endswith("emr_cluster"):
             kind = kind._replace(playbook="emr", options=f"--check {kind.options}")  # validate refuses EMR clusters
-        command = [playbook_command(kind.playbook), kind.options, job and f"-e training_job_name={job}"]
+        command = [playbook_command(kind.playbook), kind.options, f"-e training_job_name={job}" if job and kind.playbook != "info" else ""]
         more = f"{plural(withheld, 'more notification was', 'more notifications were')} not sent." if withheld else ""
         parts = [*(COMMAND.sub(r"\g<0>\n", each) for each in (self._plain(text), note)), more, f"To {kind.purpose}, run:", *command]
         title = [str(self._value("deeplearning_cluster") or ""), job]
@@ -280,6 +281,9 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
         yield "job_succeeded", f"Job {job} succeeded."
         return
     is_stopped = found.get("state") == state_names.STOPPED or result.get("interrupted")
+    if not result or result.get("skipped"):
+        yield "job_not_started", failure.partition("\n")[0]
+        return
     event = "job_unreachable" if result.get("out_of_reach") else "job_stopped" if is_stopped else "job_failed"
     sentence, gone = failure.partition("\n")[0], dict[str, str]()
     if "failure" in found:

@@ -21,7 +21,7 @@ SUCCEEDED = {"__training_job_started": {}, "__training_job_result": {}}
 NOT_EXPORTED, EXPORTED = ({"__training_job_exported": {"finished": finished}} for finished in (False, True))
 DISK = "/efs/jobs"
 # The job was not started
-LAUNCHED = {"provision_result": {"changes": [{"kind": "nodes", "action": "create"}]}}
+LAUNCHED = {"provision_result": {"changes": [{"kind": "nodes", "action": "update"}]}}
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,14 @@ def test_nothing_follows_a_job_unless_it_was_requested(facts, hosts):
 
 
 @pytest.mark.parametrize("other_job", ["", "long runs on b."])
-def test_nodes_go_after_a_failed_job_only_if_all_of_them_say_that_no_other_job_is_running(tmp_path, other_job):
+def test_nodes_go_after_a_failed_job_only_if_no_other_job_is_running(tmp_path, other_job):
     """A host that has not reported the failure counts as failed. Ansible would go on if the check then fails on the other host."""
     names = "Run the training job, and continue if it fails", "Check that no other job is running on the nodes to terminate"
     plays = {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text())}
     removal = {**plays["Remove nodes after the job"], "tasks": [{"ansible.builtin.debug": {"msg": "nodes go"}}]}
     played = [{**play, "vars_files": []} for play in (plays[names[0]], plays[names[1]], removal)]
     played[0]["hosts"] = "trainers"
-    check = [
-        {"ansible.builtin.debug": {"msg": "asked {{ inventory_hostname }}"}},
-        {"ansible.builtin.fail": {"msg": other_job}, "run_once": True, "when": bool(other_job)},
-    ]
+    check = [{"ansible.builtin.fail": {"msg": other_job}, "run_once": True, "when": bool(other_job)}]
     (tmp_path / "tasks").mkdir()
     started = {"ansible.builtin.set_fact": {"__training_job_started": {}}}
     failed = [started, {"block": [{"ansible.builtin.fail": {"msg": "the job failed"}, "run_once": True}]}]
@@ -158,8 +155,6 @@ def test_nodes_go_after_a_failed_job_only_if_all_of_them_say_that_no_other_job_i
     (tmp_path / "play.yml").write_text(json.dumps(played))
     environment = {**os.environ, "ANSIBLE_INVENTORY_ENABLED": "yaml", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default"}
     done = ansible_commands.run(["ansible-playbook", "-i", "hosts.yml", "play.yml"], environment, tmp_path)
-    assert "asked a" in done.stdout
-    assert "asked b" in done.stdout
     assert ("nodes go" in done.stdout) == (not other_job), done.stdout
     if other_job:
         assert "training_job_then: destroy was not applied. long runs on b. 2 nodes run." in " ".join(done.stdout.split())

@@ -11,7 +11,7 @@ from functools import partial
 from ..error_codes import outcome_is_unknown
 from ..plan.errors import ApplyError
 from ..plan.execute import apply_plan
-from ..plan.planning import Change
+from ..plan.planning import Action, Change
 from ..plan.resources import Found
 from .components import KINDS
 from .context import Run
@@ -40,16 +40,22 @@ def converge(run: Run, make: Callable[[Sequence[Found]], list[Change]], found: S
                 before_each=partial(run.request.cloud.pause, 0),
             )
         except ApplyError as error:
-            applied += error.applied
-            run.applied += error.applied
+            new = _new(error.applied, applied)
+            applied += new
+            run.applied += new
             error.applied = applied
             if not plans_left or not outcome_is_unknown(error.cause):
                 raise
             run.request.cloud.pause(REPLAN_AFTER)
             found = read_all(run.request)
         else:
-            former = [(change.address, change.action) for change in applied]  # half deleted by an earlier plan
-            done = [change.applied(after) for change in plan if (change.address, change.action) not in former]
+            done = _new([change.applied(after) for change in plan], applied)
             run.applied += done
             return [*applied, *done], list(after.values())
     raise AssertionError("the last attempt returns or raises an exception")
+
+
+def _new(changes: Sequence[Change], former: Sequence[Change]) -> list[Change]:
+    """Return the changes without deletions of what an earlier plan has half deleted, which count once."""
+    deleted = {change.address for change in former if change.action is Action.DELETE}
+    return [change for change in changes if change.action is not Action.DELETE or change.address not in deleted]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..component import Request
@@ -46,9 +47,11 @@ def _is_incomplete(request: Request, item: Found, found: Sequence[Found]) -> boo
 
 
 def remaining_ends(run: Run, changes: Sequence[Change]) -> list[Found]:
-    """Return what ended the nodes before these changes, and still does so."""
+    """Return what ended the nodes before these changes, and still does so, as the changes have left it."""
     ends = [item for item in run.before if item.address in ADDRESSES.values() and item.address not in _deleted(changes)]
-    return [item for item in ends if not _is_incomplete(run.request, item, run.before)]
+    after = {change.address: change.after for change in changes if change.action is Action.UPDATE}
+    complete = [item for item in ends if not _is_incomplete(run.request, item, run.before)]
+    return [replace(item, properties={**item.properties, **after.get(item.address, {})}) for item in complete]
 
 
 def removed_ends(run: Run, changes: Sequence[Change], *, done: bool = False) -> dict[str, Any]:

@@ -92,6 +92,7 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
         "job_started": ("info", "watch it", f"logs -e follow=true {job}"),
         "job_restarted": ("warning", "show its attempts", f"status {job}"),
         "job_succeeded": ("success", "show it", f"status {job}"),
+        "job_not_started": ("failure", "show the nodes and what they cost", "info"),
         "job_failed": ("failure", "read all logs", f"logs {job}"),
         "job_stopped": ("warning", "show it", f"status {job}"),
         "job_unreachable": ("failure", "show it", f"status {job}"),
@@ -119,7 +120,7 @@ def test_the_next_commands_are_those_of_the_kinds_of_events(sent):
     for event in EVENTS:
         of().send(event, f"{event}.", "digits" if event.startswith("job") else "")
     again = [each["body"].partition(".")[0].lower() for each in sent[len(EVENTS) :]]
-    assert again == ["job_succeeded", "job_failed", "job_stopped", "job_unreachable", "nodes_kept", "test"]
+    assert again == ["job_succeeded", "job_not_started", "job_failed", "job_stopped", "job_unreachable", "nodes_kept", "test"]
 
 
 def test_the_commands_of_the_run_can_be_typed(sent, monkeypatch):
@@ -407,7 +408,7 @@ GONE = "w1 is gone: i-0000000000000000a was terminated by its Auto Scaling group
             [("job_stopped", "Job digits was stopped.")],
         ),
         ("the host is\nunreachable", {"out_of_reach": True, "failed": True}, KEPT, [("job_unreachable", "the host is")]),
-        ("no such script", {"skipped": True}, KEPT, [("job_failed", "no such script")]),
+        ("no such script", {"skipped": True}, KEPT, [("job_not_started", "no such script")]),
         ("it failed", job(failure={"name": []}), KEPT, [("job_failed", "it failed")]),
         ("it failed", job(processes=[{}]), KEPT, [("job_failed", "it failed")]),
         ("it failed", job(processes=3), KEPT, [("job_failed", "it failed")]),

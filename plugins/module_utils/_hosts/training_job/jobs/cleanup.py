@@ -206,12 +206,17 @@ def clean_up(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def delete_pending(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Delete the named job if no process of it has started. Return the same as clean_up(), without the other jobs."""
+    """Delete the named job if no process of it has started. Return the same as clean_up(), without the other jobs.
+
+    Records that cannot be read are records of processes, too.
+    """
     directory, name = params["directory"], params["name"]
     try:
         naming.check_name(name)
-        job = read_job(name, directories.Paths(os.path.join(directory, name)), params["heartbeat_timeout"])
-        found = [job] if job.state == PENDING and not job.printed and name not in params["running"] else []
+        paths = directories.Paths(os.path.join(directory, name))
+        job = read_job(name, paths, params["heartbeat_timeout"])
+        has_begun = name in params["running"] or bool(directories.listing(paths.status))
+        found = [job] if job.state == PENDING and not job.printed and not has_begun else []
     except (OSError, ValueError):
         found = []  # not a job
     if found and not check_mode:

@@ -67,3 +67,12 @@ def test_what_was_incomplete_before_a_run_is_told_by_its_tags(monkeypatch, tags,
     change = Change(GROUP.address, Action.UPDATE, Wanted(GROUP.address), before, {"tags": tags}, found=GROUP)
     found = removed(monkeypatch, None, None, {}, [change])
     assert found == ({"lease": None, "idle": None, "topic": None, "rests": rests, "endless": True, "done": True} if rests else {})
+
+
+def test_an_end_that_a_run_has_changed_remains_as_it_is_now(monkeypatch):
+    monkeypatch.setattr(removed_ends, "_is_incomplete", lambda *_: False)
+    before = Found(Address("node_lease", "main"), "l", {"end": "2026-12-01", "role": "r"})
+    run = SimpleNamespace(request=None, before=[GROUP, before])
+    update = Change(before.address, Action.UPDATE, Wanted(before.address), {"end": "2026-12-01"}, {"end": "2026-12-02"}, found=before)
+    assert [item.properties for item in removed_ends.remaining_ends(run, [update])] == [{"end": "2026-12-02", "role": "r"}]
+    assert removed_ends.remaining_ends(run, [Change(before.address, Action.DELETE, Wanted(before.address), found=before)]) == []

@@ -202,15 +202,17 @@ def test_a_refused_job_goes_only_if_nothing_has_started_it(job, prepared, tmp_pa
     prepared("busy", 0)
     prepared("queued", 0)
     (tmp_path / "queued/status/queue").write_text('{"queue": "slurm", "id": "7", "submitted": 5.0}')
+    prepared("damaged", 0)
+    (tmp_path / "damaged/status/rank0.json").write_text("")
     job("ended", 90)
     (tmp_path / ".deleted-other").mkdir()
-    every = ("refused", "printed", "busy", "queued", "ended", "none", f"../{tmp_path.name}/busy")
+    every = ("refused", "printed", "busy", "queued", "damaged", "ended", "none", f"../{tmp_path.name}/busy")
     for check_mode in (True, False):
         done = [run(tmp_path, check_mode, name=name, pending=True, running=["busy"]) for name in every]
-        assert [each["changed"] for each in done] == [True, *[False] * 6]
+        assert [each["changed"] for each in done] == [True, *[False] * 7]
         assert ("refused" in names(tmp_path)) is check_mode
     assert done[0]["jobs"][0]["name"] == "refused"
-    assert names(tmp_path) == [".deleted-other", "busy", "ended", "printed", "queued"]
+    assert names(tmp_path) == [".deleted-other", "busy", "damaged", "ended", "printed", "queued"]
 
 
 def test_what_an_interrupted_run_has_left_goes_with_the_next(job, tmp_path, monkeypatch):
