@@ -15,7 +15,7 @@ GROUP, LEASE = Address("auto_scaling_group", "workers"), Address("node_lease", "
 
 @pytest.mark.parametrize("fails_again", [False, True])
 def test_a_deletion_that_two_plans_make_counts_once_and_an_update_each_time(monkeypatch, fails_again):
-    update = Change(GROUP, Action.UPDATE, Wanted(GROUP), {"size": 1}, {"size": 2}, found=Found(GROUP, "g"))
+    update = Change(GROUP, Action.UPDATE, Wanted(GROUP, {"size": 2}), {"size": 1}, {"size": 2}, found=Found(GROUP, "g"))
     delete = Change(LEASE, Action.DELETE, Wanted(LEASE), found=Found(LEASE, "l"))
     plans = []
 
