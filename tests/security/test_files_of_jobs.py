@@ -372,7 +372,15 @@ def test_no_files_keep_or_delete_another_job(jobs, end):
     end(Ended(jobs))
     for name in ("old", "active"):
         Ended(jobs, name)
-    params = {"directory": str(jobs), "heartbeat_timeout": HEARTBEAT_TIMEOUT, "days": 0.5, "keep": 0, "running": ["active"], "name": None}
+    params = {
+        "directory": str(jobs),
+        "heartbeat_timeout": HEARTBEAT_TIMEOUT,
+        "days": 0.5,
+        "keep": 0,
+        "running": ["active"],
+        "name": None,
+        "pending": False,
+    }
     result = as_nobody(lambda: cleanup.clean_up(params, check_mode=True))
     assert "old" in {job["name"] for job in result["jobs"]}
     assert "active" in {job["name"] for job in result["kept"]}
