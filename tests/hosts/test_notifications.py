@@ -15,7 +15,7 @@ from .cluster import job_cluster
 COMMAND = "ansible-playbook -i inventory.yml deeplearning.cluster"
 # What the run has found out before the job.
 PROVISIONED = {"price": {"hourly": 2.0, "currency": "USD", "charges": [], "published": "", "read_at": None, "problem": ""}}
-COSTS = f"The cluster continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes, until you run {COMMAND}.destroy."
+COSTS = f"The cluster continues to cost 2.00 USD per hour (48.00 USD per day), without traffic and taxes, until you run {COMMAND}.destroy"
 OPTIONS = {"launcher": "command", "launcher_options": {"hosts": "all"}, "python": "/usr/bin/python3"}
 
 
@@ -51,7 +51,7 @@ def test_a_job_that_ends_sends_a_notification(train):
     assert done.returncode == 0, done.stdout + done.stderr
     assert posts == {
         "info": f"Job ends runs with 1 process on 1 host. To watch it, run: {COMMAND}.logs -e follow=true -e training_job_name=ends",
-        "success": f"Job ends succeeded. {COSTS} To show it, run: {COMMAND}.status -e training_job_name=ends",
+        "success": f"Job ends succeeded. {COSTS}\nTo show it, run: {COMMAND}.status -e training_job_name=ends",
     }
     assert [mail.count("Subject: jobs ends") for mail in mails] == [1, 1]
 
@@ -68,7 +68,7 @@ def test_a_job_that_fails_sends_a_notification_with_the_cause(train):
     )
     assert posts["warning"].endswith(f"To show its attempts, run: {COMMAND}.status -e training_job_name=fails")
     assert posts["failure"] == (
-        f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. {COSTS} To read all logs, run: "
+        f"Job fails failed: {ended}. Its log ends with: ValueError: {said}. {COSTS}\nTo read all logs, run: "
         f"{COMMAND}.logs -e training_job_name=fails"
     )
 
