@@ -176,6 +176,7 @@ def test_nodes_are_launched_as_described(cloud, run, definition, name):
 def test_info_lists_resources_and_nodes(cloud, run, definition, name):
     empty = run("cluster_info", cluster=name, prices=False)
     nothing = {"resources": [], "nodes": [], "price": None, "lease": None, "idle": None, "emr": None}
+    nothing |= {"incomplete_ends": [], "unread_ends": []}
     assert empty | {"invocation": None} == {"changed": False, **nothing, "invocation": None}
     run("cluster", **definition)
     info = run("cluster_info", cluster=name)
