@@ -70,7 +70,10 @@ class ActionModule(NodeAction, module="training_job"):
         """
         if is_first(variables) and answer.get("job_state") != "running":
             earlier = answer.get("earlier_node_seconds", 0.0)
-            self._with_cost_limit("told", {**self._task.args, "earlier_node_seconds": earlier}, variables)
+            try:
+                self._with_cost_limit("told", {**self._task.args, "earlier_node_seconds": earlier}, variables)
+            except AnsibleActionFail as error:
+                return {**answer, "failed": True, "msg": error.message}  # what the host has unpacked is still to be deleted
         return checked_identity(answer, variables, "training_job")
 
     def _with_cost_limit(self, state: str, arguments: dict[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:

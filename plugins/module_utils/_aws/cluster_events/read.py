@@ -88,9 +88,7 @@ def _set_prices(cloud: AwsClient, nodes: Iterable[LifeOfNode]) -> dict[str, Any]
     """Set what each node costs per hour, and return the price with its source."""
     known = [node for node in nodes if node.instance_type]
     charges = [
-        Charge(Address("node", node.instance_id), product, 1)
-        for node in known
-        for product, _quantity in SERVICE.products(asdict(node))
+        Charge(Address("node", node.instance_id), product, 1) for node in known for product, _quantity in SERVICE.products(asdict(node))
     ]
     price = Estimate(cloud, (), charges).describe()
     for node, charge in zip(known, price["charges"]):
