@@ -280,11 +280,6 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
     if not failure:
         yield "job_succeeded", f"Job {job} succeeded."
         return
-    is_stopped = found.get("state") == state_names.STOPPED or result.get("interrupted")
-    if not result or result.get("skipped"):
-        yield "job_not_started", failure.partition("\n")[0]
-        return
-    event = "job_unreachable" if result.get("out_of_reach") else "job_stopped" if is_stopped else "job_failed"
     sentence, gone = failure.partition("\n")[0], dict[str, str]()
     if "failure" in found:
         try:
@@ -296,7 +291,16 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
             pass  # a job can write anything into its files, and its end must be told nevertheless
     if gone:
         yield "nodes_gone", " ".join(gone.values())
-    yield event, sentence
+    yield _kind_of_end(result, found), sentence
+
+
+def _kind_of_end(result: Mapping[str, Any], found: JobStatus) -> str:
+    """Return the kind of event of a job that has not succeeded."""
+    if not result or result.get("skipped"):
+        return "job_not_started"
+    if result.get("out_of_reach"):
+        return "job_unreachable"
+    return "job_stopped" if found.get("state") == state_names.STOPPED or result.get("interrupted") else "job_failed"
 
 
 def _described(error: Exception) -> str:
