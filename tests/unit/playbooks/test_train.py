@@ -20,6 +20,7 @@ FAILED = {"__training_job_started": {}, "__training_job_result": {"msg": "no luc
 SUCCEEDED = {"__training_job_started": {}, "__training_job_result": {}}
 NOT_EXPORTED, EXPORTED = ({"__training_job_exported": {"finished": finished}} for finished in (False, True))
 DISK = "/efs/jobs"
+DESTROY = {"training_job_then": "destroy"}
 # The job was not started
 LAUNCHED = {"provision_result": {"changes": [{"kind": "nodes", "action": "update"}]}}
 
@@ -195,3 +196,33 @@ def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_pat
     advice = "" if is_lost else "To apply it even if a job fails, set training_job_then_always: true. "
     reason = f"training_job_then: {then} is not applied. {advice}2 nodes run."
     assert (reason in found, "2 nodes run. To log in" in found) == (is_told, True), found
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_told"),
+    [({}, True), ({"__training_job_started": {}}, False), ({"ansible_check_mode": True}, False), ({"__train_state": "printed"}, False)],
+)
+def test_people_hear_that_a_job_was_not_started_and_why(facts, is_told):
+    (block,) = loaded(PLAYBOOKS / "tasks" / "job.yml")
+    task = next(each for each in block["always"] if each["name"] == "Send a notification that the job was not started")
+    hosts = {"a": {}, "b": {"__training_job_prepared": {"msg": "no GPU"}}}
+    given = {"__train_state": "started", "ansible_check_mode": False, "ansible_play_hosts_all": [*hosts], "hostvars": hosts, **facts}
+    assert evaluated([task["when"]], task["vars"], given) == is_told
+    told = evaluated(task["deeplearning.cluster.notification"]["msg"], task["vars"], given, training_job_name="bert")
+    assert told == "Job bert was not started: no GPU"
+
+
+@pytest.mark.parametrize(
+    ("options", "then"),
+    [
+        ({}, "keep"),
+        ({"training_job_then": "destroy"}, "destroy"),
+        ({"training_job_then": "destroy", "training_job_state": "printed"}, "keep"),
+    ],
+)
+def test_people_hear_that_the_nodes_of_a_job_that_had_succeeded_before_stay(options, then):
+    block = loaded(PLAYBOOKS / "tasks" / "check_earlier_jobs.yml")[0]
+    given = {"job": {"name": "bert", "directory": "/j/bert", "state": "succeeded"}, **options}
+    assert evaluated([block["when"]], given)
+    assert evaluated([block["block"][0]["when"]], block["vars"], given) == (then != "keep")
+    assert evaluated(block["vars"]["facts"], block["vars"], given)["then"] == then

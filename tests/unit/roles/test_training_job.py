@@ -174,3 +174,18 @@ def test_a_host_gets_the_secrets_and_the_key_only_with_the_start_of_the_job():
     started = [(task["name"], name) for task in tasks if task.get("register") == "__training_job_started" for name in ("secrets", "key")]
     assert sorted(given) == sorted([*started, ("Plan the processes of the job", "secrets")])
     assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("prepared", "goes"),
+    [
+        ({"changed": True, "job_state": "new"}, True),
+        ({"changed": False, "job_state": "new"}, False),  # another run has prepared it
+        ({"changed": True, "job_state": "ended"}, False),
+        ({"failed": True, "msg": "the job may have run already"}, False),
+    ],
+)
+def test_only_what_this_run_has_created_for_a_refused_job_is_deleted(prepared, goes):
+    (block,) = [task for task in loaded(ROLE / "tasks" / "main.yml") if "always" in task]
+    given = {"training_job_state": "started", "__training_job_predict": False, "__training_job_prepared": prepared}
+    assert evaluated(block["always"][0]["when"], given) == goes
