@@ -26,6 +26,6 @@ def test_no_playbook_ends_without_a_message_if_there_are_no_nodes(playbook: Path
     for name, hosts in plays(playbook):
         checked = checked or name == "check_nodes.yml"
         # Only the check of the job's name precedes the nodes of a new cluster.
-        early = name == "train.yml" and "'trainers[0]' if __names" in hosts
+        early = name == "train.yml" and "'trainers[0]' if" in hosts
         on_nodes = "trainers" in hosts or "localhost" not in hosts
         assert checked or not on_nodes or early or name in WITHOUT_NODES, f"{name}: {hosts}"

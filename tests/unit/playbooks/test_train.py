@@ -76,22 +76,25 @@ def test_nodes_stay_for_a_limited_time_if_the_export_fails_and_files_are_on_shar
 
 
 @pytest.mark.parametrize(
-    ("groups", "variables", "named", "resumes"),
+    ("groups", "variables", "named", "refuses", "resumes"),
     [
-        (["node1"], {}, False, False),
-        (["node1"], {"node1": {"training_job_name": "digits"}}, True, False),
-        (["node1"], {"localhost": {"training_job_resume": "newest"}, "node1": {"training_job_resume": "newest"}}, True, True),
-        ([], {"localhost": {"training_job_name": "digits"}}, True, False),
+        (["node1"], {}, False, False, False),
+        (["node1"], {"node1": {"training_job_name": "digits"}}, True, False, False),
+        (["node1"], {"node1": {"training_job_name": "digits", "named": {"jobs": [{"state": "running"}]}}}, True, False, False),
+        (["node1"], {"node1": {"training_job_name": "digits", "named": {"jobs": [{"state": "succeeded"}]}}}, True, True, False),
+        (["node1"], {"localhost": {"training_job_resume": "newest"}, "node1": {"training_job_resume": "newest"}}, False, True, True),
+        ([], {"localhost": {"training_job_name": "digits"}}, True, False, False),
     ],
 )
-def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(groups, variables, named, resumes):
+def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(groups, variables, named, refuses, resumes):
     plays = {play["name"]: play for play in loaded(PLAYBOOKS / "train.yml")}
     hostvars = {name: variables.get(name, {}) for name in ("localhost", *groups)}
     for name, expected in (
-        ("Check the job's name", "trainers[0]" if named else "trainers:!trainers"),
+        ("Read the job with this name", "trainers[0]" if named else "trainers:!trainers"),
+        ("Check that the name is not in use, and that the earlier job can be continued", "trainers[0]" if refuses else "trainers:!trainers"),
         ("Check that the cluster can contain an earlier job", "localhost" if resumes else "localhost:!localhost"),
     ):
-        own = {key: value for key, value in plays[name]["vars"].items() if key.startswith("__")}
+        own = {key: value for key, value in plays[name]["vars"].items() if key != "known_hosts"}
         assert evaluated(plays[name]["hosts"], own, hostvars=hostvars, groups={"trainers": groups}) == expected
 
 
@@ -204,10 +207,12 @@ def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_pat
 )
 def test_people_hear_that_a_job_was_not_started_and_why(facts, is_told):
     (block,) = loaded(PLAYBOOKS / "tasks" / "job.yml")
-    task = next(each for each in block["always"] if each["name"] == "Send a notification that the job was not started")
+    included = next(each for each in block["always"] if "after_job.yml" in each.get("ansible.builtin.include_tasks", ""))
+    task = next(each for each in loaded(PLAYBOOKS / "tasks" / "after_job.yml") if each["name"] == "Send a notification that the job was not started")
     hosts = {"a": {}, "b": {"__training_job_prepared": {"msg": "no GPU"}}}
     given = {"__train_state": "started", "ansible_check_mode": False, "ansible_play_hosts_all": [*hosts], "hostvars": hosts, **facts}
-    assert evaluated([task["when"]], task["vars"], given) == is_told
+    assert evaluated([included["when"]], included["vars"], given) == is_told
+    assert evaluated([task["when"]], included["vars"], given) == is_told
     told = evaluated(task["deeplearning.cluster.notification"]["msg"], task["vars"], given, training_job_name="bert")
     assert told == "Job bert was not started: no GPU"
 
