@@ -247,6 +247,8 @@ def main() -> None:
     )
     try:
         module.exit_json(**examine({**module.params, "check_mode": module.check_mode}))
+    except ValueError as error:
+        module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg=f"{exclusions.PATH}: {error}")
 

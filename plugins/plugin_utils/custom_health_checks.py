@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.node_health.registry import CHECKS
 from .source_paths import link_problem
 from .text_files import program_problem
 
@@ -54,5 +53,3 @@ def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
 def _check_name(name: str) -> None:
     if not PROGRAM_NAME.fullmatch(name):
         raise ValueError(f"checks: {name!r} is not a valid check name. Use letters, digits, dots, hyphens and underscores.")
-    if name in {check.name for check in CHECKS}:
-        raise ValueError(f"checks: {name!r} is the name of one of the collection's checks. Rename the file.")

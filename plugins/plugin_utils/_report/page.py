@@ -16,9 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from ...module_utils._hosts.training_job_report import curves as reported
-from ...module_utils._hosts.training_job_report import file_listing
-from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, state_names, step_times
+from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, report_limits, state_names, step_times
 from ...module_utils._job.documents import JobDescription
 from ...module_utils._job.job_status import JobStatus
 from .. import job_formatting
@@ -34,7 +32,7 @@ MANY = 16
 COUNTERS = {"epoch", "epochs"}
 
 # Maximum number of points in a curve or in the throughput chart.
-POINTS = 2 * reported.POINTS
+POINTS = 2 * report_limits.POINTS
 
 # Background colors of states. Other states have the color of `.state`.
 COLOURS = {state_names.SUCCEEDED: "#d7f0dc", state_names.FAILED: "#fbdcd9", state_names.LOST: "#fbdcd9"}
@@ -327,10 +325,10 @@ def check(report: Mapping[str, Any]) -> None:
         ("goodput.hosts", report["job"].get("goodput", {"hosts": []})["hosts"], goodput.HOSTS_LIMIT),
         ("step_times", report["job"].get("step_times", []), step_times.RANKS_LIMIT),
         ("instances", report["instances"], goodput.HOSTS_LIMIT),
-        ("curves", progress["curves"], reported.CURVES),
-        ("left_out", progress["left_out"], reported.LEFT_OUT),
-        ("restarts", progress["restarts"], reported.RESTARTS),
-        *((f"{name}.files", report[name]["files"], file_listing.NAMED) for name in LISTINGS),
+        ("curves", progress["curves"], report_limits.CURVES),
+        ("left_out", progress["left_out"], report_limits.LEFT_OUT),
+        ("restarts", progress["restarts"], report_limits.RESTARTS),
+        *((f"{name}.files", report[name]["files"], report_limits.FILES) for name in LISTINGS),
     ]
     for name, found, limit in lists:
         _check_list(name, found, limit)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
+from ..._text import clean_line
+
 # The severities, least severe first. A node with a finding of `RESTART` or worse is unhealthy.
 MONITOR, RESTART, REBOOT, REPLACE = SEVERITIES = ("monitor", "restart", "reboot", "replace")
 
@@ -23,6 +25,9 @@ OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
 # The advice for what the configuration of the host repairs.
 CONFIGURE = "Run deeplearning.cluster.configure."
+
+# The maximum length of a message about a problem.
+MESSAGE_LIMIT = 500
 
 # A severity, and one or more sentences about the problem. A colon separates the subject, such as a path, from the rest.
 Problem = Tuple[str, str]
@@ -86,6 +91,12 @@ class Check:
     # Whether an exclusion that the check makes lasts at least until the next boot, even if the check passes, because messages in a log can
     # disappear without a repair.
     until_boot: bool = False
+
+
+def shortened(message: str) -> str:
+    """Return a message as one line of limited length."""
+    line = clean_line(message).strip()
+    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 3] + "..."
 
 
 def is_unhealthy(severity: str) -> bool:

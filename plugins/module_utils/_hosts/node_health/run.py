@@ -18,11 +18,10 @@ import signal
 import time
 from typing import Any, Callable, Iterator, NoReturn, Sequence
 
-from ..._text import clean_line
-from .check import MONITOR, SEVERITIES, Check, CheckedNode, HealthFinding, Problem
+from .check import MONITOR, SEVERITIES, Check, CheckedNode, HealthFinding, Problem, shortened
 
 # Maximum size of a child's result in bytes, maximum number of problems per check, and maximum length of a message in characters.
-ANSWER_LIMIT, PROBLEM_LIMIT, MESSAGE_LIMIT = 1 << 20, 20, 500
+ANSWER_LIMIT, PROBLEM_LIMIT = 1 << 20, 20
 
 # The messages about a check that could not run.
 FAILURE, NO_RESULT, NO_ANSWER = "The check failed: ", "The check ended without a result.", ": no answer within "
@@ -115,12 +114,6 @@ def run(checks: Sequence[Check], node: CheckedNode) -> list[HealthFinding]:
     """Return the findings of the checks, in the order of the checks. Each reading runs no longer than the check's limit."""
     with Readings(checks, node) as readings:
         return readings.findings()
-
-
-def shortened(message: str) -> str:
-    """Return a message as one line of limited length."""
-    line = clean_line(message).strip()
-    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 3] + "..."
 
 
 def _wait(readings: Sequence[_Reading]) -> None:

@@ -8,19 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Sequence
 
+from ..._job.report_limits import CURVES, LEFT_OUT, POINTS, RATES, RESTARTS
 from ..training_job.files.progress_times import TIME, Clock, Notes, ProgressEntry, entries, number, told_time
 
 # Keys that, like the time, describe the position of an entry's other values. No curves are drawn for these keys.
 STEP, STEPS = "step", "steps"
-
-# A curve has at most twice this number of points. Charts are not wide enough, in pixels, to show more points.
-POINTS = 500
-
-# Limits of a report. Without these limits, a script that reports the norm of each layer would create hundreds of charts.
-CURVES = 24
-RESTARTS = 20
-RATES = 60
-LEFT_OUT = 100
 
 
 class Point(NamedTuple):

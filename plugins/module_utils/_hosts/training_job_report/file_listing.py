@@ -12,13 +12,14 @@ import os
 import stat
 from typing import Any, Dict, Iterator
 
+from ..._job import report_limits
 from ..._job.schema import TIME_LIMIT, open_regular
 
 ReportFile = Dict[str, Any]
 Listing = Dict[str, Any]
 
-# The maximum number of files to list in a directory, and the maximum number to count.
-NAMED, COUNTED = 100, 100_000
+# The maximum number of files to count in a directory.
+COUNTED = 100_000
 
 # The maximum number of bytes of code that the digest covers.
 DIGEST_LIMIT = 1 << 30
@@ -52,7 +53,7 @@ def code(directory: str) -> Listing:
 
 def _listing(directory: str, found: list[ReportFile]) -> Listing:
     # JSON cannot represent a name that is not valid UTF-8.
-    named = [{**file, "name": os.fsencode(file["name"]).decode("utf-8", "replace")} for file in found[:NAMED]]
+    named = [{**file, "name": os.fsencode(file["name"]).decode("utf-8", "replace")} for file in found[: report_limits.FILES]]
     return {"directory": directory, "count": len(found), "size": sum(file["size"] for file in found), "files": named}
 
 

@@ -41,8 +41,6 @@ def test_without_a_folder_nothing_is_sent():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("disks", b"", "checks: 'disks' is the name of one of the collection's checks"),
-        ("clock", b"", "the name of one of the collection's checks"),
         ("a b", b"", "checks: 'a b' is not a valid check name"),
         ("a\nb", b"", "is not a valid check name"),
         ("disk.sh", b"#!/bin/sh\r\nexit 0\r\n", "checks: '.*disk.sh' has Windows line breaks"),

@@ -20,7 +20,7 @@ def test_equal_code_has_equal_digests(tmp_path):
 
 
 def test_listings_name_the_newest_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(file_listing, "NAMED", 2)
+    monkeypatch.setattr(file_listing.report_limits, "FILES", 2)
     for age, name in enumerate([b"new.pt", b"r\xe9sum\xe9.pt", b"old.pt"]):
         path = bytes(tmp_path) + b"/" + name
         with open(path, "wb") as file:
