@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import check, run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, CheckedNode, HealthFinding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import run
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import MESSAGE_LIMIT, Check, CheckedNode, HealthFinding
 from local_cloud.testing import wait_until
 
 NODE = CheckedNode(getpass.getuser())
@@ -100,7 +100,7 @@ def test_findings_are_short_lines():
     long = [("restart", f"{number}: \x1b[31m{'x' * 10000}\nsecond line") for number in range(1000)]
     found = run.run([check("a", lambda node: None, decide=lambda state, node: long)], NODE)
     assert len(found) == run.PROBLEM_LIMIT
-    assert all(len(each.message) == check.MESSAGE_LIMIT and each.message.isprintable() for each in found)
+    assert all(len(each.message) == MESSAGE_LIMIT and each.message.isprintable() for each in found)
 
 
 def test_an_endless_result_is_not_read(monkeypatch):
