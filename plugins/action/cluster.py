@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible import context
+from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.aws_progress import execute_watched
+from ..plugin_utils.definition_checks import definition_errors
 from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
 from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
-from ..plugin_utils.node_variables import node_variables
+from ..plugin_utils.node_variables import NodeVariables, node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
-from ..plugin_utils.option_names import of_run, result_of_run
+from ..plugin_utils.option_names import is_of_role, of_run, result_of_run
 from ..plugin_utils.output import show
 from ..plugin_utils.runs_for_jobs import run_for_job
 from ..plugin_utils.variable_names import check_names
@@ -46,6 +48,8 @@ class ActionModule(ActionBase):
         refuse_injected_facts()
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
+        if is_of_role(self._task) and self._task.action.endswith(".cluster"):
+            self._check_types(task_vars or {})
         refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
         found = result_of_run(self._task, self._execute_for_job(task_vars or {}))
         self._notify(found, task_vars or {})
@@ -54,6 +58,11 @@ class ActionModule(ActionBase):
         if found.get("nodes_ended"):
             found["msg"] = f"{found['msg']}\n{deletes_rest(found['price'])}"
         return {**result, **found}
+
+    def _check_types(self, variables: Mapping[str, Any]) -> None:
+        """Raise AnsibleActionFail if a value of the definition has the wrong type. Ansible's own check would be a task more."""
+        if errors := [*definition_errors(NodeVariables(variables, self._templar.template, of_host=False))]:
+            raise AnsibleActionFail("\n".join(errors))
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. In check mode, show how long a job with a maximum cost may run, unless there are nodes, which show it."""

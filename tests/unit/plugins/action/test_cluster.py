@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import MagicMock
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import cluster
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
@@ -149,3 +150,20 @@ def test_a_prediction_that_fails_is_told_unless_the_run_only_predicts(monkeypatc
 def test_nobody_is_asked_where_nobody_can_answer(execute, monkeypatch):
     monkeypatch.setattr(cluster, "is_under_runner", lambda: True)
     assert execute("no") == ({"changed": True}, [True, False], [])
+
+
+@pytest.mark.parametrize(("role", "is_checked"), [("deeplearning.cluster.provision", True), ("other.roles.nodes", False)])
+def test_the_types_of_the_definition_are_checked_before_the_module_runs(execute, monkeypatch, role, is_checked):
+    for name in ("refuse_injected_facts", "refuse_failed_inventory", "check_names", "refuse_changed_text", "Notifications"):
+        monkeypatch.setattr(cluster, name, MagicMock())
+    monkeypatch.setattr(cluster, "execute_watched", lambda *_arguments, **_options: {"changed": False})
+    task = MagicMock(args={"cluster": "demo"}, action="deeplearning.cluster.cluster", check_mode=False, async_val=0)
+    task._role.get_name.return_value = role
+    templar = MagicMock(template=lambda value: value)
+    action = cluster.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), templar, MagicMock())
+    variables = {"deeplearning_worker_count": "three", "deeplearning_zones": ["a"]}
+    if is_checked:
+        with pytest.raises(AnsibleActionFail, match=r"^deeplearning_worker_count: 'three' has the wrong type\. Specify an integer\.$"):
+            action.run(None, variables)
+    else:
+        assert action.run(None, variables)["changed"] is False
