@@ -32,7 +32,6 @@ ARGUMENTS = {
     "heartbeat_timeout": {"type": "int", "default": 60},
     "show_logs": {"type": "bool", "default": False},
     "metrics_directory": {"type": "path"},
-    "refusal": {"type": "str", "default": ""},
 }
 
 STOP, LEAVE = "stop", "leave"
@@ -52,8 +51,6 @@ class ActionModule(NodeAction, module="training_job_info"):
         if self._task.check_mode:
             return {"changed": False}
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        if refusal := arguments.pop("refusal"):
-            return {"changed": False, "failed": True, "refused": True, "msg": refusal}
         if arguments.pop("show_logs"):
             arguments["log_lines"] = LOG_LINES
         directory = arguments.pop("metrics_directory")

@@ -34,12 +34,6 @@ options:
       - Directory on the controller for the job's metrics. The action plugin writes them to C(deeplearning-<name>.prom) every minute and at
         the end of the job, for example for the textfile collector of the Prometheus node exporter. Missing directories are created.
     type: path
-  refusal:
-    description:
-      - Why a host has not started the job, or an empty string. With a reason, the task does not wait, and fails for this reason, so that a
-        rescue section can stop the job on the other hosts.
-    type: str
-    default: ""
 author:
   - The deeplearning.cluster contributors (@deeplearning-cluster)
 extends_documentation_fragment:
@@ -79,10 +73,6 @@ metrics:
 out_of_reach:
   description: Whether the host became unreachable, so that the state of the job is unknown.
   returned: when the wait ended for this reason
-  type: bool
-refused:
-  description: Whether the task has not waited, because of O(refusal).
-  returned: with O(refusal)
   type: bool
 summary:
   description: Lines of the summary that was printed at the end.

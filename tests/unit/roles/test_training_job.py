@@ -78,10 +78,10 @@ def test_the_first_failure_is_the_reason(hosts, variables, expected):
 @pytest.mark.parametrize(
     ("hosts", "variables", "expected"),
     [
-        ("b", {"__training_job_result": {"refused": True}}, True),
-        ("ab", {"__training_job_result": {"refused": True}}, False),
+        ("b", {"__training_job_result": {"skipped": True}}, True),
+        ("ab", {"__training_job_result": {"skipped": True}}, False),
         ("b", {"__training_job_result": {"msg": "failed"}}, False),
-        ("a", {"__training_job_result": {"refused": True}}, False),
+        ("a", {"__training_job_result": {"skipped": True}}, False),
     ],
 )
 def test_a_job_that_no_host_has_started_was_refused(hosts, variables, expected):
@@ -137,11 +137,12 @@ def test_the_default_name_of_a_job_is_that_of_its_program_and_the_time(variables
         ({"deeplearning_instance_id": "i-2", "__training_job_former": {"msg": "AccessDenied"}}, True),
         # A host outside AWS
         ({"__training_job_former": {"instance_ids": ["i-2"]}}, True),
+        ({"deeplearning_instance_id": "i-1", "__training_job_has_failed": False}, False),
         ({"deeplearning_instance_id": "i-1", "__training_job_result": {"out_of_reach": True}}, False),
     ],
 )
 def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(variables, is_asked):
-    default = {"__training_job_result": {}, "__training_job_former": {}}
+    default = {"__training_job_has_failed": True, "__training_job_result": {}, "__training_job_former": {}}
     conditions = task_of(ROLE / "tasks" / "stop.yml", "Stop the remaining processes of the job")["when"]
     asked = [jinja2.Environment().compile_expression(condition)(**{**default, **variables}) for condition in conditions]
     assert all(asked) == is_asked
@@ -150,8 +151,8 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
 def test_hosts_on_which_nothing_can_be_stopped_do_not_silence_the_end():
     tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
     (block,) = [task for task in tasks if "block" in task]
-    assert [task["ansible.builtin.import_tasks"] for task in block["rescue"]] == ["stop.yml"]
-    assert block["always"][0]["name"] == "Send notifications about the end of the job"
+    assert block["block"][-1]["ansible.builtin.include_tasks"] == "stop.yml"
+    assert [task["name"] for task in block["always"]] == ["Send notifications about the end of the job"]
 
 
 def test_all_tasks_get_all_options_of_the_job_that_the_role_has():

@@ -31,15 +31,6 @@ def action(shown):
     return training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
 
 
-def test_a_job_that_a_host_has_not_started_is_not_waited_for(action):
-    """The role runs the task nevertheless, because its failure lets the other hosts stop the job."""
-    action._task.args["refusal"] = "no GPU"
-    action._execute_module = MagicMock()
-    result = action.run(task_vars={})
-    assert (result["failed"], result["refused"], result["msg"]) == (True, True, "no GPU")
-    assert action._execute_module.call_count == 0
-
-
 def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatch):
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))

@@ -408,7 +408,7 @@ GONE = "w1 is gone: i-0000000000000000a was terminated by its Auto Scaling group
             [("job_stopped", "Job digits was stopped.")],
         ),
         ("the host is\nunreachable", {"out_of_reach": True, "failed": True}, KEPT, [("job_unreachable", "the host is")]),
-        ("no such script", {"refused": True, "failed": True}, KEPT, [("job_not_started", "no such script")]),
+        ("no such script", {"skipped": True}, KEPT, [("job_not_started", "no such script")]),
         ("it failed", job(failure={"name": []}), KEPT, [("job_failed", "it failed")]),
         ("it failed", job(processes=[{}]), KEPT, [("job_failed", "it failed")]),
         ("it failed", job(processes=3), KEPT, [("job_failed", "it failed")]),
