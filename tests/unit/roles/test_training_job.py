@@ -148,10 +148,15 @@ def test_hosts_that_have_left_the_cluster_are_not_asked_to_stop_a_failed_job(var
     assert all(asked) == is_asked
 
 
-def test_hosts_on_which_nothing_can_be_stopped_do_not_silence_the_end():
+def test_a_job_that_fails_is_stopped_on_all_hosts_and_its_end_is_told_even_if_that_is_not_possible():
+    """A task in a rescue section would run only on the host on which the task that waits for the job has failed."""
     tasks = yaml.safe_load((ROLE / "tasks" / "run.yml").read_text())
     (block,) = [task for task in tasks if "block" in task]
-    assert block["block"][-1]["ansible.builtin.include_tasks"] == "stop.yml"
+    stops = block["block"][-1]
+    stop = task_of(ROLE / "tasks" / "stop.yml", "Stop the remaining processes of the job")
+    assert stops["ansible.builtin.include_tasks"] == "stop.yml"
+    assert [each for each in (stops, stop) if "run_once" in each] == []
+    assert "rescue" not in block
     assert [task["name"] for task in block["always"]] == ["Send notifications about the end of the job"]
 
 
