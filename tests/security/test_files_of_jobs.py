@@ -301,7 +301,7 @@ def test_no_files_let_train_wait_for_hours(jobs, clock, monkeypatch, end):
     end(Ended(jobs))
     monkeypatch.setattr(queries, "is_installed", lambda _queue: True)
     apps = json.dumps({"apps": {"app": [APPLICATION]}})
-    monkeypatch.setattr(queries, "send", lambda found, *_: (0, apps, "") if found.is_http else no_queue(found))
+    monkeypatch.setattr(queries, "send", lambda found, *_: (0, apps, "") if found.reservations else no_queue(found))
     for module in ("warning", "display"):
         monkeypatch.setattr(job_watch.display, module, lambda *_arguments, **_options: None)
     params = {

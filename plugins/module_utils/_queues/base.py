@@ -99,6 +99,19 @@ class OneProgram(NamedTuple):
     abandon: Callable[[str], Command]
 
 
+class Reservations(NamedTuple):
+    """The functions of a queue that only reserves hosts. A unit on each host waits until the queue has allocated the hosts.
+
+    Other users can submit jobs that look like training jobs. Therefore, `read_entries` has a third argument, a function that returns
+    whether an entry belongs to a job. `is_proven` returns such a function for the nonces of jobs, and `has_id` for the IDs of entries, both
+    keyed by the name of the job. `questions` are the requests whose answers `submit` needs.
+    """
+
+    is_proven: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]]
+    has_id: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]]
+    questions: Sequence[Command]
+
+
 class Queue(NamedTuple):
     """A queue: its commands, and the functions that read their output.
 
@@ -111,10 +124,8 @@ class Queue(NamedTuple):
     environment of a program that runs on one of these hosts. The first allocated host tells the queue that the job has ended. If that
     host is lost, another one runs `cancel`. `one_program` is set only for queues that start a single program.
 
-    If `is_http` is true, the queue only reserves hosts. Its commands, except `allocation`, are HTTP requests (a method, a path, and a body
-    if there is one). The queue has its own names for the hosts. A unit on each host waits until the queue has allocated the hosts. Other
-    users can submit jobs that look like training jobs. Therefore, `read_entries` has a third argument, a function that returns whether an
-    entry belongs to a job. `is_proven` and `has_id` return such functions.
+    `reservations` is set only for queues that reserve hosts and start nothing there. The commands of such a queue, except `allocation`, are
+    HTTP requests (a method, a path, and a body if there is one). The queue has its own names for the hosts.
     """
 
     title: str
@@ -132,10 +143,7 @@ class Queue(NamedTuple):
     allocation: Callable[[Mapping[str, str]], Command]
     identity: Callable[[Mapping[str, str]], str]
     one_program: OneProgram | None = None
-    is_http: bool = False
-    is_proven: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None
-    has_id: Callable[[Mapping[str, str]], Callable[[Mapping[str, Any]], bool]] | None = None
-    questions: Sequence[Command] = ()
+    reservations: Reservations | None = None
     read_hosts: Callable[[str], list[str]] = str.split
 
 

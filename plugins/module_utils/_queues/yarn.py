@@ -33,6 +33,7 @@ from .base import (
     QueueEntry,
     QueueError,
     QueueRequest,
+    Reservations,
     unit_name,
 )
 
@@ -326,9 +327,6 @@ QUEUE = Queue(
     cancel=cancel,
     allocation=allocation,
     identity=identity,
-    is_http=True,
-    is_proven=is_proven,
-    has_id=has_id,
-    questions=(SHOW_NODES, SHOW_OWN, ["POST", f"{API}/apps/new-application"]),
+    reservations=Reservations(is_proven, has_id, questions=(SHOW_NODES, SHOW_OWN, ["POST", f"{API}/apps/new-application"])),
     read_hosts=read_hosts,
 )

@@ -39,7 +39,7 @@ def run(command: list[str]) -> tuple[int, str, str]:
 
 def send(queue: Queue, command: Sequence[str], run: RunCommand = run) -> tuple[int, str, str]:
     """Run a command of a queue, or send it to the queue's API. Return its exit status, output and errors."""
-    if queue.is_http:
+    if queue.reservations:
         return resource_manager.send(*command)
     return run(["timeout", COMMAND_TIMEOUT, *command])
 
@@ -49,7 +49,7 @@ def ask(run: RunCommand, queue: Queue, command: Sequence[str]) -> str:
     status, output, error = send(queue, command, run)
     if status:
         text = (error or output).strip().rstrip(".") or f"the command ended with exit status {status}"
-        subject = f"a request to {queue.title}" if queue.is_http else f"{command[0]} of {queue.title}"
+        subject = f"a request to {queue.title}" if queue.reservations else f"{command[0]} of {queue.title}"
         raise QueueError(f"queue: {subject} failed: {text}.")
     return output
 
@@ -86,10 +86,10 @@ def recorded_entries(run: RunCommand, name: str, jobs: Sequence[JobStatus]) -> d
     queue = QUEUES.get(name)
     if not queue or not is_installed(queue):
         return {}
-    if not queue.has_id:
+    if not queue.reservations:
         return entries(run, queue)
     own, waiting = ask(run, queue, queue.show_own), ask(run, queue, queue.show_waiting)
-    return queue.read_entries(own, waiting, queue.has_id({job["name"]: job["queue"]["id"] for job in jobs}))
+    return queue.read_entries(own, waiting, queue.reservations.has_id({job["name"]: job["queue"]["id"] for job in jobs}))
 
 
 def complete_job(job: JobStatus, entry: QueueEntry | None) -> None:

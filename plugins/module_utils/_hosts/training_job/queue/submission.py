@@ -57,7 +57,7 @@ CANCEL_SECONDS = 60.0
 def hosts_of(run: users.RunCommand, queue: Queue, metadata_directory: str) -> list[str]:
     """Return the names of the hosts that belong to the queue. Raises QueueError or RefusalError."""
     names = queue.read_hosts(queries.ask(run, queue, queue.show_hosts))
-    if not queue.is_http:
+    if not queue.reservations:
         return names
     try:
         return resource_manager.cluster_names(names, host.read_metadata(metadata_directory, "")["workers"])
@@ -100,9 +100,10 @@ def entries_of(run: users.RunCommand, queue: Queue, jobs: Sequence[hold.QueuedJo
 
     In queues to which other users can submit jobs, only the jobs' hosts can determine which entries belong to the jobs.
     """
-    if not queue.is_proven:
+    if not queue.reservations:
         return queries.entries(run, queue)
-    return queue.read_entries(queries.ask(run, queue, queue.show_own), "", queue.is_proven({job.name: job.nonce for job in jobs}))
+    is_own = queue.reservations.is_proven({job.name: job.nonce for job in jobs})
+    return queue.read_entries(queries.ask(run, queue, queue.show_own), "", is_own)
 
 
 def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
@@ -113,19 +114,20 @@ def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     checkpoint_directory.keep_directory(params, paths, user)
     chosen = sorted(params["hosts"], key=lambda each: int(each["number"]))[: host_count(params)]
     plan({**params, "hosts": chosen}, paths)  # this call raises the launcher's errors
-    if QUEUES[params["queue"]].is_proven and not params["key"]:
+    queue = QUEUES[params["queue"]]
+    if queue.reservations and not params["key"]:
         raise RefusalError(f"key: missing. Specify a random string, with which the hosts recognize the job in queue {params['queue']!r}.")
     if not module.check_mode:
-        prune(module.run_command, QUEUES[params["queue"]])
-        if QUEUES[params["queue"]].is_http:
+        prune(module.run_command, queue)
+        if queue.reservations:
             reservation.stop(module.run_command, params["name"])
         kept = {key: params[key] for key in KEPT}
         document: dict[str, Any] = {"queue": params["queue"], "parameters": kept}
-        if QUEUES[params["queue"]].is_proven:
+        if queue.reservations:
             # The job's processes get a different key, from which the nonce cannot be derived.
             document["nonce"], kept["key"] = params["key"], hashlib.sha256(params["key"].encode()).hexdigest()
         keep(params["name"], document)
-        if QUEUES[params["queue"]].is_http:
+        if queue.reservations:
             reservation.start(module.run_command, params["name"], params["stop_timeout"])
     return {"changed": True, "processes": [], "job_directory": paths.directory}
 
@@ -173,7 +175,7 @@ def submit(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     queue, name = QUEUES[params["queue"]], params["name"]
     user = users.ensure(run, params["user"], make=not module.check_mode)
     job = hold.read_job(hold.directory(name))
-    if queue.is_proven and not (job and job.nonce) and not module.check_mode:
+    if queue.reservations and not (job and job.nonce) and not module.check_mode:
         raise RefusalError(
             f"queue: this host does not have the parameters of job {name}. Run the module with state queued on all hosts first."
         )
@@ -207,7 +209,7 @@ def request(run: users.RunCommand, params: Mapping[str, Any], queue: Queue, nonc
         finish=hold.command(params["name"], "finish"),
         minutes=-(-limit // 60),
         lead=hold.command(params["name"], "lead"),
-        answers=[queries.ask(run, queue, question) for question in queue.questions],
+        answers=[queries.ask(run, queue, question) for question in (queue.reservations.questions if queue.reservations else ())],
         nonce=nonce,
     )
 
@@ -220,7 +222,7 @@ def leave(run: users.RunCommand, job: hold.QueuedJob) -> None:
     try:
         cancel(run, job)
     finally:
-        if QUEUES[job.queue].is_http:
+        if QUEUES[job.queue].reservations:
             reservation.stop(run, job.name)
 
 

@@ -10,4 +10,4 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._queues.regis
 def test_the_programs_of_a_queue_are_those_of_its_commands(name):
     queue = QUEUES[name]
     commands = [queue.show_hosts, queue.show_own, queue.show_waiting, queue.cancel(["1"]), queue.allocation({}), queue.show_host("w1")]
-    assert {command[0] for command in commands} <= {*queue.programs, *(("GET", "PUT") if queue.is_http else ())}
+    assert {command[0] for command in commands} <= {*queue.programs, *(("GET", "PUT") if queue.reservations else ())}

@@ -337,13 +337,13 @@ def test_hosts_are_the_running_nodes():
 
 def test_the_other_requests():
     queue = yarn.QUEUE
-    assert (queue.title, queue.service, queue.is_http) == ("YARN", "hadoop-yarn-nodemanager.service", True)
+    assert (queue.title, queue.service, bool(queue.reservations)) == ("YARN", "hadoop-yarn-nodemanager.service", True)
     assert queue.setup.startswith("Run the job on nodes of an EMR cluster on which YARN starts containers (training_job_hosts: workers; ")
     assert queue.programs == ("printf", "yarn")
     assert queue.show_hosts == queue.show_host("w1") == ["GET", "/ws/v1/cluster/nodes"]
     assert queue.show_own == ["GET", "/ws/v1/cluster/apps?applicationTypes=training_job"]
     assert queue.show_waiting == ["GET", "/ws/v1/cluster/apps?states=ACCEPTED"]
-    assert list(queue.questions) == [queue.show_hosts, queue.show_own, ["POST", "/ws/v1/cluster/apps/new-application"]]
+    assert list(queue.reservations.questions) == [queue.show_hosts, queue.show_own, ["POST", "/ws/v1/cluster/apps/new-application"]]
     assert queue.cancel([FIRST]) == ["PUT", f"/ws/v1/cluster/apps/{FIRST}/state", '{"state": "KILLED"}']
     assert yarn.show(FIRST) == ["GET", f"/ws/v1/cluster/apps/{FIRST}"]
     assert yarn.read_application('{"app": {"progress": 50.0}}') == {"progress": 50.0}

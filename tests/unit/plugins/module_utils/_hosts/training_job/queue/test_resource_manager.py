@@ -65,7 +65,7 @@ def test_responses_and_locations(cluster, monkeypatch):
     status, output, error = resource_manager.send(*yarn.SHOW_NODES)
     assert (status, error) == (0, "")
     assert yarn.read_hosts(output) == ["h1"]
-    identity = json.loads(resource_manager.send(*yarn.QUEUE.questions[2])[1])["application-id"]
+    identity = json.loads(resource_manager.send(*yarn.QUEUE.reservations.questions[2])[1])["application-id"]
     context = {"application-id": identity, "application-name": "x", "application-type": "y", "resource": {"memory": 4096}}
     context["am-container-spec"] = {"commands": {"command": "sleep 60"}}
     assert resource_manager.send("POST", "/ws/v1/cluster/apps", json.dumps(context)) == (0, identity, "")

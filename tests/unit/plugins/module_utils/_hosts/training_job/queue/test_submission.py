@@ -130,7 +130,7 @@ def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
 
 
 def test_a_queue_whose_response_is_not_valid_starts_no_jobs(monkeypatch):
-    monkeypatch.setattr(queries, "send", lambda queue, _command, _run: (0, "<html>" if queue.is_http else "idle\n", ""))
+    monkeypatch.setattr(queries, "send", lambda queue, _command, _run: (0, "<html>" if queue.reservations else "idle\n", ""))
     assert submission.queues_of_host(lambda command: (0, "", ""), "w1") == ["slurm"]
 
 
