@@ -37,7 +37,6 @@ PYTHON = "/opt/pytorch/bin/python"
 NODES = {"plugin": "deeplearning.cluster.nodes", "cluster": CLUSTER, "region": "us-east-1"}
 DEFINITION = {
     "deeplearning_instance_type": "c5.large",
-    "deeplearning_worker_count": 2,
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
     "deeplearning_key_name": "local-cloud",
     "deeplearning_ssh_cidrs": ["127.0.0.0/8"],
@@ -49,10 +48,10 @@ FIRST_LINE = re.compile(r"first line at ([\d.]+)")
 
 
 class Bench:
-    """A cluster in the local cloud, and two ways to start a script on it."""
+    """A cluster of `count` hosts in the local cloud, and two ways to start a script on it."""
 
-    def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, cloud: LocalCloud, network: str, folder: Path, count: int = 3) -> None:
+        self.cloud, self.folder = cloud, folder
         self.counts = folder / "tasks.json"
         self.environment = {
             **cloud.environment,
@@ -70,6 +69,7 @@ class Bench:
         self.script.write_text(SCRIPT)
         self.definition = {
             **DEFINITION,
+            "deeplearning_worker_count": count - 1,
             "deeplearning_network_cidr": network,
             "training_job_script": str(self.script),
             "training_job_report_directory": str(folder),
@@ -82,15 +82,25 @@ class Bench:
             sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def playbook(self, name: str, job: str = "") -> list[str]:
+        """Return the command line that runs a playbook for the cluster, or for a job with this name."""
+        definition = json.dumps({**self.definition, **({"training_job_name": job} if job else {})})
+        return ["ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / name), "-e", definition]
+
+    def empty(self) -> list[str]:
+        """Return the command line that runs an empty playbook."""
+        file = self.folder / "empty.yml"
+        file.write_text("- {hosts: localhost, connection: local, gather_facts: false, tasks: []}\n")
+        return ["ansible-playbook", "-i", "localhost,", str(file)]
+
     def on(self, host: str, command: str) -> list[str]:
         """Return the command line that runs a shell command on a host and uses the ssh configuration that the collection wrote."""
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
         """Train with the playbook; return the seconds until the script prints its first line."""
-        definition = json.dumps({**self.definition, "training_job_name": job})
         started = time.time()
-        self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        self.run(*self.playbook("train.yml", job))
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def processor_time(self, *command: str) -> float:
@@ -102,14 +112,14 @@ class Bench:
 
     def costs(self) -> None:
         """Print the processor time of a job on converged hosts, compared with an empty playbook, and the number of tasks for each host."""
-        empty = self.folder / "empty.yml"
-        empty.write_text("- {hosts: localhost, connection: local, gather_facts: false, tasks: []}\n")
-        definition = json.dumps({**self.definition, "training_job_name": "costs"})
-        nothing = self.processor_time("ansible-playbook", "-i", "localhost,", str(empty))
-        job = self.processor_time("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        nothing, job = self.processor_time(*self.empty()), self.processor_time(*self.playbook("train.yml", "costs"))
         print(f"processor time of the controller: {job:.2f} s, {job / nothing:.1f} times that of an empty playbook ({nothing:.2f} s)")
-        tasks = json.loads(self.counts.read_text())
-        print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in tasks.items()))
+        print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in self.tasks().items()))
+
+    def tasks(self) -> dict[str, list[str]]:
+        """Return the tasks that each host has had in the last run, skipped ones included."""
+        found: dict[str, list[str]] = json.loads(self.counts.read_text())
+        return found
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
