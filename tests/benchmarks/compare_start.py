@@ -1,10 +1,11 @@
-"""Compares the time that a job takes to start on a converged cluster of three hosts with the time to start the same ranks by hand.
+"""Compares the time that a job takes to start on a converged cluster of real hosts with the time to start the same ranks by hand.
 
 With this collection, a complete `ansible-playbook playbooks/train.yml` inspects the account, configures and checks the hosts, and copies
 the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host runs the
 command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the script
 prints on rank 0. The benchmark prints each pair of times and the medians, the processor time of the controller for a whole run compared
-with an empty playbook, and the number of tasks for each host. The benchmark fails if the median difference is more than the goal.
+with an empty playbook, the tasks of each host, and the number of requests to AWS. The benchmark fails if the median difference is more than
+the goal.
 """
 
 from __future__ import annotations
@@ -111,10 +112,12 @@ class Bench:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def costs(self) -> None:
-        """Print the processor time of a job on converged hosts, compared with an empty playbook, and the number of tasks for each host."""
+        """Print the processor time of a job on converged hosts, compared with an empty playbook, and the numbers of tasks and requests."""
+        self.cloud.control.forget_calls()
         nothing, job = self.processor_time(*self.empty()), self.processor_time(*self.playbook("train.yml", "costs"))
         print(f"processor time of the controller: {job:.2f} s, {job / nothing:.1f} times that of an empty playbook ({nothing:.2f} s)")
         print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in self.tasks().items()))
+        print(f"requests to AWS: {len(self.cloud.control.calls())}")
 
     def tasks(self) -> dict[str, list[str]]:
         """Return the tasks that each host has had in the last run, skipped ones included."""
@@ -182,15 +185,16 @@ def main() -> int:
     """Return 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--hosts", type=int, default=3, help="number of hosts (default: %(default)s)")
+    options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
         unused_range() as network,
         LocalCloud(Path(folder) / "home") as cloud,
     ):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        bench = Bench(cloud, network, Path(folder))
-        pairs = measure(bench, rounds)
+        bench = Bench(cloud, network, Path(folder), options.hosts)
+        pairs = measure(bench, options.rounds)
         bench.costs()
         return 0 if report(pairs, "playbook", "by hand", GOAL) else 1
 

@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Runs ssh for Ansible, and keeps its arguments, its input and its output in the folder SSH_RECORDS.
 set -o pipefail
 file=$(mktemp "$SSH_RECORDS/$(date +%s%N)-XXXXXX")

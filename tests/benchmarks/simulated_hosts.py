@@ -138,12 +138,12 @@ class Answers:
         (text,) = self.recording[self._source(node).instance_id, INSPECTION]
         text = BASE64.sub(partial(_recoded, words={self.small.file_system: self.cluster.file_system}), text)
         own = {"cluster": self.cluster.name, "number": node.number, "workers": self.workers, "user": USER, "efs_mount": MOUNT}
-        described = {**METADATA, **own}
+        parameters = {**METADATA, **own}
         trust = {**self.trust(node), **certificates}
-        paths = (ssh_files.PATHS, (*storage.PATHS, MOUNT), metadata.paths(described))
+        paths = (ssh_files.PATHS, (*storage.PATHS, MOUNT), metadata.paths(parameters))
         parts = text.split(f"{snapshot.SEPARATOR}\n")
         ssh, _storage, others = (snapshot.parse(part, USER, each) for part, each in zip(parts, paths, strict=True))
-        files = [*ssh_files.daemon_files(trust), *ssh_files.client_files(trust, ssh), *metadata.described(described, 0, others)]
+        files = [*ssh_files.daemon_files(trust), *ssh_files.client_files(trust, ssh), *metadata.described(parameters, 0, others)]
         contents = {file.path: file.content for file in files}
         key = _line(self.keys[node.name])
         contents.update({f"{ssh_files.HOST_KEY}.pub": key, f"{ssh_files.USER_KEY}.pub": f"{key} {USER}@{node.instance_id}"})
