@@ -230,10 +230,11 @@ galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
 	grep --quiet 'boto3.*deeplearning.cluster' environment && grep --quiet 'rsync.*deeplearning.cluster' environment
 
 .PHONY: bench
-bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, the inventory with boto3, and jobs with processes that are started over ssh; measure the health checks
+bench: test-setup ## Compare provisioning with amazon.aws and community.aws tasks, the inventory with boto3, and jobs with processes that are started over ssh; measure jobs on 100 simulated hosts and the health checks
 	python tests/benchmarks/compare_provisioning.py
 	python tests/benchmarks/scale.py
 	python tests/benchmarks/compare_start.py
+	python tests/benchmarks/many_hosts.py
 	PYTHONPATH=tests python tests/benchmarks/supervision.py
 	PYTHONPATH=tests python tests/benchmarks/health.py
 

@@ -1,10 +1,11 @@
-"""Compares the time that a job takes to start on a converged cluster of three hosts with the time to start the same ranks by hand.
+"""Compares the time that a job takes to start on a converged cluster of real hosts with the time to start the same ranks by hand.
 
 With this collection, a complete `ansible-playbook playbooks/train.yml` inspects the account, configures and checks the hosts, and copies
 the code before it starts the job. By hand, one ssh command copies the script to the shared storage, and one ssh command per host runs the
 command that the launcher plans. Both times are measured from the start of the first process to the time in the first line that the script
 prints on rank 0. The benchmark prints each pair of times and the medians, the processor time of the controller for a whole run compared
-with an empty playbook, and the number of tasks for each host. The benchmark fails if the median difference is more than the goal.
+with an empty playbook, the tasks of each host, and the number of requests to AWS. The benchmark fails if the median difference is more than
+the goal.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ PYTHON = "/opt/pytorch/bin/python"
 NODES = {"plugin": "deeplearning.cluster.nodes", "cluster": CLUSTER, "region": "us-east-1"}
 DEFINITION = {
     "deeplearning_instance_type": "c5.large",
-    "deeplearning_worker_count": 2,
     "deeplearning_image_parameter": "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id",
     "deeplearning_key_name": "local-cloud",
     "deeplearning_ssh_cidrs": ["127.0.0.0/8"],
@@ -49,10 +49,10 @@ FIRST_LINE = re.compile(r"first line at ([\d.]+)")
 
 
 class Bench:
-    """A cluster in the local cloud, and two ways to start a script on it."""
+    """A cluster of `count` hosts in the local cloud, and two ways to start a script on it."""
 
-    def __init__(self, cloud: LocalCloud, network: str, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, cloud: LocalCloud, network: str, folder: Path, count: int = 3) -> None:
+        self.cloud, self.folder = cloud, folder
         self.counts = folder / "tasks.json"
         self.environment = {
             **cloud.environment,
@@ -70,6 +70,7 @@ class Bench:
         self.script.write_text(SCRIPT)
         self.definition = {
             **DEFINITION,
+            "deeplearning_worker_count": count - 1,
             "deeplearning_network_cidr": network,
             "training_job_script": str(self.script),
             "training_job_report_directory": str(folder),
@@ -82,15 +83,25 @@ class Bench:
             sys.exit(f"{shlex.join(command)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def playbook(self, name: str, job: str = "") -> list[str]:
+        """Return the command line that runs a playbook for the cluster, or for a job with this name."""
+        definition = json.dumps({**self.definition, **({"training_job_name": job} if job else {})})
+        return ["ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / name), "-e", definition]
+
+    def empty(self) -> list[str]:
+        """Return the command line that runs an empty playbook."""
+        file = self.folder / "empty.yml"
+        file.write_text("- {hosts: localhost, connection: local, gather_facts: false, tasks: []}\n")
+        return ["ansible-playbook", "-i", "localhost,", str(file)]
+
     def on(self, host: str, command: str) -> list[str]:
         """Return the command line that runs a shell command on a host and uses the ssh configuration that the collection wrote."""
         return ["ssh", "-F", str(self.ssh_directory / "config"), host, command]
 
     def train(self, job: str) -> float:
         """Train with the playbook; return the seconds until the script prints its first line."""
-        definition = json.dumps({**self.definition, "training_job_name": job})
         started = time.time()
-        self.run("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        self.run(*self.playbook("train.yml", job))
         return first_line(self.run(*self.on(f"{CLUSTER}-master", f"cat /efs/jobs/{job}/logs/rank0.log"))) - started
 
     def processor_time(self, *command: str) -> float:
@@ -101,15 +112,17 @@ class Bench:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def costs(self) -> None:
-        """Print the processor time of a job on converged hosts, compared with an empty playbook, and the number of tasks for each host."""
-        empty = self.folder / "empty.yml"
-        empty.write_text("- {hosts: localhost, connection: local, gather_facts: false, tasks: []}\n")
-        definition = json.dumps({**self.definition, "training_job_name": "costs"})
-        nothing = self.processor_time("ansible-playbook", "-i", "localhost,", str(empty))
-        job = self.processor_time("ansible-playbook", "-i", str(self.inventory), str(ROOT / "playbooks" / "train.yml"), "-e", definition)
+        """Print the processor time of a job on converged hosts, compared with an empty playbook, and the numbers of tasks and requests."""
+        self.cloud.control.forget_calls()
+        nothing, job = self.processor_time(*self.empty()), self.processor_time(*self.playbook("train.yml", "costs"))
         print(f"processor time of the controller: {job:.2f} s, {job / nothing:.1f} times that of an empty playbook ({nothing:.2f} s)")
-        tasks = json.loads(self.counts.read_text())
-        print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in tasks.items()))
+        print("tasks, skipped ones included: " + ", ".join(f"{host} {len(names)}" for host, names in self.tasks().items()))
+        print(f"requests to AWS: {len(self.cloud.control.calls())}")
+
+    def tasks(self) -> dict[str, list[str]]:
+        """Return the tasks that each host has had in the last run, skipped ones included."""
+        found: dict[str, list[str]] = json.loads(self.counts.read_text())
+        return found
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts in order, in the form that launchers receive. Each host is named as in the ssh configuration."""
@@ -172,15 +185,16 @@ def main() -> int:
     """Return 0 if the goal is met, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--hosts", type=int, default=3, help="number of hosts (default: %(default)s)")
+    options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
         unused_range() as network,
         LocalCloud(Path(folder) / "home") as cloud,
     ):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-        bench = Bench(cloud, network, Path(folder))
-        pairs = measure(bench, rounds)
+        bench = Bench(cloud, network, Path(folder), options.hosts)
+        pairs = measure(bench, options.rounds)
         bench.costs()
         return 0 if report(pairs, "playbook", "by hand", GOAL) else 1
 
