@@ -243,16 +243,19 @@ bench: test-setup ## Compare provisioning with amazon.aws and community.aws task
 build: $(VENV)/.runtime ## Build the collection's archive
 	ansible-galaxy collection build --force
 
-# The fragment contains the release's summary. Changes on other branches would be missing in the changelog.
+# The fragment contains the release's summary. The recipe does not name the variable of make, because `make -n` runs recipes that do.
 RELEASE_NOTES = changelogs/fragments/release-$(VERSION).yml
 .PHONY: release
 release: test-setup ## Release VERSION=x.y.z: changelog, version, archive with Galaxy's checks, commit and tag. Nothing is published
 	@if [[ ! "$(VERSION)" =~ ^[0-9]+\.[0-9]+\.[0-9]+$$ ]]; then echo 'VERSION: specify a version such as 0.2.0.'; exit 1; fi
+	if git rev-parse --quiet --verify refs/tags/v$(VERSION) >/dev/null || grep --quiet '^  $(VERSION):$$' changelogs/changelog.yaml; then
+		echo 'VERSION: $(VERSION) is released. Specify a new version.'; exit 1
+	fi
 	if [ ! -e $(RELEASE_NOTES) ]; then echo '$(RELEASE_NOTES): missing. Write the release_summary of the release in this file.'; exit 1; fi
 	if [ -n "$$(git status --porcelain)" ]; then echo 'The checkout has changes that are not committed. Commit or remove them.'; exit 1; fi
 	sed -i 's/^version: .*/version: $(VERSION)/' galaxy.yml
 	antsibull-changelog release --version $(VERSION)
-	$(MAKE) lint-docs galaxy
+	make lint-docs galaxy
 	git add galaxy.yml CHANGELOG.rst changelogs
 	git commit --quiet --message 'Release $(VERSION)'
 	git tag --annotate v$(VERSION) --message 'Release $(VERSION)'
