@@ -27,7 +27,6 @@ NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 # Which of the parts in tests/parts.yml `make test` runs. Other targets run all parts.
-PARTS := $(shell grep -c '^[0-9]*:' tests/parts.yml)
 PART ?= $(if $(filter test-all,$(MAKECMDGOALS)),,$(shell cat tests/part.txt))
 PYTEST := time $(if $(IN_PARTS),PYTHONPATH=tests) pytest -m "not exhaustive and not frameworks" $(if $(IN_PARTS),-p parts --part $(PART)) $(PYTEST_ARGS)
 export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
@@ -82,10 +81,12 @@ TESTS := hosts integration security end-to-end local-cloud-changed rotation chao
 IN_TWO := -n 2 --dist loadfile
 LONGER := pythons exhaustive mutation newest frameworks chaos molecule galaxy docs
 
-.PHONY: test
-test: test-setup ## Run, in parallel, all checks that must pass before a change is merged; of the longer tests, the next part (PART=n)
+.PHONY: test tests
+test: tests ## Run, in parallel, all checks that must pass before a change is merged; of the longer tests, the next part (PART=n)
+	@python tests/parts.py $(PART)
+
+tests: test-setup
 	$(MAKE) --jobs=4 --output-sync=target --keep-going $(if $(PART),IN_PARTS=yes PART=$(PART)) $(TESTS)
-	$(if $(PART),echo $$(($(PART) % $(PARTS) + 1)) >tests/part.txt)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
