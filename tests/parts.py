@@ -1,7 +1,7 @@
 """A pytest plugin that leaves out test files that take long, except those of one part and those of changed files.
 
-`parts.yml` contains the files of each part. Files that are not in it always run. `part.txt` contains the number of the next part. At the end
-of `make test`, `python tests/parts.py` writes this number. In CI, it fails if as many commits as there are parts have not changed the number.
+`parts.yml` contains the files of each part. Files that are not in it always run. `part.txt` contains the number of the next part. At the
+end of `make test`, `python tests/parts.py` writes it. In CI, it fails if as many commits as there are parts have not changed the number.
 """
 
 from __future__ import annotations

@@ -91,7 +91,10 @@ def test_plays_before_the_job_have_hosts_only_if_there_is_something_to_check(gro
     hostvars = {name: variables.get(name, {}) for name in ("localhost", *groups)}
     for name, expected in (
         ("Read the job with this name", "trainers[0]" if named else "trainers:!trainers"),
-        ("Check that the name is not in use, and that the earlier job can be continued", "trainers[0]" if refuses else "trainers:!trainers"),
+        (
+            "Check that the name is not in use, and that the earlier job can be continued",
+            "trainers[0]" if refuses else "trainers:!trainers",
+        ),
         ("Check that the cluster can contain an earlier job", "localhost" if resumes else "localhost:!localhost"),
     ):
         own = {key: value for key, value in plays[name]["vars"].items() if key != "known_hosts"}
@@ -208,7 +211,9 @@ def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_pat
 def test_people_hear_that_a_job_was_not_started_and_why(facts, is_told):
     (block,) = loaded(PLAYBOOKS / "tasks" / "job.yml")
     included = next(each for each in block["always"] if "after_job.yml" in each.get("ansible.builtin.include_tasks", ""))
-    task = next(each for each in loaded(PLAYBOOKS / "tasks" / "after_job.yml") if each["name"] == "Send a notification that the job was not started")
+    task = next(
+        each for each in loaded(PLAYBOOKS / "tasks" / "after_job.yml") if each["name"] == "Send a notification that the job was not started"
+    )
     hosts = {"a": {}, "b": {"__training_job_prepared": {"msg": "no GPU"}}}
     given = {"__train_state": "started", "ansible_check_mode": False, "ansible_play_hosts_all": [*hosts], "hostvars": hosts, **facts}
     assert evaluated([included["when"]], included["vars"], given) == is_told
