@@ -174,16 +174,16 @@ gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jo
 	$(PYTEST) -n 4 tests/gpu/test_jobs.py
 	$(PYTEST) -n 0 tests/gpu/test_health.py
 
-EXHAUSTIVE := pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
-ROTATION_SECONDS ?= 120
+EXHAUSTIVE_FOLDERS := tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
+ROTATION := --rotation tests/rotation.txt --seconds $(or $(ROTATION_SECONDS),120)
 
 .PHONY: rotation
-rotation: test-setup ## For two minutes, run those tests of make exhaustive that follow the ones in tests/rotation.txt, then update this file
-	time PYTHONPATH=tests $(EXHAUSTIVE) -p rotation --rotation tests/rotation.txt --seconds $(ROTATION_SECONDS)
+rotation: test-setup ## Run the next two minutes of exhaustive, frameworks, chaos, molecule, docs and galaxy in tests/rotation.txt, then update this file
+	time PYTHONPATH=tests pytest -m "exhaustive or frameworks or rotation" -p rotation $(ROTATION) $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS) tests/targets
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
-	time $(EXHAUSTIVE)
+	time pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS)
 
 .PHONY: mutation
 mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
@@ -205,13 +205,13 @@ frameworks: test-setup ## Test every launcher with its real framework, including
 	time pytest -m frameworks $(PYTEST_ARGS) --timeout 3600 tests/hosts tests/end_to_end
 
 .PHONY: molecule
-molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify
+molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify; SCENARIO=name runs one
 	# Molecule installs the collection. Other tools must not find that copy.
 	export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/molecule
 	trap "local-cloud --home .local/molecule destroy" EXIT
 	local-cloud --home .local/molecule start
 	eval "$$(local-cloud --home .local/molecule env)"
-	molecule test --all
+	molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: galaxy
 galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
