@@ -27,7 +27,6 @@ NEWEST_PYTHON ?= python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python
 LOCAL_CLOUD := local-cloud --home .local
 WITH_LOCAL_CLOUD := $(LOCAL_CLOUD) start $(if $(ENVIRONMENT),$(ENVIRONMENT) --relaunch) && eval "$$($(LOCAL_CLOUD) env)" &&
 # Which of the parts in tests/parts.yml `make test` runs. Other targets run all parts.
-PARTS := $(shell grep -c '^[0-9]*:' tests/parts.yml)
 PART ?= $(if $(filter test-all,$(MAKECMDGOALS)),,$(shell cat tests/part.txt))
 PYTEST := time $(if $(IN_PARTS),PYTHONPATH=tests) pytest -m "not exhaustive and not frameworks" $(if $(IN_PARTS),-p parts --part $(PART)) $(PYTEST_ARGS)
 export TIMEFORMAT := %lR elapsed, %lU user + %lS system CPU time
@@ -82,10 +81,12 @@ TESTS := hosts integration security end-to-end local-cloud-changed rotation chao
 IN_TWO := -n 2 --dist loadfile
 LONGER := pythons exhaustive mutation newest frameworks chaos molecule galaxy docs
 
-.PHONY: test
-test: test-setup ## Run, in parallel, all checks that must pass before a change is merged; of the longer tests, the next part (PART=n)
+.PHONY: test tests
+test: tests ## Run, in parallel, all checks that must pass before a change is merged; of the longer tests, the next part (PART=n)
+	@python tests/parts.py $(PART)
+
+tests: test-setup
 	$(MAKE) --jobs=4 --output-sync=target --keep-going $(if $(PART),IN_PARTS=yes PART=$(PART)) $(TESTS)
-	$(if $(PART),echo $$(($(PART) % $(PARTS) + 1)) >tests/part.txt)
 
 .PHONY: test-all
 test-all: test $(LONGER) bench ## Also run what takes too long for every change: interruptions at each API call, mutation tests, the newest ansible-core, every framework, role scenarios, benchmarks
@@ -173,16 +174,16 @@ gpu: test-setup ## On a machine with an NVIDIA GPU and root permissions: test jo
 	$(PYTEST) -n 4 tests/gpu/test_jobs.py
 	$(PYTEST) -n 0 tests/gpu/test_health.py
 
-EXHAUSTIVE := pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
-ROTATION_SECONDS ?= 120
+EXHAUSTIVE_FOLDERS := tests/integration tests/security tests/hosts tests/end_to_end extensions/local_cloud/tests
+ROTATION := --rotation tests/rotation.txt --seconds $(or $(ROTATION_SECONDS),120)
 
 .PHONY: rotation
-rotation: test-setup ## For two minutes, run those tests of make exhaustive that follow the ones in tests/rotation.txt, then update this file
-	time PYTHONPATH=tests $(EXHAUSTIVE) -p rotation --rotation tests/rotation.txt --seconds $(ROTATION_SECONDS)
+rotation: test-setup ## Run the next two minutes of exhaustive, frameworks, chaos, molecule, docs and galaxy in tests/rotation.txt, then update this file
+	time PYTHONPATH=tests pytest -m "exhaustive or frameworks or rotation" -p rotation $(ROTATION) $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS) tests/targets
 
 .PHONY: exhaustive
 exhaustive: test-setup ## Run tests that take too long for every change: interruptions at each API call, all options of each component, insufficient capacity on real hosts and more
-	time $(EXHAUSTIVE)
+	time pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS)
 
 .PHONY: mutation
 mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
@@ -204,13 +205,13 @@ frameworks: test-setup ## Test every launcher with its real framework, including
 	time pytest -m frameworks $(PYTEST_ARGS) --timeout 3600 tests/hosts tests/end_to_end
 
 .PHONY: molecule
-molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify
+molecule: test-setup ## Run the scenarios of the host roles: converge, idempotence, verify; SCENARIO=name runs one
 	# Molecule installs the collection. Other tools must not find that copy.
 	export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/molecule
 	trap "local-cloud --home .local/molecule destroy" EXIT
 	local-cloud --home .local/molecule start
 	eval "$$(local-cloud --home .local/molecule env)"
-	molecule test --all
+	molecule test $(if $(SCENARIO),--scenario-name $(SCENARIO),--all)
 
 .PHONY: galaxy
 galaxy: test-setup build ## Run the checks that Galaxy runs on an upload
@@ -244,16 +245,19 @@ bench: test-setup ## Compare provisioning with amazon.aws and community.aws task
 build: $(VENV)/.runtime ## Build the collection's archive
 	ansible-galaxy collection build --force
 
-# The fragment contains the release's summary. Changes on other branches would be missing in the changelog.
+# The fragment contains the release's summary. The recipe does not name the variable of make, because `make -n` runs recipes that do.
 RELEASE_NOTES = changelogs/fragments/release-$(VERSION).yml
 .PHONY: release
 release: test-setup ## Release VERSION=x.y.z: changelog, version, archive with Galaxy's checks, commit and tag. Nothing is published
 	@if [[ ! "$(VERSION)" =~ ^[0-9]+\.[0-9]+\.[0-9]+$$ ]]; then echo 'VERSION: specify a version such as 0.2.0.'; exit 1; fi
+	if git rev-parse --quiet --verify refs/tags/v$(VERSION) >/dev/null || grep --quiet '^  $(VERSION):$$' changelogs/changelog.yaml; then
+		echo 'VERSION: $(VERSION) is released. Specify a new version.'; exit 1
+	fi
 	if [ ! -e $(RELEASE_NOTES) ]; then echo '$(RELEASE_NOTES): missing. Write the release_summary of the release in this file.'; exit 1; fi
 	if [ -n "$$(git status --porcelain)" ]; then echo 'The checkout has changes that are not committed. Commit or remove them.'; exit 1; fi
 	sed -i 's/^version: .*/version: $(VERSION)/' galaxy.yml
 	antsibull-changelog release --version $(VERSION)
-	$(MAKE) lint-docs galaxy
+	make lint-docs galaxy
 	git add galaxy.yml CHANGELOG.rst changelogs
 	git commit --quiet --message 'Release $(VERSION)'
 	git tag --annotate v$(VERSION) --message 'Release $(VERSION)'

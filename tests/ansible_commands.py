@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 # The environment of these processes. Tests change the environment later.
 ENVIRONMENT = dict(os.environ)
 # Settings that Ansible reads when it is imported. Commands with other values have a process of their own.
-READ_BY_IMPORTS = ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_LOG_PATH", "ANSIBLE_STRATEGY")
+READ_BY_IMPORTS = ("ANSIBLE_CALLBACK_PLUGINS", "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_LOG_PATH", "ANSIBLE_STRATEGY")
 # The header of bytecode that Python does not compare with the source: version, flags, and an unused digest. See PEP 552.
 UNCHECKED_BYTECODE = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 

@@ -1,18 +1,22 @@
 """A pytest plugin that leaves out test files that take long, except those of one part and those of changed files.
 
-`parts.yml` contains the files of each part. Files that are not in it always run. `part.txt` contains the number of the next part.
+`parts.yml` contains the files of each part. Files that are not in it always run. `part.txt` contains the number of the next part. At the
+end of `make test`, `python tests/parts.py` writes it. In CI, it fails if as many commits as there are parts have not changed the number.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT, TESTS = Path(__file__).parents[1], Path("tests")
+ROOT, TESTS = Path(__file__).resolve().parents[1], Path("tests")
+POINTER = TESTS / "part.txt"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +32,7 @@ class Part:
     """Leaves out the files of other parts."""
 
     def __init__(self, root: Path, number: int) -> None:
-        parts = yaml.safe_load((root / TESTS / "parts.yml").read_text(encoding="utf-8"))
+        parts = read_parts(root)
         changed = _changed_since_the_previous_part(root)
         others = [name for part, names in parts.items() if part != number for name in names]
         self._name = f"Part {number} of {len(parts)}"
@@ -58,11 +62,45 @@ def tests(name: str, path: str) -> bool:
     return set(Path(name).stem.removeprefix("test_").split("_")) <= set(re.split(r"\W|_", path))
 
 
+def read_parts(root: Path) -> dict[int, list[str]]:
+    """Return the files of each part."""
+    return dict(yaml.safe_load((root / TESTS / "parts.yml").read_text(encoding="utf-8")))
+
+
+def go_on(root: Path, passed: int) -> str | None:
+    """Write the number of the next part. Return what is wrong if this number has not changed for too many commits."""
+    count, waited = len(read_parts(root)), _commits_since_the_last_move(root)
+    following = passed % count + 1
+    (root / POINTER).write_text(f"{following}\n", encoding="utf-8")
+    if waited < count:
+        return None
+    return (
+        f"{POINTER}: {waited} commits have not changed this file, so all of them ran the same of {count} parts. Commit it with {following}."
+    )
+
+
 def _changed_since_the_previous_part(root: Path) -> list[str]:
     """Return the files that differ from the last but one commit of part.txt, so that those of the last change are among them too."""
+    commits = _git(root, "log", "-2", "--format=%H", "--", str(POINTER))
+    return _git(root, "diff", "--name-only", commits[-1]) if commits else []
 
-    def git(*arguments: str) -> list[str]:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=60).stdout.split("\n")
 
-    commits = list(filter(None, git("log", "-2", "--format=%H", "--", str(TESTS / "part.txt"))))
-    return list(filter(None, git("diff", "--name-only", commits[-1]))) if commits else []
+def _commits_since_the_last_move(root: Path) -> int:
+    """Return how many commits follow the last one of part.txt, merges as one. Without a repository, this is 0.
+
+    In a shallow clone, the oldest commit has all files, so the number is at most too small.
+    """
+    last = _git(root, "log", "-1", "--first-parent", "--format=%H", "--", str(POINTER))
+    return int(_git(root, "rev-list", "--count", "--first-parent", f"{last[0]}..HEAD")[0]) if last else 0
+
+
+def _git(root: Path, *arguments: str) -> list[str]:
+    """Return the lines that git prints, none if it fails."""
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    return list(filter(None, done.stdout.split("\n")))
+
+
+if __name__ == "__main__":
+    wrong = go_on(ROOT, int(sys.argv[1] if sys.argv[1:] else (ROOT / POINTER).read_text(encoding="utf-8")))
+    print(wrong or f"Commit {POINTER} with the change: the next run of make test goes on from there.")
+    sys.exit(bool(wrong and os.environ.get("CI")))

@@ -7,14 +7,19 @@ it has changed. tests/unit/test_originals.py checks the entries.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import yaml
-from generated_tables import with_tables, write
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from generated_tables import with_tables, write  # noqa: E402
+from lanes import lane  # noqa: E402
+
 DOCS = ROOT / "docs"
 PAGE = DOCS / "originals.md"
 CAPABILITIES = ROOT / "tests" / "originals" / "capabilities.yml"
@@ -46,9 +51,15 @@ def how(capability: dict[str, Any]) -> str:
 
 
 def proof(capability: dict[str, Any]) -> str:
-    """Return links to the tests of a capability, or the reason why it has none."""
-    tests = (test.split("::") for test in capability.get("tests", []))
-    return ", ".join(f"[`{function}`](../{path})" for path, function in tests) or capability.get("untestable", "")
+    """Return links to the tests of a capability and when each test runs, or the reason why it has none."""
+    return ", ".join(map(proven, capability.get("tests", []))) or capability.get("untestable", "")
+
+
+def proven(test: str) -> str:
+    """Return a link to a test, with its part or `rotation` if not each run of `make test` runs it."""
+    path, function = test.split("::")
+    when = lane(test)
+    return f"[`{function}`](../{path})" + ("" if when == "each run" else f" ({when})")
 
 
 def counts(described: list[dict[str, Any]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,10 +83,22 @@ def command(network: str) -> Callable[..., list[str]]:
 
 @pytest.fixture(scope="session")
 def playbook(operator: Callable[..., dict[str, str]], command: Callable[..., list[str]]) -> Callable[..., Finished]:
-    """Run one of the collection's playbooks, by default as an operator who has only the playbook's policies."""
+    """Run one of the collection's playbooks, by default as an operator who has only the playbook's policies.
 
-    def run(name: str, *arguments: str, status: int | None = 0, callback: str | None = None, policies: str = "") -> Finished:
-        environment = {**operator(policies or Path(name).stem, "demo"), **({"ANSIBLE_STDOUT_CALLBACK": callback} if callback else {})}
+    `settings` are more environment variables.
+    """
+
+    def run(
+        name: str,
+        *arguments: str,
+        status: int | None = 0,
+        callback: str | None = None,
+        policies: str = "",
+        settings: Mapping[str, str] | None = None,
+    ) -> Finished:
+        environment = {**operator(policies or Path(name).stem, "demo"), **(settings or {})}
+        if callback:
+            environment["ANSIBLE_STDOUT_CALLBACK"] = callback
         finished = ansible_commands.run(command(name, *arguments), environment, REPOSITORY, merged=True)
         assert status is None or finished.returncode == status, finished.stdout
         return Finished(finished.returncode, finished.stdout)

@@ -225,9 +225,8 @@ def order(page: str) -> tuple[bool, bool, str]:
     return page != "README.md", page == "docs/changes.md", page
 
 
-@pytest.mark.parametrize("page", sorted({block.page for block in blocks()}, key=order))
-def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) -> None:
-    terminal = replace(project(page))
+def type_commands(terminal: Project, page: str) -> None:
+    """Type the commands of a page in a terminal."""
     for block in blocks():
         if block.page != page:
             continue
@@ -235,6 +234,19 @@ def test_the_commands_of_a_page(project: Callable[[str], Project], page: str) ->
         for commands in COMMAND.findall(block.commands) if playbooks else [block.commands]:
             refused = next((words for command, words in REFUSED.items() if command in commands), "")
             terminal.run(commands, refused)
+
+
+@pytest.fixture(scope="module")
+def cluster(project: Callable[[str], Project]) -> None:
+    """Create the cluster that all pages use, with the commands of the README."""
+    type_commands(replace(project("README.md")), "README.md")
+
+
+@pytest.mark.each_case
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks()}, key=order))
+def test_the_commands_of_a_page(project: Callable[[str], Project], cluster: None, page: str) -> None:
+    if page != "README.md":
+        type_commands(replace(project(page)), page)
 
 
 def test_each_reason_is_needed() -> None:

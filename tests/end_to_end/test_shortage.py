@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.whole_file]
 
 TYPE = "c5.large"
 PATIENCE = ("-e", "deeplearning_capacity_timeout=20")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.display import Display
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from radon.complexity import cc_visit
+from radon.visitors import Class, Function
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGINS = REPOSITORY / "plugins"
@@ -33,6 +35,8 @@ PURE = (
 PROGRAMS = (PLUGINS, REPOSITORY / "roles", REPOSITORY / "tools", REPOSITORY / "extensions" / "local_cloud" / "local_cloud")
 # The maximum cyclomatic complexity of a function. Unlike the linter, radon also counts comprehensions and boolean operators.
 COMPLEXITY = 12
+# The maximum number of lines of a Python file of plugins, roles and tools.
+LINES = 500
 SDK = {"boto3", "botocore", "ansible_collections.amazon"}
 
 
@@ -213,8 +217,45 @@ def test_the_template_of_a_project_has_the_settings_of_the_readme():
 
 @pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
 def test_no_function_has_too_many_branches(folder):
-    blocks = {f"{path}:{block.lineno} {block.name}": block for path in folder.rglob("*.py") for block in cc_visit(path.read_text())}
-    assert [name for name, block in blocks.items() if block.letter != "C" and block.complexity > COMPLEXITY] == []
+    every = [(path, function) for path in folder.rglob("*.py") for block in cc_visit(path.read_text()) for function in functions(block)]
+    assert [f"{path}:{each.lineno} {each.name}" for path, each in every if each.complexity > COMPLEXITY] == []
+
+
+def functions(block: Function | Class) -> Iterator[Function]:
+    """Yield the functions in a block that radon has found, at any depth, and the block itself if it is one."""
+    if isinstance(block, Function):
+        yield block
+    for inner in [*block.methods, *block.inner_classes] if isinstance(block, Class) else block.closures:
+        yield from functions(inner)
+
+
+def test_functions_in_functions_count():
+    source = """
+def outer():
+    def middle():
+        def inner(): ...
+class Outer:
+    class Inner:
+        def method(self): ...
+"""
+    assert {each.name for block in cc_visit(source) for each in functions(block)} == {"outer", "middle", "inner", "method"}
+
+
+@pytest.mark.parametrize("folder", ["plugins", "roles", "tools"])
+def test_no_file_is_too_long(folder):
+    paths = (REPOSITORY / folder).rglob("*.py")
+    assert {str(path): lines for path in paths if (lines := lines_of_code(path.read_text())) > LINES} == {}
+
+
+def lines_of_code(source: str) -> int:
+    """Return the number of lines of a file without those of its DOCUMENTATION, EXAMPLES and RETURN."""
+    assignments = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    documentation = [node for node in assignments if ast.unparse(node.targets[0]) in ("DOCUMENTATION", "EXAMPLES", "RETURN")]
+    return len(source.splitlines()) - sum(node.end_lineno - node.lineno + 1 for node in documentation)
+
+
+def test_documentation_is_no_code():
+    assert lines_of_code('DOCUMENTATION = r"""\nmodule: x\n"""\nRETURN = ""\nX = """\n"""\n') == 2
 
 
 @pytest.mark.parametrize("folder", ["roles", "playbooks"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from lanes import lane, marks
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {"S1": 71, "S2": 46, "S3": 29, "S4": 27}
@@ -63,14 +64,6 @@ def fixtures(path: str, function: str) -> set[str]:
     return found
 
 
-def command(path: str, function: str) -> str:
-    """Return how the Makefile starts pytest for tests with the marks of a test: the marks of the function and those of its file."""
-    assigned = [node.value for node in parsed(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
-    nodes = [*functions(path)[function].decorator_list, *assigned]
-    marks = {part.attr for node in nodes for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-    return next((f"pytest -m {mark} $(PYTEST_ARGS)" for mark in ("exhaustive", "frameworks") if mark in marks), "$(PYTEST)")
-
-
 @functools.cache
 def anchors(page: str) -> set[str]:
     """Return the anchors of a page's headings, as GitHub and the website write them."""
@@ -120,9 +113,12 @@ def test_the_named_tests_run(capability):
     for test in capability.get("tests", []):
         path, function = test.split("::")
         assert not skipping(path) & {"pytestmark", function, *fixtures(path, function)}, f"{test} can be skipped"
-        start, folder = re.escape(command(path, function)), "/".join(path.split("/")[:2])
-        line = rf"^(\t|\ttime |EXHAUSTIVE := ){start} (.* )?{folder}( .*)?$"
-        assert re.search(line, MAKEFILE, re.MULTILINE), f"no target of the Makefile runs {test}"
+        folder = "/".join(path.split("/")[:2])
+        start = "EXHAUSTIVE_FOLDERS := " if lane(test) == "rotation" else r"\t\$\(PYTEST\) "
+        assert re.search(rf"^{start}(.* )?{folder}( .*)?$", MAKEFILE, re.MULTILINE), f"make test does not run {test}"
+        assert lane(test) != "rotation" or marks(path, function) & set(
+            re.findall(r'pytest -m "(.*)" -p rotation', MAKEFILE)[0].split(" or ")
+        )
 
 
 @each_capability

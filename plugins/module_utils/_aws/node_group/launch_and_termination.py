@@ -25,6 +25,8 @@ from .node_service import AUTO_SCALING
 END_TIMEOUT = 3600  # seconds; large instances can take a quarter of an hour to shut down
 END_PAUSE = 0.5  # seconds between the first two reads
 ACTIVE = ("Pending", "InService")  # prefixes of the lifecycle states in which an instance counts toward the size of its group
+# An Auto Scaling group's entries about its instances, by instance ID.
+Members = Mapping[str, Mapping[str, Any]]
 
 
 class Shortage(ClusterError):
@@ -140,12 +142,7 @@ def _in_service(
 
     def poll() -> tuple[list[dict[str, Any]], str | None] | None:
         nonlocal counted_from
-        groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
-        members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in ended}
-        instances = live_instances(cloud, *ALIVE, *(["shutting-down"] if ended else []))
-        leaving = any(instance["InstanceId"] in ended and instance["State"]["Name"] == "shutting-down" for instance in instances)
-        alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
-        ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
+        members, alive, ready, leaving = _read_members(cloud, name, ended)
         # A group can take minutes to detect that an instance has stopped, and EC2 still lists terminated instances for a while
         if len(ready) == len(alive) == len(members) == wanted:
             return ready, None
@@ -156,22 +153,38 @@ def _in_service(
         launches.observe(len(ready), activities(cloud, name), leaving=leaving, replacing=bool(ended))
         now = time.monotonic()
         counted_from = now if leaving else counted_from
-        elapsed = now - counted_from
         what = f"{name}: {len(ready)} of {wanted} nodes in service, {launches.alternative}{launches.newest_reason()}"
         cloud.progress(what, now - began, limit=timeout + counted_from - began)
+        # Nodes on their way get more time
         on_their_way = any(item["LifecycleState"].startswith("Pending") for item in members.values())
-        if leaving or (elapsed < timeout and not launches.hopeless) or (on_their_way and elapsed < 2 * timeout):
-            return None
-        if least <= len(ready) < wanted:
-            return ready, explain(name, launches)
-        if len(ready) < least:
-            raise Shortage(explain(name, launches))
-        return None  # there are too many instances, because surplus instances are still terminating
+        limit = 2 * timeout if on_their_way else 0 if launches.hopeless else timeout
+        return None if leaving or now - counted_from < limit else _accepted(name, launches, ready, least)
 
     try:
         return cloud.wait_until(f"the nodes of {name}", poll, timeout=2 * timeout + max(cloud.wait_timeout, END_TIMEOUT))
     except WaitTimeout as error:
         raise WaitTimeout(explain(name, launches, f"{error} ")) from error
+
+
+def _read_members(cloud: AwsClient, name: str, ended: Collection[str]) -> tuple[Members, list[dict[str, Any]], list[dict[str, Any]], bool]:
+    """Return the members of a group, those that live, those that are in service, and whether one of the instances in `ended` still ends.
+
+    The members are the group's entries by instance ID, without those in `ended`.
+    """
+    groups = cloud.retrieve("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name])
+    members = {item["InstanceId"]: item for group in groups for item in group["Instances"] if item["InstanceId"] not in ended}
+    instances = live_instances(cloud, *ALIVE, *(["shutting-down"] if ended else []))
+    ending = {instance["InstanceId"] for instance in instances if instance["State"]["Name"] == "shutting-down"}
+    alive = [instance for instance in instances if instance["InstanceId"] in members and instance["State"]["Name"] in ALIVE]
+    ready = [instance for instance in alive if _is_in_service(instance, members[instance["InstanceId"]])]
+    return members, alive, ready, not ending.isdisjoint(ended)
+
+
+def _accepted(name: str, launches: Launches, ready: list[dict[str, Any]], least: int) -> tuple[list[dict[str, Any]], str | None] | None:
+    """Return fewer instances than desired and the reason, or None if surplus instances are still terminating. Raises Shortage."""
+    if len(ready) < least:
+        raise Shortage(explain(name, launches))
+    return (ready, explain(name, launches)) if len(ready) < launches.wanted else None
 
 
 def end(cloud: AwsClient, instance_id: str, *, replaced: bool) -> None:
@@ -227,7 +240,7 @@ def _is_in_service(instance: Mapping[str, Any], member: Mapping[str, Any]) -> bo
     return bool(member["LifecycleState"] == "InService" and (member["HealthStatus"] == "Healthy" or number_of(instance)))
 
 
-def _lost(members: Mapping[str, Mapping[str, Any]], alive: Collection[Mapping[str, Any]]) -> list[str]:
+def _lost(members: Members, alive: Collection[Mapping[str, Any]]) -> list[str]:
     """Return the IDs of a group's unhealthy instances that have stopped or that never received a node number."""
     numbered = {instance["InstanceId"] for instance in alive if number_of(instance)}
     return [
