@@ -1,7 +1,7 @@
-"""Writes the parts of the role `training_job` that depend on the options of a job from their declarations.
+"""Writes what depends on the declarations of a job's options: parts of the role `training_job`, and the table in docs/jobs.md.
 
-`python tools/job_options.py` writes the argument specs, the default values, and the arguments of its tasks. The options are declared in the
-list in `plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
+`python tools/job_options.py` writes the table, and the argument specs, default values and arguments of tasks of the role. The options are
+declared in `plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS, Option
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_documentation import marked
 from generated_tables import with_tables, write
-from options import WIDTH_OF_TASKS, to_yaml
+from options import WIDTH_OF_TASKS, markdown, to_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "training_job"
+JOBS = ROOT / "docs" / "jobs.md"
 PREFIX = "training_job_"
 NAMES = {option.name for option in OPTIONS}
 
@@ -71,12 +72,22 @@ def arguments() -> str:
     return "".join(lines)
 
 
+def table() -> str:
+    """Return the table of the variables of a job. Templates among the default values are left out."""
+    rows = ["| variable | default | meaning |\n|---|---|---|\n"]
+    for option in OPTIONS:
+        value = "" if option.default or default(option) == "" else f"`{json.dumps(default(option))}` "
+        rows.append(f"| `{variable(option)}` | {value}| {markdown(of_role(option.description[0]))} |\n")
+    return "".join(rows)
+
+
 def files() -> dict[Path, str]:
     """Return the contents of each generated file."""
     parts = {
         ROLE / "meta" / "argument_specs.yml": ("options of the job", argument_specs()),
         ROLE / "defaults" / "main.yml": ("variables of the job", defaults()),
         ROLE / "tasks" / "main.yml": ("arguments of the module", arguments()),
+        JOBS: ("variables of a job", table()),
     }
     return {path: with_tables(path, "job_options", {name: text}) for path, (name, text) in parts.items()}
 

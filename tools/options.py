@@ -68,7 +68,7 @@ def to_yaml(content: Any) -> str:
 
 def markdown(text: str) -> str:
     """Return Ansible's markup as Markdown."""
-    return re.sub(r"\b[OVC]\(([^)]+)\)", r"`\1`", text)
+    return re.sub(r"\b[OVCM]\(([^)]+)\)", r"`\1`", text)
 
 
 def argument_specs() -> str:

@@ -150,7 +150,7 @@ def test_stop_removes_a_deep_tree(deep):
 def test_the_record_is_written_and_a_deep_tree_removed_at_the_end(deep, memory, monkeypatch):
     unit = memory / "jobs/greedy-rank0"
     unit.mkdir(parents=True)
-    (unit / "spec.json").write_text('{"job": "greedy", "metrics_directory": "", "environment": {}}')
+    (unit / "spec.json").write_text('{"job": "greedy", "parameters": {"metrics_directory": ""}, "environment": {}}')
     left = []
     monkeypatch.setattr(supervisor, "finish", lambda *_: left.extend(os.listdir(deep)))
     assert supervisor.main(["finish", str(unit / "spec.json")]) == 0
@@ -207,7 +207,7 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
 
 @pytest.mark.parametrize(("time_limit", "elapsed", "longest"), [(0, 0, "infinity"), (600, 0, "705"), (600, 500, "205"), (600, 700, "105")])
 def test_systemd_limits_the_time_of_units_too(time_limit, elapsed, longest):
-    spec = {"time_limit": time_limit, "elapsed": elapsed, "stop_timeout": 15, "heartbeat_timeout": 60}
+    spec = {"elapsed": elapsed, "parameters": {"time_limit": time_limit, "stop_timeout": 15, "heartbeat_timeout": 60}}
     assert systemd.longest_runtime(spec) == longest
 
 

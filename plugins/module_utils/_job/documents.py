@@ -297,17 +297,14 @@ class Endpoint(TypedDict):
 class JobSpec(TypedDict):
     """The part of the spec that is identical for all supervisors of a job.
 
-    `attempt` is the number of the attempt, beginning with 1. `parameters` contains the parameters from which the specs of the next attempt
-    are planned. `parameters` is empty if `restarts` is 0.
+    `attempt` is the number of the attempt, beginning with 1. `parameters` contains the job's options (options.py) and the other parameters
+    of the `training_job` module. The specs of the next attempt are planned from them. If the time limit comes from the maximum cost,
+    `cost_limit` among them contains the `amount`, how much of it is `earlier` cost, the `hourly` price of the job's nodes, and the
+    `currency`.
 
     `directory` is the job's directory, and `programs` is the directory that contains the Python interpreter. `processes` is the number of
     processes excluding standby processes, and `standby` is the number of standby processes. `lead` is the name of the first process. If
     `own_profile` is true, supervisors read the user's own shell profile. `peers` contains the names and addresses of the job's hosts.
-    `stop_timeout` is the time between SIGTERM and SIGKILL. A `time_limit`, `hang_timeout` or `hang_steps` of 0 means no limit. If the time
-    limit comes from the maximum cost, `cost_limit` contains the `amount`, how much of it is `earlier` cost, the `hourly` price of the job's
-    nodes, and the `currency`.
-
-    `metrics_directory` is the directory for the file with the job's metrics, or empty. `cluster` is the cluster's name in this file.
     """
 
     job: str
@@ -322,18 +319,7 @@ class JobSpec(TypedDict):
     hostfile: str
     own_profile: bool
     peers: list[str]
-    time_limit: int
-    cost_limit: dict[str, Any]
-    stop_timeout: int
-    heartbeat_timeout: int
-    hang_timeout: int
-    hang_steps: int
-    hang_minimum: int
     attempt: int
-    restarts: int
-    launcher: str
-    metrics_directory: str
-    cluster: str
     parameters: dict[str, Any]
 
 

@@ -53,19 +53,8 @@ def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Seque
         "hostfile": hostfile(program, used),
         "own_profile": not params["sandbox"],
         "peers": peers(hosts),
-        "time_limit": params["time_limit"],
-        "cost_limit": params["cost_limit"],
-        "stop_timeout": params["stop_timeout"],
-        "heartbeat_timeout": params["heartbeat_timeout"],
-        "hang_timeout": params["hang_timeout"],
-        "hang_steps": params["hang_steps"],
-        "hang_minimum": params["hang_minimum"],
         "attempt": paths.attempt,
-        "restarts": params["restarts"],
-        "launcher": params["launcher"],
-        "metrics_directory": params["metrics_directory"] or "",
-        "cluster": params["cluster"],
-        "parameters": dict(params) if params["restarts"] else {},
+        "parameters": dict(params),
     }
     fabric = fabric_environment(used)
     gpus = {host.name: list(host.gpus) for host in hosts}

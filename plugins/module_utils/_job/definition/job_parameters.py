@@ -88,16 +88,16 @@ def check(params: dict[str, Any]) -> None:
         raise RefusalError("script: missing. Specify the training script, or a command.")
     if params["metrics_directory"] and not os.path.isabs(params["metrics_directory"]):
         raise RefusalError("metrics_directory: {!r} is not an absolute path. Use an absolute path.".format(params["metrics_directory"]))
+    for option in OPTIONS:
+        if option.spec["type"] == "int" and params[option.name] < 0:
+            raise RefusalError(f"{option.name}: {params[option.name]} is negative. Use 0 or more.")
     check_restarts(params)
     check_queue(params["queue"], params["host_count"], params["spares"], reboot=params["reboot"])
     check_tasks(params["environment_by_task"], params, find_launcher(params))
 
 
 def check_restarts(params: dict[str, Any]) -> None:
-    """Raise RefusalError unless the options for restarts and hangs are in range and do not contradict each other."""
-    for option in ("restarts", "min_hosts", "spares", "hang_timeout", "hang_steps", "hang_minimum", "health_interval"):
-        if params[option] < 0:
-            raise RefusalError(f"{option}: {params[option]} is negative. Use 0 or more.")
+    """Raise RefusalError unless the options for restarts and hangs are valid and do not contradict each other."""
     if 0 < params["hang_timeout"] < HANG_TIMEOUT_MIN:
         # Supervisors report every few seconds that their processes are active.
         raise RefusalError(

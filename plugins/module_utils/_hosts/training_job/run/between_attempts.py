@@ -50,7 +50,7 @@ def still_connected(spec: ProcessSpec, verdict: Verdict) -> str:
 
     The result is an empty string if there is no such host, or if the attempt did not end because a connection was closed.
     """
-    if not (spec["restarts"] and verdict["failure"] and has_lost_connection(verdict["failure"])):
+    if not (spec["parameters"]["restarts"] and verdict["failure"] and has_lost_connection(verdict["failure"])):
         return ""
     processes = participants(read_records(Paths(spec["directory"], spec["attempt"])))
     running = {process["host"] for process in processes if process["state"] != FAILED}
@@ -104,7 +104,7 @@ class Recovery:
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._before = before
         # Until `_patient_until`, processes without a record may still be starting.
-        self._patient_until = time.monotonic() + spec["heartbeat_timeout"]
+        self._patient_until = time.monotonic() + spec["parameters"]["heartbeat_timeout"]
         self._waits_until = time.monotonic() + recovery.REBOOT_PATIENCE
         self._silent = silent
         self._stopped = stopped
@@ -269,7 +269,7 @@ class Recovery:
             return str(error)[: failure_causes.WHAT_LIMIT]
         units = _per_host(attempt_processes.plan_specs(self._spec["parameters"], Paths(self._spec["directory"])))
         if any(count > units.get(host, 0) for host, count in _per_host(planned).items()):
-            return f"{self._spec['launcher']} would need additional processes on a host."
+            return f"{self._spec['parameters']['launcher']} would need additional processes on a host."
         return ""
 
 

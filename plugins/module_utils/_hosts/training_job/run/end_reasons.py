@@ -96,7 +96,7 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
         return
     if is_over(record["state"]):
         verdict = read_verdict(paths)
-        if spec["restarts"] and record.get("available") is not False and (not verdict or verdict.get("restartable")):
+        if spec["parameters"]["restarts"] and record.get("available") is not False and (not verdict or verdict.get("restartable")):
             write_json(paths.record(spec["name"]), {**record, "available": False})
         return
     now = time.time()
@@ -106,6 +106,6 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
         verdict = {"state": FAILED, "failure": record}
-        if spec["restarts"]:
+        if spec["parameters"]["restarts"]:
             verdict["restartable"] = True
         write_new_json(paths.verdict, verdict)

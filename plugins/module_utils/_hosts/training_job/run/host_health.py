@@ -35,13 +35,13 @@ FINDING: schema.Schema = {
 
 def find_unfit(spec: ProcessSpec, is_ending: Callable[[], bool]) -> Unfit | None:
     """Return why this host must not run the next attempt, or None if it may: the worst finding of the health checks, or an exclusion."""
-    checks = bool(spec["parameters"].get("health_check"))
+    checks = spec["parameters"]["health_check"]
     if checks:
         findings = ask(is_ending)
         worst = next((each for each in findings if each["severity"] == failure_causes.REPLACE), findings[0] if findings else None)
         if worst:
             found: Unfit = {"why": worst["severity"], "what": worst["message"].rstrip(". ")[:FINDING_LIMIT]}
-            if spec["parameters"].get("reboot") and worst.get("reboots") == spec["job"]:
+            if spec["parameters"]["reboot"] and worst.get("reboots") == spec["job"]:
                 found["reboots"] = True
             return found
     excluded = exclusions.describe_all(exclusions.read(spec["instance"]).exclusions, checks)

@@ -45,7 +45,7 @@ def delete_old(directory: str, now: float) -> None:
 
 
 def _update(spec: ProcessSpec) -> None:
-    delete_old(spec["metrics_directory"], time.time())
+    delete_old(spec["parameters"]["metrics_directory"], time.time())
     while True:
         write(spec)
         time.sleep(INTERVAL)
@@ -56,13 +56,14 @@ def write(spec: ProcessSpec, *, is_last: bool = False) -> None:
 
     Scripts can change the records from which the metrics are calculated, so any error is possible.
     """
-    file, paths = MetricsFile(Path(spec["metrics_directory"]), spec["job"], spec["cluster"]), Paths(spec["directory"])
+    params, paths = spec["parameters"], Paths(spec["directory"])
+    file = MetricsFile(Path(params["metrics_directory"]), spec["job"], params["cluster"])
     try:
-        job = read_status(paths, spec["heartbeat_timeout"])
+        job = read_status(paths, params["heartbeat_timeout"])
         if is_last and not is_over(job["state"]):
             file.path.unlink(missing_ok=True)
             return
-        job["goodput"], job["step_times"] = goodput.measure(paths, spec["heartbeat_timeout"])[:2]
+        job["goodput"], job["step_times"] = goodput.measure(paths, params["heartbeat_timeout"])[:2]
         file.write(job)
     except Exception as error:  # pylint: disable=broad-exception-caught
         sys.stderr.write(f"cannot write {file.path}: {error!r}\n")

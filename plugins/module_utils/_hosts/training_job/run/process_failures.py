@@ -41,7 +41,7 @@ def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: i
     if oom_kills:
         return {"kind": failure_causes.OUT_OF_MEMORY, "what": "an out-of-memory error"}
     log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
-    launcher = LAUNCHERS.get(spec["launcher"])
+    launcher = LAUNCHERS.get(spec["parameters"]["launcher"])
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
@@ -59,7 +59,7 @@ def raised(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord | None:
     A rank that has raised an exception can wait for the other ranks before it ends, and is then the rank for which they wait.
     """
     lines = logs.tail(Paths(spec["directory"], spec["attempt"]).log(spec["name"]), status.TAIL_SIZE)
-    mark = status.tag(record, LAUNCHERS.get(spec["launcher"]))
+    mark = status.tag(record, LAUNCHERS.get(spec["parameters"]["launcher"]))
     for own in [logs.lines_of(str(rank), mark, lines) for rank in record["ranks"]] if mark else [lines]:
         error = own_error(own, spec["cwd"])
         found = _error_cause(error) if error else None

@@ -58,9 +58,10 @@ class Watch:
         self.notice: Notice | None = None
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._lead = spec["lead"]
-        self._restarts = spec["restarts"]
+        parameters = spec["parameters"]
+        self._restarts = parameters["restarts"]
         self._spec = spec
-        self._timeout = spec["heartbeat_timeout"]
+        self._timeout = parameters["heartbeat_timeout"]
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._heard: dict[str, tuple[float, float]] = {}
@@ -68,8 +69,8 @@ class Watch:
         self._watched = 0.0
         self._failures_seen = 0
         self._progress_size = 0
-        self._detects_hangs = bool(spec["hang_timeout"] or spec["hang_steps"]) and spec["part"] != STANDBY
-        self._activity = hangs.Activity(self._watched, spec["hang_timeout"], spec["hang_steps"], spec["hang_minimum"])
+        self._detects_hangs = bool(parameters["hang_timeout"] or parameters["hang_steps"]) and spec["part"] != STANDBY
+        self._activity = hangs.Activity(self._watched, parameters["hang_timeout"], parameters["hang_steps"], parameters["hang_minimum"])
         self._progress_offset = _size(self._paths.progress)
         self._log_size = 0
         self._hang_seen = 0.0
@@ -148,7 +149,7 @@ class Watch:
         In the meantime, the lead reads new steps. The time since a step is measured from the moment at which the lead reads the step.
         """
         end = time.monotonic() + POLL_INTERVAL
-        reads_steps = self._detects_hangs and self._spec["hang_steps"] and self.record["name"] == self._lead
+        reads_steps = self._detects_hangs and self._spec["parameters"]["hang_steps"] and self.record["name"] == self._lead
         while not self._stopped.wait(min(SHORT_INTERVAL, POLL_INTERVAL)) and time.monotonic() < end:
             if self._is_hurried or (self.notice and not self.verdict):
                 return
@@ -345,8 +346,7 @@ def _touch(path: str) -> None:
 def heeds_health(spec: ProcessSpec) -> bool:
     """Return whether a finding of the periodic health checks, which other jobs on the host may have started, ends an attempt."""
     params = spec["parameters"]
-    is_chosen = spec["restarts"] > 0 and params.get("health_check") and params.get("health_interval")
-    return bool(is_chosen) and spec["part"] not in MAY_BE_LOST
+    return bool(params["restarts"] and params["health_check"] and params["health_interval"]) and spec["part"] not in MAY_BE_LOST
 
 
 def first_record(spec: ProcessSpec) -> ProcessRecord:
@@ -364,7 +364,7 @@ def first_record(spec: ProcessSpec) -> ProcessRecord:
         "started": now,
         "heartbeat": now,
     }
-    if spec["restarts"]:
+    if spec["parameters"]["restarts"]:
         record["restartable"] = True
     if spec["instance"]:
         record["instance"] = spec["instance"]

@@ -101,7 +101,7 @@ def collect(spec: ProcessSpec, since: float) -> list[Stuck]:
 
 def _error(spec: ProcessSpec, rank: int, lines: Sequence[str]) -> str:
     """Return the exception at the end of a rank's lines in the log of the process, or an empty string."""
-    launcher = LAUNCHERS.get(spec["launcher"])
+    launcher = LAUNCHERS.get(spec["parameters"]["launcher"])
     own = logs.lines_of(str(rank), launcher.tag, lines) if launcher and spec["tagged"] else lines
     found = process_failures.own_error(own, spec["cwd"])
     return clean_line(f"{found.kind} at {found.place}: {found.message}")[:PLACE_LIMIT].rstrip(".") if found else ""

@@ -66,8 +66,9 @@ class Supervisor:
         self.path = path
         self.leaving: End | None = None
         self.notice: Notice | None = None
-        self.time_limit_at = time.monotonic() + spec["time_limit"] - spec["elapsed"] if spec["time_limit"] else float("inf")
-        self.before = between_attempts.known(spec) if spec["restarts"] else between_attempts.TrainingState([], None)
+        limit = spec["parameters"]["time_limit"]
+        self.time_limit_at = time.monotonic() + limit - spec["elapsed"] if limit else float("inf")
+        self.before = between_attempts.known(spec) if spec["parameters"]["restarts"] else between_attempts.TrainingState([], None)
         self.storage = storage_watch.StorageWatch()
         self.begin(spec)
 
@@ -76,7 +77,7 @@ class Supervisor:
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
-        self.spec = spec
+        self.spec, self.parameters = spec, spec["parameters"]
         self.paths = Paths(spec["directory"], spec["attempt"])
         self.argv = spec["argv"] or [sys.executable, sys.argv[0], "serve", self.path]
         self.oom_kills = oom_kills.count_oom_kills()
@@ -90,7 +91,7 @@ class Supervisor:
         process. A supervisor that `rejoins` begins with the attempt after the one that the host has left to reboot.
         """
         signal.signal(signal.SIGTERM, lambda *_: self.leave(SHUT_DOWN if is_shutting_down() else FROM_OUTSIDE))
-        if self.spec["restarts"]:
+        if self.parameters["restarts"]:
             descendant_processes.adopt_descendants()
         termination_notices.Notices(self.receive, self.spec["capacity_end"]).start()
         metrics = None
@@ -150,14 +151,14 @@ class Supervisor:
             except OSError as error:
                 reason = f"{COULD_NOT_BE_STARTED}: {error.strerror}: {error.filename!r}"
                 status = self.finish(FAILED, failure_causes.NOT_STARTED, exit_code=127, reason=reason)
-                if self.spec["restarts"]:
+                if self.parameters["restarts"]:
                     self.watch.start()
             else:
                 if self.leaving:
                     self.stop(self.leaving)
                 self.watch.start()
                 status = self.finished(self.wait(self.child))
-        if self.spec["name"] == self.spec["lead"] or self.spec["restarts"]:
+        if self.spec["name"] == self.spec["lead"] or self.parameters["restarts"]:
             self.attend()
         return status
 
@@ -197,7 +198,7 @@ class Supervisor:
             self.set_aside(following)
             return self.next_spec(following.get("hosts", []))
         finally:
-            if self.leaving and self.spec["restarts"]:
+            if self.leaving and self.parameters["restarts"]:
                 self.decline()
                 if verdict and verdict.get("restartable"):
                     between_attempts.Recovery(self.spec, self.before, self.watch.is_silent, self.is_ending).conclude(verdict)
@@ -286,7 +287,7 @@ class Supervisor:
         notice = self.notice or (verdict and verdict["failure"] and verdict["failure"].get("notice"))
         if notice:
             return termination_notices.time_to_save(notice, time.time())
-        timeout = self.spec["stop_timeout"]
+        timeout: int = self.parameters["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
@@ -298,14 +299,14 @@ class Supervisor:
         while True:
             now = time.monotonic()
             if now >= end:
-                limit = "training_job_max_cost" if self.spec["cost_limit"] else "its time limit of {} s".format(self.spec["time_limit"])
+                limit = "training_job_max_cost" if self.parameters["cost_limit"] else f"its time limit of {self.parameters['time_limit']} s"
                 self.stop(End(FAILED, f"reached {limit}", failure_causes.TIME_LIMIT))
             self.heed_notice()
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict, self.spec["name"]))
             if self.kill_at is not None and now >= self.kill_at:
                 child.kill()
-            if self.spec["restarts"]:
+            if self.parameters["restarts"]:
                 descendant_processes.reap(child.pid)
             try:
                 # Use a short timeout, so that a change to kill_at takes effect soon.
@@ -341,9 +342,9 @@ class Supervisor:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
             reason = process_failures.find_cause(self.spec, found, kind, kills)
             how["cause"] = process_failures.blame_storage(name_listener(reason), self.storage.problems)
-            limit = self.spec["cost_limit"]
+            limit = self.parameters["cost_limit"]
             if limit and kind == failure_causes.TIME_LIMIT:
-                seconds = self.spec["time_limit"] + time.monotonic() - self.time_limit_at
+                seconds = self.parameters["time_limit"] + time.monotonic() - self.time_limit_at
                 earlier = limit.get("earlier", 0.0)  # a job in a queue can be older than this key
                 cost = {"limit": limit["amount"], "currency": limit["currency"], "seconds": seconds, "earlier": earlier}
                 how["cause"]["cost"] = {**cost, "spent": earlier + limit["hourly"] * seconds / 3600}
@@ -361,8 +362,8 @@ class Supervisor:
         the function therefore returns even without a verdict.
         """
         looks = 0
-        while not (self.watch.verdict or self.is_late(self.spec["stop_timeout"] + self.spec["heartbeat_timeout"])):
-            stopped = self.leaving is not None if self.spec["restarts"] else self.ended is not None and self.ended.state == STOPPED
+        while not (self.watch.verdict or self.is_late(self.parameters["stop_timeout"] + self.parameters["heartbeat_timeout"])):
+            stopped = self.leaving is not None if self.parameters["restarts"] else self.ended is not None and self.ended.state == STOPPED
             if stopped and looks >= POLLS_OF_FAILURE:
                 return
             self.watch.verdict = self.watch.poll()
@@ -376,7 +377,7 @@ def metrics_writer(spec: ProcessSpec) -> ModuleType | None:
 
     Loading the module takes a tenth of a second, so the start of a job without metrics does not load it.
     """
-    if not spec["metrics_directory"] or spec["name"] != spec["lead"]:
+    if not spec["parameters"]["metrics_directory"] or spec["name"] != spec["lead"]:
         return None
     from . import host_metrics  # pylint: disable=import-outside-toplevel
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from ...._job import directories, exclusion_after_failures
 from ...._job.definition.refusal import EXPECTED, RefusalError
+from ...._job.document_schemas import DESCRIPTION
 from ..units import checkpoint_directory, local_code, users
 from . import continuation
 
@@ -50,13 +51,8 @@ def unpack_code(params: dict[str, Any], paths: directories.Paths, source: Binary
             # The default filter of Python 3.14 would change the modes.
             archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
             archive.extractall(paths.code, members=(readable(member, shared) for member in archive))
-        keys = ("name", "script", "command", "arguments", "launcher", "launcher_options", "python", "time_limit", "sync_directory", "code")
-        description = {key: params[key] for key in keys}
+        description = {key: params[key] for key in ("name", "sync_directory", *DESCRIPTION) if params.get(key)}
         description["digest"] = digest
-        if params["resume"]:
-            description["resume"] = params["resume"]
-        if params["printed"]:
-            description["printed"] = True
         description["checkpoint_directory"] = checkpoint_directory.directory(params, paths)
         description["created"] = time.time()
         with open(os.open(paths.description, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8") as file:

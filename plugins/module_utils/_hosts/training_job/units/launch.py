@@ -52,7 +52,7 @@ def start_processes(
         )
     place = systemd.SupervisorAccount(user, sys.executable, visible_paths(params, paths, user), params["sandbox"])
     jobs_after_reboot.delete_ended()
-    if specs and specs[0]["parameters"].get("reboot"):
+    if specs and params["reboot"] and params["restarts"]:
         save(params["name"], place, specs, time.time())
     systemd.start(run, params["name"], place, specs)
 

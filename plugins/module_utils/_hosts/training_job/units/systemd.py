@@ -227,7 +227,7 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
         *(f"BindPaths={directory}:{path}" for path, directory in private.items()),
         *bindings(place.visible, TEMPORARY),
         "RuntimeDirectory=" + os.path.relpath(directory, "/run"),
-        "TimeoutStopSec={}".format(spec["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
+        "TimeoutStopSec={}".format(spec["parameters"]["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
         f"RuntimeMaxSec={longest_runtime(spec)}",
         f"ExecStopPost=/bin/sh {program} finish",
     ):
@@ -239,10 +239,11 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
 
 def longest_runtime(spec: ProcessSpec) -> str:
     """Return the time, in systemd's format, after which systemd stops a unit of the job. See `Supervisor.attend`."""
-    if not spec["time_limit"]:
+    params = spec["parameters"]
+    if not params["time_limit"]:
         return "infinity"
-    rest = max(0, spec["time_limit"] - spec["elapsed"])
-    return str(rest + spec["stop_timeout"] + spec["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
+    rest = max(0, params["time_limit"] - spec["elapsed"])
+    return str(rest + params["stop_timeout"] + params["heartbeat_timeout"] + SYSTEMD_EXTRA_RUNTIME_SECONDS)
 
 
 def _private_directories(run: RunCommand, job: str, user: pwd.struct_passwd) -> dict[str, str]:

@@ -11,6 +11,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import curves
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
 
+from unit.plugins.module_utils._job.definition.parameters import DEFAULTS
+
 START = 1_790_000_000.0
 
 
@@ -112,8 +114,7 @@ def test_too_many_names_are_named_and_not_drawn(read):
 def test_the_lead_notes_how_the_progress_grows(tmp_path):
     paths = Paths(str(tmp_path))
     (tmp_path / "status").mkdir()
-    spec = {"directory": str(tmp_path), "lead": "rank0", "heartbeat_timeout": 60, "attempt": 1, "restarts": 0}
-    spec |= {"hang_timeout": 0, "hang_steps": 0, "hang_minimum": 0, "parameters": {}}
+    spec = {"directory": str(tmp_path), "lead": "rank0", "attempt": 1, "part": "worker", "parameters": {**DEFAULTS, "health_check": False}}
     for name in ("rank0", "rank1"):
         record = {"name": name, "rank": 0, "state": "running"}
         watch = process_watch.Watch(spec, record)

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import between_attempts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import attempt_processes, host_processes, job_parameters
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers.base import LaunchError, Process
 
 from .parameters import parameters
@@ -26,7 +27,14 @@ def test_a_spec_holds_the_users_environment_over_the_launchers(paths):
     assert spec["environment"]["TOKEN"] == "t"
     assert spec["environment"]["DEEPLEARNING_PROGRESS"] == paths.progress
     assert spec["argv"][-2:] == [os.path.join(paths.code, "train.py"), "a b"]
-    assert (spec["processes"], spec["host"], spec["time_limit"], spec["stop_timeout"]) == (3, "deeplearning-worker3", 9, 5)
+    assert (spec["processes"], spec["host"]) == (3, "deeplearning-worker3")
+
+
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_supervisors_get_all_options_of_the_job(paths, restarts):
+    params = parameters(restarts=restarts, min_hosts=2)
+    (spec,) = host_processes.plan(params, paths, 3)
+    assert spec["parameters"] == params
 
 
 def test_with_a_source_the_script_keeps_its_path(paths):
@@ -139,9 +147,7 @@ def test_a_strategy_determines_the_task_types():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"restarts": -1}, "restarts: -1 is negative. Use 0 or more."),
-        ({"min_hosts": -1}, "min_hosts: -1 is negative. Use 0 or more."),
-        ({"spares": -1}, "spares: -1 is negative. Use 0 or more."),
+        *(({option.name: -1}, f"{option.name}: -1 is negative. Use 0 or more.") for option in OPTIONS if option.spec["type"] == "int"),
         (
             {"reboot": True, "queue": "slurm"},
             "reboot: true is not possible with queue 'slurm', because the queue may run other jobs on the hosts. Set reboot to false, or"
@@ -153,10 +159,6 @@ def test_a_strategy_determines_the_task_types():
             " the job without a queue.",
         ),
         ({"metrics_directory": "metrics"}, "metrics_directory: 'metrics' is not an absolute path. Use an absolute path."),
-        ({"hang_timeout": -1}, "hang_timeout: -1 is negative. Use 0 or more."),
-        ({"hang_steps": -1}, "hang_steps: -1 is negative. Use 0 or more."),
-        ({"hang_minimum": -1}, "hang_minimum: -1 is negative. Use 0 or more."),
-        ({"health_interval": -1}, "health_interval: -1 is negative. Use 0 or more."),
         ({"hang_timeout": 29}, "hang_timeout: 29 s is too short. Specify at least 30 s, or 0 to disable the check."),
         ({"stop_exit_codes": [0]}, "stop_exit_codes: 0 is not the exit status of a failed process. Use 1 to 255."),
         ({"restart_exit_codes": [256]}, "restart_exit_codes: 256 is not the exit status of a failed process. Use 1 to 255."),
@@ -229,8 +231,6 @@ def test_a_job_cannot_need_more_hosts_than_it_has(paths):
         host_processes.plan(parameters(min_hosts=4), paths, 1)
     (spec,) = host_processes.plan(parameters(min_hosts=0), paths, 1)
     assert spec["parameters"]["min_hosts"] == 3
-    (spec,) = host_processes.plan(parameters(restarts=0), paths, 1)
-    assert spec["parameters"] == {}
 
 
 @pytest.mark.parametrize("launcher", ["deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"])

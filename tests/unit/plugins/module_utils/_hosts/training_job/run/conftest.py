@@ -10,6 +10,11 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 
+from unit.plugins.module_utils._job.definition.parameters import DEFAULTS
+
+# The options of a job that is not restarted and has no checks for hangs.
+OPTIONS = {**DEFAULTS, "restarts": 0, "hang_steps": 0, "hang_minimum": 0, "health_check": False, "cost_limit": {}, "cluster": "demo"}
+
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
@@ -32,11 +37,8 @@ def make_spec(tmp_path):
             "processes": 2,
             "lead": "rank0",
             "daemons": {},
+            "key": "",
             "directory": str(tmp_path),
-            "heartbeat_timeout": 60,
-            "hang_timeout": 0,
-            "hang_steps": 0,
-            "hang_minimum": 0,
             "host": "deeplearning-worker2",
             "instance": "i-0123456789abcdef0",
             "capacity_end": 0.0,
@@ -44,21 +46,14 @@ def make_spec(tmp_path):
             "environment": {},
             "cwd": str(tmp_path),
             "programs": "/opt/pytorch/bin",
-            "time_limit": 0,
             "elapsed": 0,
-            "cost_limit": {},
-            "stop_timeout": 30,
             "own_profile": False,
             "peers": ["deeplearning-worker2", "10.0.0.2"],
             "attempt": 1,
-            "restarts": 0,
-            "launcher": "torchrun",
-            "metrics_directory": "",
-            "cluster": "demo",
             "slot": 0,
-            "parameters": {},
-            **changes,
         }
+        spec["parameters"] = {**OPTIONS, **{name: value for name, value in changes.items() if name not in spec}}
+        spec.update((name, value) for name, value in changes.items() if name in spec)
         path = tmp_path / "spec.json"
         path.write_text(json.dumps(spec))
         return path

@@ -276,10 +276,10 @@ def test_a_job_without_metrics_does_not_load_what_writes_them(program):
         import sys
         sys.path.insert(0, {str(program)!r})
         import {supervisor.__name__} as supervisor
-        assert supervisor.metrics_writer({{"metrics_directory": "", "name": "rank0", "lead": "rank0"}}) is None
-        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank1", "lead": "rank0"}}) is None
+        assert supervisor.metrics_writer({{"parameters": {{"metrics_directory": None}}, "name": "rank0", "lead": "rank0"}}) is None
+        assert supervisor.metrics_writer({{"parameters": {{"metrics_directory": "/m"}}, "name": "rank1", "lead": "rank0"}}) is None
         assert not {{{host_metrics.__name__!r}, {goodput.__name__!r}}} & set(sys.modules)
-        assert supervisor.metrics_writer({{"metrics_directory": "/metrics", "name": "rank0", "lead": "rank0"}})
+        assert supervisor.metrics_writer({{"parameters": {{"metrics_directory": "/m"}}, "name": "rank0", "lead": "rank0"}})
     """
     subprocess.run([sys.executable, "-I", "-c", textwrap.dedent(code)], check=True)
 
@@ -1216,7 +1216,7 @@ def test_a_process_with_open_connections_to_a_host_whose_processes_have_ended(mo
         name = f"rank{rank}"
         records.write_json(paths.record(name), {**record, "name": name, "rank": rank, "host": host, "state": state})
     hosts = [{"name": f"worker{number}", "address": f"10.0.0.{number}"} for number in (1, 2)]
-    spec = {"directory": paths.directory, "attempt": 1, "restarts": restarts, "parameters": {"hosts": hosts}}
+    spec = {"directory": paths.directory, "attempt": 1, "parameters": {"hosts": hosts, "restarts": restarts}}
     monkeypatch.setattr(between_attempts.connections, "open_to", lambda _pids, addresses: {"10.0.0.1"} & set(addresses))
     assert between_attempts.still_connected(spec, {"state": "failed", "failure": records.read_record(paths.record("rank0"))}) == expected
 

@@ -17,10 +17,8 @@ def spec(tmp_path):
     (tmp_path / "metrics").mkdir()
     return {
         "job": "digits",
-        "cluster": "demo",
-        "metrics_directory": str(tmp_path / "metrics"),
         "directory": str(tmp_path / "jobs/digits"),
-        "heartbeat_timeout": 60,
+        "parameters": {"cluster": "demo", "metrics_directory": str(tmp_path / "metrics"), "heartbeat_timeout": 60},
     }
 
 

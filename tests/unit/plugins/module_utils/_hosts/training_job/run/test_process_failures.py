@@ -244,7 +244,7 @@ Extension modules: torch._C (total: 1)
     ],
 )
 def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, record, expected):
-    spec = {"directory": str(tmp_path), "attempt": 2, "name": "rank0", "launcher": launcher, "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 2, "name": "rank0", "cwd": "/code", "parameters": {"launcher": launcher}}
     path = tmp_path / "logs/attempt2/rank0.log"
     path.parent.mkdir(parents=True)
     path.write_text(log)
@@ -261,7 +261,7 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     ],
 )
 def test_an_exception_of_a_rank_that_does_not_end_is_the_cause_of_a_timeout(tmp_path, message, kind):
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "mpi", "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "mpi"}}
     lines = {1: TRACEBACK.format(message), 0: TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}")}
     (tmp_path / "logs").mkdir()
     text = "".join(f"[1,{rank}]<stderr>:{line}\n" for rank, each in lines.items() for line in each.splitlines())
@@ -273,7 +273,7 @@ def test_an_exception_of_a_rank_that_does_not_end_is_the_cause_of_a_timeout(tmp_
 
 
 def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_connection(tmp_path):
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
     found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
@@ -292,7 +292,7 @@ def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_c
 )
 def test_messages_about_files_that_cannot_be_written(tmp_path, message, kind):
     """The messages of torch come from torch 2.9, which saved a checkpoint to a full disk."""
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(TRACEBACK.format(message))
     assert process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "exit_code": 1}, "", 0)["kind"] == kind
@@ -323,7 +323,7 @@ def test_full_storage_is_the_cause_of_what_it_can_cause(cause, is_of_storage):
 
 
 def test_what_is_known_without_the_log_goes_first(tmp_path):
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "launcher": "command", "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
     assert process_failures.find_cause(spec, {"signal": "SIGKILL"}, "", 1)["kind"] == "out_of_memory"
     stopped = {"signal": "SIGTERM", "reason": "was stopped because its host was shutting down"}
     assert process_failures.find_cause(spec, stopped, "host_shut_down", 1) == {"kind": "host_shut_down", "what": stopped["reason"]}
@@ -332,7 +332,7 @@ def test_what_is_known_without_the_log_goes_first(tmp_path):
 def test_a_log_with_an_impossible_exit_status_makes_no_invalid_record(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "launcher.log").write_text("rank 0 on host ended with exit status 999\n")
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "launcher", "launcher": "mpi", "cwd": "/code"}
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "launcher", "cwd": "/code", "parameters": {"launcher": "mpi"}}
     cause = process_failures.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1}, "", 0)
     assert cause["kind"] == "exit_status"
     assert "exit_code" not in cause

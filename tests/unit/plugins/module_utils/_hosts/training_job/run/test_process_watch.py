@@ -20,25 +20,19 @@ from .conftest import others_record
         ({}, True),
         ({"restarts": 0}, False),
         ({"part": "standby"}, False),
-        ({"parameters": {"health_check": True, "health_interval": 0}}, False),
-        ({"parameters": {"health_check": False, "health_interval": 300}}, False),
-        ({"parameters": {}}, False),
+        ({"health_interval": 0}, False),
+        ({"health_check": False}, False),
     ],
 )
-def test_health_checks_for_other_jobs_do_not_end_an_attempt(make_spec, changes, expected):
-    spec = {
-        **json.loads(make_spec("pass").read_text()),
-        "restarts": 3,
-        "parameters": {"health_check": True, "health_interval": 300},
-        **changes,
-    }
-    assert process_watch.heeds_health(spec) == expected
+def test_health_checks_for_other_jobs_do_not_end_an_attempt(changes, expected):
+    params = {"restarts": 3, "health_check": True, "health_interval": 300, **changes}
+    assert process_watch.heeds_health({"part": params.pop("part", "worker"), "parameters": params}) == expected
 
 
 def test_nobody_is_lost_while_storage_hangs(make_spec, tmp_path, monkeypatch):
     others_record(tmp_path, "rank0", "running")
-    spec = json.loads(make_spec("").read_text())
-    watch = process_watch.Watch({**spec, "heartbeat_timeout": 10}, {"name": "rank1"})
+    spec = json.loads(make_spec("", heartbeat_timeout=10).read_text())
+    watch = process_watch.Watch(spec, {"name": "rank1"})
     now = time.monotonic()
     for looked_at in (now, now + 600):
         monkeypatch.setattr(time, "monotonic", lambda moment=looked_at: moment)

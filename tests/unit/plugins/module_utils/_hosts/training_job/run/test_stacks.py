@@ -94,7 +94,7 @@ def spec(tmp_path, monkeypatch):
         "directory": str(tmp_path),
         "attempt": 1,
         "name": "rank0",
-        "launcher": "command",
+        "parameters": {"launcher": "command"},
         "tagged": False,
         "ranks": [0],
         "programs": str(tmp_path / "bin"),
@@ -158,7 +158,7 @@ def test_an_exception_that_a_rank_has_printed_is_found(spec, running, tmp_path, 
     """Cleaning up after an exception can hang: the end of a process group waits for the other ranks."""
     lines = ["Traceback (most recent call last):", f'  File "{tmp_path}/train.py", line 55, in <module>', f"OSError: {error}"]
     running(f"print({chr(10).join(tag + line for line in lines)!r})\n" + REGISTERED)
-    launchers = {"launcher": "mpi", "tagged": True} if tag else {}
+    launchers = {"parameters": {"launcher": "mpi"}, "tagged": True} if tag else {}
     [found] = stacks.collect({**spec, **launchers}, 0.0)
     assert found.get("error") == (None if "peer" in error else "OSError at train.py, line 55: no such shard")
 

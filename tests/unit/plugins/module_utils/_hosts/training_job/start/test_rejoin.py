@@ -111,18 +111,19 @@ def test_an_old_or_damaged_file_starts_nothing_and_prevents_nothing(folder, star
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("reboot", [True, False])
-def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot):
+@pytest.mark.parametrize(("reboot", "restarts"), [(True, 3), (True, 0), (False, 3)])
+def test_only_jobs_whose_hosts_may_reboot_are_saved(started, monkeypatch, reboot, restarts):
     monkeypatch.setattr(launch, "check_place", lambda _name, _specs: None)
     monkeypatch.setattr(launch, "open_sync_directory", lambda *_arguments: None)
     monkeypatch.setattr(launch.users, "as_user", lambda *_arguments: None)
-    spec = {"name": "rank0", "environment": {}, "parameters": {"reboot": reboot}}
-    params = {"name": "digits", "hosts": [], "sandbox": False, "metrics_directory": ""}
+    spec = {"name": "rank0", "environment": {}}
+    params = {"name": "digits", "hosts": [], "sandbox": False, "metrics_directory": "", "reboot": reboot, "restarts": restarts}
     monkeypatch.setattr(launch, "visible_paths", lambda *_arguments: VISIBLE)
     monkeypatch.setattr(jobs_after_reboot, "runtime_directories", lambda _job: [])
     jobs_after_reboot.write(jobs_after_reboot.STARTED, "digits", b"of an earlier job with the same name")
     launch.start_processes(None, lambda _warning: None, params, SimpleNamespace(), USER, [spec], 0)
-    assert [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)] == (["digits"] if reboot else [])
+    saved = [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)]
+    assert saved == (["digits"] if reboot and restarts else [])
     assert len(started) == 1
 
 

@@ -16,9 +16,7 @@ SPEC = {
     "gpus": [],
     "cwd": "/c",
     "hostfile": "",
-    "stop_timeout": 5,
-    "heartbeat_timeout": 5,
-    "time_limit": 0,
+    "parameters": {"stop_timeout": 5, "heartbeat_timeout": 5, "time_limit": 0},
 }
 NOTHING = systemd.Visible([], [])
 USER = pwd.getpwuid(os.geteuid())
