@@ -8,9 +8,7 @@ The plugin does not run a module, because starting a module would slow down ever
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
 from itertools import starmap
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._files import replace_file
 from ..plugin_utils import ssh_files
 from ..plugin_utils.answers import refuse_injected_facts
 from ..plugin_utils.inventory_nodes import node_table, refuse_failed_inventory
@@ -216,15 +215,7 @@ def _write(path: Path, content: bytes) -> dict[str, str] | None:
         return None
     before = _read(path)
     _make_private(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with open(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_file(path, content)
     if path.name == REVOKED_KEYS:
         before, content = b"", b"(a key revocation list)\n"
     return {"before_header": str(path), "after_header": str(path), "before": before.decode(errors="replace"), "after": content.decode()}

@@ -22,7 +22,6 @@ import os
 import pickle
 import shutil
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from ansible import constants
 from ansible.plugins.loader import module_utils_loader
 from ansible.release import __version__ as ansible_version
 
+from ..module_utils._files import replace_file
 from ..module_utils._hosts import kept_modules
 
 PLUGINS = Path(__file__).parents[1]
@@ -62,9 +62,7 @@ def kept_module(name: str) -> Iterator[list[str]]:
         built = (temporary / files[WHOLE]).read_bytes()  # before the link replaces it
         if not (temporary / files[WHOLE]).is_symlink():
             for version, content in versions(module, built).items():
-                with tempfile.NamedTemporaryFile(dir=own_folder(), delete=False) as copy:
-                    copy.write(content)
-                os.replace(copy.name, own_folder() / files[version])
+                replace_file(own_folder() / files[version], content)
                 _link(files[version], temporary)
 
 

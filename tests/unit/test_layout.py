@@ -24,7 +24,7 @@ TESTS = sorted(path.relative_to(REPOSITORY / "tests" / "unit") for path in (REPO
 COLLECTION = "ansible_collections.deeplearning.cluster.plugins."
 HOSTS = "module_utils._hosts"
 CONTROLLER = "module_utils._aws"
-BOTH = ("module_utils._job", "module_utils._launchers", "module_utils._queues", "module_utils._text")
+BOTH = ("module_utils._job", "module_utils._launchers", "module_utils._queues", "module_utils._files", "module_utils._text")
 PURE = (
     "module_utils._launchers",
     "module_utils._queues",
@@ -110,6 +110,7 @@ def test_pure_code_needs_nothing_but_the_standard_library():
         ("training_job", "node_health.service"),
         ("queued_jobs", "training_job.queue.lead"),
         ("training_job_export", "training_job_export.exporter"),
+        ("node_setup", "node_setup.runner"),
     ],
 )
 def test_ansible_copies_to_hosts_what_a_program_consists_of(module, program):

@@ -21,6 +21,7 @@ import sys
 import zipfile
 from typing import Any, Iterator, cast
 
+from .._files import replace_file
 from . import kept_modules
 
 # The package of all modules. The names of modules below are relative to it.
@@ -65,13 +66,8 @@ def compiled(main: str) -> bytes:
             code = compile(archive.read(name), name, "exec", dont_inherit=True)
             archive.writestr(zipfile.ZipInfo(name + "c"), UNCHECKED_BYTECODE + marshal.dumps(code), zipfile.ZIP_DEFLATED)
     if is_kept:
-        new = f"{kept}.{os.getpid()}"
-        try:
-            pathlib.Path(new).write_bytes(content.getvalue())
-            os.replace(new, kept)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(new)
+        with contextlib.suppress(OSError):
+            replace_file(kept, content.getvalue())
     return content.getvalue()
 
 

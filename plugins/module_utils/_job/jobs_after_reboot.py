@@ -15,7 +15,8 @@ import fcntl
 import glob
 import os
 
-from . import directories, exclusions, schema
+from .._files import replace_file
+from . import directories, exclusions
 from .directories import running_jobs, runtime_directories
 
 # The directory in memory, and the name of the directory on the disk.
@@ -41,7 +42,7 @@ def files(place: str) -> list[str]:
 def write(place: str, job: str, content: bytes) -> None:
     """Replace the file of a job in a directory atomically."""
     os.makedirs(place, mode=0o700, exist_ok=True)
-    schema.replace_file(os.path.join(place, job + SUFFIX), content, 0o600)
+    replace_file(os.path.join(place, job + SUFFIX), content)
 
 
 def keep() -> str:

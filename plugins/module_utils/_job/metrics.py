@@ -8,10 +8,10 @@ This code runs on the controller and on hosts. Source of the format: https://pro
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple
 
+from .._files import replace_file
 from . import state_names
 from .job_status import JobStatus
 
@@ -44,12 +44,7 @@ class MetricsFile:
         """Replace the file atomically, if the status contains the metrics. Raises OSError."""
         if "goodput" not in job:
             return
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        try:
-            temporary.write_text("".join(line + "\n" for line in lines(metrics(job), self._labels)), encoding="utf-8")
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(self.path, "".join(line + "\n" for line in lines(metrics(job), self._labels)).encode(), 0o644)
 
 
 def metrics(job: JobStatus) -> list[Metric]:

@@ -12,10 +12,10 @@ import contextlib
 import json
 import os
 import re
-import socket
 import time
 from typing import Any, Mapping, cast
 
+from .._files import replace_file, replacing
 from . import recovery, schema
 from .directories import Paths, listing
 from .document_schemas import DESCRIPTION, ENTRY, FOLLOWING, RECORD, RECORDS_LIMIT, VERDICT
@@ -37,27 +37,17 @@ ATTEMPT = re.compile(r"attempt([1-9][0-9]{0,3})")
 
 
 def write_json(path: str, document: Mapping[str, Any]) -> None:
-    """Replace a file atomically, so that readers on other hosts see either the old or the new contents."""
-    temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    os.replace(temporary, path)
+    """Replace a file atomically. Everyone can read the file."""
+    replace_file(path, json.dumps(document).encode(), 0o644)
 
 
 def write_new_json(path: str, document: Mapping[str, Any]) -> bool:
-    """Write a file unless it exists, and return whether it was written. Readers see either the complete file or no file.
-
-    If several hosts write the file at the same time, exactly one succeeds. Creating a link is atomic on NFS too.
-    """
-    temporary = f"{path}.{socket.gethostname()}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(document, file)
+    """Write a file atomically unless it exists, and return whether it was written."""
     try:
-        os.link(temporary, path)
+        with replacing(path, 0o644, is_new=True) as file:
+            file.write(json.dumps(document).encode())
     except FileExistsError:
         return False
-    finally:
-        os.unlink(temporary)
     return True
 
 

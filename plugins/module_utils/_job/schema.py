@@ -17,6 +17,8 @@ import re
 import stat
 from typing import Any, BinaryIO, Callable, Dict, Mapping, NamedTuple
 
+from .._files import replace_file
+
 Document = Dict[str, Any]
 
 # Maximum number of bytes in a file, characters in a string, and elements in a list.
@@ -64,29 +66,10 @@ def open_regular(path: str) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def replace_file(path: str, content: bytes, mode: int) -> None:
-    """Replace a file atomically. Other users have only the permissions in `mode`, even while the new file is written."""
-    temporary = f"{path}.{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise
-
-
-def replace_private(path: str, text: str) -> None:
-    """Replace a file atomically with a file that only this user can read, because it may contain secrets."""
-    replace_file(path, text.encode("utf-8"), 0o600)
-
-
 def replace_document(path: str, document: Mapping[str, Any]) -> None:
     """Replace a JSON file atomically, and create its directory. Everyone can read the file."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    replace_file(path, json.dumps(document).encode("utf-8"), 0o644)
+    replace_file(path, json.dumps(document).encode(), 0o644)
 
 
 def parse_json(content: bytes) -> Any:

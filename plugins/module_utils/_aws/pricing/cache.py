@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..._files import replace_file
 from .charges import Product
 from .instance_products import SPOT
 from .price_list import Price
@@ -75,9 +75,7 @@ def write(file: Path | None, known: Mapping[Product, Known]) -> None:
     entries = {**_entries(file), **{_key(product): each._asdict() for product, each in known.items()}}
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as new:
-            json.dump(entries, new)
-        os.replace(new.name, file)
+        replace_file(file, json.dumps(entries).encode())
     except OSError:
         return
 

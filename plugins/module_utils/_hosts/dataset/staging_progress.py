@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import Any
 
+from ..._files import replace_file
 from . import s3
 
 WRITE_EVERY = 1.0  # seconds
@@ -43,6 +43,4 @@ class StagingProgress:
 
     def _write(self, state: dict[str, Any]) -> None:
         self._written = time.monotonic()
-        with open(self._path + ".new", "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        os.replace(self._path + ".new", self._path)
+        replace_file(self._path, json.dumps(state).encode())

@@ -21,6 +21,7 @@ import subprocess
 import time
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
+from ..._files import replace_file
 from ..._job import directories, schema
 from ..._text import clean_line
 from .. import gpus
@@ -123,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
         print(reason or "idle", flush=True)  # into the journal
     amounts = {each.identity: (each.seconds, each.bytes) for each in found}
     state = {"time": now, "used": used, "reported": reported, "said": said, "reason": reason, "processes": amounts}
-    schema.replace_file(STATE, json.dumps(state).encode(), 0o644)
+    replace_file(STATE, json.dumps(state).encode(), 0o644)
     return _tell_emr(emr) if emr and reason else 0
 
 

@@ -11,10 +11,10 @@ import hashlib
 import os
 import pwd
 import secrets
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._files import replacing
 from ..managed_files import HostFile, converge
 from ..services import MUNGE, STARTED, STOPPED, converge_service, drop_in
 
@@ -88,16 +88,9 @@ def ensure_key(module: AnsibleModule, given: str | None, *, replace: bool = Fals
 def write_key(key: bytes, path: str = PATH) -> None:
     """Replace the key file. Only munged can read the file."""
     account = pwd.getpwnam(USER)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    try:
-        with open(handle, "wb") as file:
-            os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
-            os.fchmod(file.fileno(), 0o400)
-            file.write(key)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path, 0o400) as file:
+        os.fchown(file.fileno(), account.pw_uid, account.pw_gid)
+        file.write(key)
 
 
 def ensure_no_key(module: AnsibleModule) -> list[dict[str, str]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import inspect
 import os
 import shutil
 import sys
@@ -16,8 +15,10 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._files import replace_file
 from ..._secret_forms import forms
 from ..._text import clean_line
+from .. import programs
 from . import records, runner
 
 UNIT = "deeplearning-node-setup.service"
@@ -137,9 +138,8 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
     attempt, region = module.params["attempt"], module.params["region"] or ""
     steps = [{**step, "hidden": forms(step["secrets"].values())} for step in steps]
     spec = runner.SetupSpec(steps, attempt, region, records.RECORDS, records.LOGS, records.WORK, PROGRESS)
-    program, description = os.path.join(RUNTIME, "runner.py"), os.path.join(RUNTIME, "steps.json")
-    with open(program, "w", encoding="utf-8") as file:
-        file.write(inspect.getsource(runner))
+    program, description = os.path.join(RUNTIME, "runner.zip"), os.path.join(RUNTIME, "steps.json")
+    replace_file(program, programs.build("_hosts.node_setup.runner"))
     runner.write_progress(spec, steps[0])
     runner.write_json(description, spec._asdict())
     command = ["systemd-run", "--quiet", "--collect", "--service-type=exec", f"--unit={UNIT}"]

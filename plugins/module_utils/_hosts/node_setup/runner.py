@@ -3,8 +3,8 @@
 
 """Runs set-up steps in order, as the main process of a systemd unit, until one of them fails.
 
-``python3 runner.py SPEC`` reads and deletes the JSON file SPEC, which contains secrets, and runs the steps in it. Hosts run a copy of this
-file alone, so it imports only the standard library. When the unit ends, systemd kills all processes that the steps have left behind.
+The program reads and deletes the JSON file that its argument names, which contains secrets, and runs the steps in it. When the unit ends,
+systemd kills all processes that the steps have left behind.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from typing import Any, BinaryIO, Callable, Iterable, Mapping, NamedTuple, NoReturn, Sequence
+
+from ..._files import replacing
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Directories where installers put the AWS CLI, in addition to PATH.
@@ -434,13 +435,11 @@ def run_step(spec: SetupSpec, step: SetupStep) -> bool:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Replace a file atomically. Only root can read the new file."""
-    temporary = f"{path}.new"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
-        json.dump(content, file)
+    """Replace a file atomically, and wait until it is on the disk, because a step may restart the host."""
+    with replacing(path) as file:
+        file.write(json.dumps(content).encode())
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def write_progress(spec: SetupSpec, step: SetupStep) -> None:
@@ -464,7 +463,3 @@ def main(argv: Sequence[str]) -> int:
         if not run_step(spec, step):
             return 1
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

@@ -22,6 +22,7 @@ import threading
 import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
+from ..._files import replacing
 from ..._job import schema, state_names
 from ..._job.directories import Paths, delete, is_held, runtime_directories
 from ..._job.documents import Export, ProcessRecord
@@ -316,10 +317,9 @@ class Exporter:
         return known
 
     def _write_known(self, known: KnownFiles) -> None:
-        with open(self._record + ".new", "w", encoding="utf-8") as file:
-            file.write(self.spec["destination"] + "\n")
-            file.writelines(f"{size}\t{modified}\t{key}\n" for key, (size, modified) in known.items())
-        os.replace(self._record + ".new", self._record)
+        with replacing(self._record, 0o644) as file:
+            file.write(self.spec["destination"].encode() + b"\n")
+            file.writelines(f"{size}\t{modified}\t{key}\n".encode() for key, (size, modified) in known.items())
 
     def _upload_batch(self, batch: Batch, state: State, before: int) -> tuple[KnownFiles, DataError | None]:
         """Upload open files, close them, and return those that did not change. `before` is the number of bytes that the pass has already

@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple, Sequence
 from ..._job.patterns import matches
 
 # Files that the export itself or a supervisor is writing.
-NEVER = ("/status/export*", "status/**/*.json.*", "status/**/over.*")
+NEVER = ("/status/export*", "status/**/.*")
 # The maximum number of files. The sizes and times of this many files need about 200 MB of memory.
 FILES_LIMIT = 1 << 19
 # The maximum length of a key in S3 in bytes, and the maximum size of an object in bytes.

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
+
+from ..._files import replace_file
 
 PAGE = "report.html"
 
@@ -23,11 +24,7 @@ def put(page: str, directory: str, check_mode: bool) -> bool:
     try:
         changed = read(job, len(content) + 1) != content
         if changed and not check_mode:
-            temporary = f".{PAGE}.{secrets.token_hex(8)}"
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=job), "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), 0o644)
-            os.replace(temporary, PAGE, src_dir_fd=job, dst_dir_fd=job)
+            replace_file(PAGE, content, 0o644, directory=job)
     finally:
         os.close(job)
     return changed

@@ -128,6 +128,15 @@ def test_the_folder_of_another_user_is_not_used(is_built, monkeypatch):
     assert is_built("second")
 
 
+def test_no_unfinished_file_is_left_if_the_disk_is_full(is_built, kept, monkeypatch):
+    def full(*_arguments, **_options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert is_built("first")
+    assert os.listdir(kept) == []
+
+
 def test_ansible_builds_modules_if_the_folder_cannot_be_created(is_built, tmp_path):
     Path(tmp_path, "cache").write_text("a file")
     assert is_built("first")

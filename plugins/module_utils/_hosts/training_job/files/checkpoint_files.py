@@ -16,6 +16,7 @@ import stat
 import time
 from typing import Iterator, NamedTuple, Sequence
 
+from ...._files import replace_file, replacing
 from ...._job import checkpoint_layouts
 from ...._job.checkpoint_layouts import SET_ASIDE, CheckpointEntry, Saved
 from ...._job.documents import Checkpoint
@@ -150,7 +151,7 @@ def _stand_in(place: str, name: str, left: Saved) -> str:
     with contextlib.suppress(OSError), open_regular(os.path.join(os.path.realpath(place), left.name)) as source:
         status = os.fstat(source.fileno())
         if status.st_size <= COPY_LIMIT:
-            with open(_create(path), "wb") as target:
+            with open(path, "xb") as target:
                 shutil.copyfileobj(source, target)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
             return path
@@ -295,13 +296,12 @@ def _change_pointers(place: str, entries: list[CheckpointEntry], name: str, left
         _hide(place, layout.pointer, time.time())
     elif changed != text:
         path = os.path.join(place, layout.pointer)
-        temporary = _temporary(place, layout.pointer)
-        with open(_create(temporary), "w", encoding="utf-8") as file:
-            file.write(changed)
-        # In some layouts, checkpoints that are newer than the pointer are incomplete.
         times = os.stat(path, follow_symlinks=False)
-        os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
-        os.replace(temporary, path)
+        with replacing(path, 0o644) as file:
+            file.write(changed.encode())
+            file.flush()
+            # In some layouts, checkpoints that are newer than the pointer are incomplete.
+            os.utime(file.fileno(), ns=(times.st_atime_ns, times.st_mtime_ns))
     for copy, original in checkpoint_layouts.COPIES.items():
         _change_copy(place, copy, os.path.join(name, original), os.path.join(left[0].name, original) if left else None)
     for entry in entries:
@@ -324,10 +324,7 @@ def _change_copy(place: str, copy: str, original: str, other: str | None) -> Non
     if other is None:
         _hide(place, copy, time.time())
     elif after:
-        temporary = _temporary(place, copy)
-        with open(_create(temporary), "wb") as file:
-            file.write(after)
-        os.replace(temporary, os.path.join(place, copy))
+        replace_file(os.path.join(place, copy), after, 0o644)
 
 
 def _content(path: str) -> bytes:
@@ -345,11 +342,6 @@ def _hide(place: str, name: str, moment: float, into: str = "") -> None:
     path = os.path.join(place, name)
     is_directory = stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
     _move(path, os.path.join(into or place, f"{SET_ASIDE}{moment:.0f}-{name}"), is_directory)
-
-
-def _create(path: str) -> int:
-    """Create a file, and return its descriptor. Raises OSError if the path exists."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
 
 
 def _temporary(place: str, name: str) -> str:

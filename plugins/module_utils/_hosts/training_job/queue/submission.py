@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ...._job import directories, records, schema
+from ...._files import replace_file
+from ...._job import directories, records
 from ...._job.definition.host_processes import plan
 from ...._job.definition.options import OPTIONS
 from ...._job.definition.refusal import EXPECTED, RefusalError
@@ -142,8 +143,8 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
     with open(os.path.join(place, "hold.zip"), "wb") as file:
         file.write(programs.build("_hosts.training_job.queue.lead"))
     start = f'#!/bin/sh\naction=$1; shift\nexec {shlex.quote(sys.executable)} {place}/hold.zip "$action" {place} "$@"\n'
-    schema.replace_private(os.path.join(place, "hold"), start)
-    schema.replace_private(os.path.join(place, hold.PARAMETERS), json.dumps(document))
+    replace_file(os.path.join(place, "hold"), start.encode())
+    replace_file(os.path.join(place, hold.PARAMETERS), json.dumps(document).encode())
 
 
 def host_count(params: Mapping[str, Any]) -> int:

@@ -19,7 +19,8 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ...._job import naming, schema
+from ...._files import replace_file
+from ...._job import naming
 from ...._job.definition import job_parameters
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._launchers.base import LaunchError
@@ -181,7 +182,7 @@ def ensure(module: AnsibleModule) -> list[str]:
         if not module.check_mode:
             document = {"queue": params["queue"], "parameters": after}
             if before:
-                schema.replace_private(os.path.join(hold.directory(name), hold.PARAMETERS), json.dumps(document))
+                replace_file(os.path.join(hold.directory(name), hold.PARAMETERS), json.dumps(document).encode())
             else:
                 submission.keep(name, document)
     return changed

@@ -26,7 +26,8 @@ import time
 from types import ModuleType
 from typing import Any, cast
 
-from ...._job import failure_causes, recovery, schema
+from ...._files import replace_file
+from ...._job import failure_causes, recovery
 from ...._job.definition import process_environment
 from ...._job.directories import Paths
 from ...._job.documents import Following, Notice, Outcome, ProcessRecord, ProcessSpec
@@ -253,8 +254,8 @@ class Supervisor:
 
     def write_spec(self, spec: ProcessSpec) -> None:
         """Write the spec of an attempt to the files that the unit's other programs read."""
-        schema.replace_private(self.path, json.dumps(spec))
-        schema.replace_private(os.path.join(self.directory, "hostfile"), spec["hostfile"])
+        replace_file(self.path, json.dumps(spec).encode())
+        replace_file(os.path.join(self.directory, "hostfile"), spec["hostfile"].encode())
 
     def receive(self, notice: Notice) -> None:
         """Store a notice that AWS will terminate this host. The watch's thread ends the attempt. The main thread calls heed_notice()."""

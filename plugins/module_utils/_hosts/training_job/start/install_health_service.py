@@ -14,7 +14,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
-from ...._job import directories, exclusions, jobs_after_reboot, schema
+from ...._files import replace_file
+from ...._job import directories, exclusions, jobs_after_reboot
 from ... import programs, services
 from ...node_health import service
 from ..run import host_health
@@ -155,7 +156,7 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
         _remove(run, obsolete)
         os.makedirs(os.path.dirname(exclusions.PATH), mode=0o755, exist_ok=True)
         for path, (content, mode) in files.items():
-            schema.replace_file(path, content, mode)
+            replace_file(path, content, mode)
         _start(run, params)
 
 

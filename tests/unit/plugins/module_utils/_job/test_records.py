@@ -64,21 +64,6 @@ def test_a_file_that_a_link_names_is_no_record(tmp_path):
     assert records.read_record(str(tmp_path / "rank1.json")) is None
 
 
-def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):
-    path, replaced = tmp_path / "over", []
-
-    def replace(source, target):
-        replaced.append((source, target, json.loads(Path(source).read_text())))
-        os.rename(source, target)
-
-    monkeypatch.setattr(records.os, "replace", replace)
-    monkeypatch.setattr(records.socket, "gethostname", lambda: "w1")
-    records.write_json(str(path), {"state": "failed"})
-    assert replaced == [(f"{path}.w1.{os.getpid()}", str(path), {"state": "failed"})]
-    assert os.listdir(tmp_path) == ["over"]
-    assert records.read_json(str(path)) == {"state": "failed"}
-
-
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "\ud800"])
 def test_what_is_not_there_or_not_complete_reads_as_nothing(tmp_path, content):
     if content is not None:

@@ -170,31 +170,6 @@ def test_no_descriptor_stays_open(tmp_path):
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_a_file_is_replaced_with_the_given_permissions(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-    path.chmod(0o644)
-    with path.open() as reader:
-        schema.replace_file(str(path), b"new", 0o600)
-        assert reader.read() == "old"
-    assert (path.read_text(), path.stat().st_mode & 0o777, os.listdir(tmp_path)) == ("new", 0o600, ["file"])
-
-
-def test_a_link_in_place_of_the_unfinished_file_is_not_followed(tmp_path):
-    (tmp_path / "victim").write_text("kept")
-    (tmp_path / f"file.{os.getpid()}").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match="symbolic link"):
-        schema.replace_file(str(tmp_path / "file"), b"new", 0o600)
-    assert (tmp_path / "victim").read_text() == "kept"
-
-
-def test_an_unfinished_file_is_deleted(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError):
-        schema.replace_file(str(tmp_path / "folder"), b"new", 0o600)
-    assert os.listdir(tmp_path) == ["folder"]
-
-
 def test_a_document_is_replaced_for_all_readers(tmp_path):
     path = tmp_path / "folder/document"
     schema.replace_document(str(path), {"a": 1})

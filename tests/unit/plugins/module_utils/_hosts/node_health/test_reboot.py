@@ -213,7 +213,7 @@ def test_secrets_do_not_stay_on_the_disk_of_a_host_that_does_not_reboot(commands
     commands("answer", REBOOT, works=False)
     assert (answers[-1]["reboots"], left(folder)) == ("", [])
 
-    def full(_old, _new):
+    def full(_old, _new, **_directories):
         raise OSError("the disk is full")
 
     with monkeypatch.context() as changes:

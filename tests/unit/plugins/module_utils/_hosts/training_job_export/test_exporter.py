@@ -115,6 +115,18 @@ def test_what_differs_is_uploaded_and_nothing_else(job, bucket):
     assert (job.run()["files"], bucket.objects["logs/rank0.log"]) == (1, b"step 1\nstep 2\n"), "nothing is deleted"
 
 
+def test_no_unfinished_record_is_left_if_the_storage_is_full(job, bucket, monkeypatch):
+    def replace(source, target, **_options):
+        if target.endswith("/export.files"):
+            raise OSError("No space left on device")
+        os.rename(source, target)
+
+    job.write("job.json", "{}")
+    monkeypatch.setattr(os, "replace", replace)
+    assert job.run()["state"] == "failed"
+    assert os.listdir(job.paths.status) == ["export"]
+
+
 def test_an_older_file_of_the_same_size_in_place_of_another_is_uploaded(job, bucket):
     job.write("checkpoints/last.pt", "first")
     later = job.write("checkpoints/last.pt.tmp", "later", age=50)

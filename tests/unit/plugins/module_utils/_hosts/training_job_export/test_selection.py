@@ -78,10 +78,10 @@ def test_links_and_special_files_are_not_exported(job, tmp_path):
 
 def test_what_is_being_written_is_not_exported(job):
     (job / "status").mkdir()
-    for name in ("export", "export.files", "export.request", "rank0.json", "rank0.json.ip-10.77", "over", "over.ip-10.77"):
+    for name in ("export", "export.files", "export.request", "rank0.json", ".rank0.json.77", "over", ".over.77", ".next.77"):
         (job / "status" / name).write_text("")
     (job / "status/attempt2").mkdir()
-    for name in ("rank0.json", "rank0.json.ip-10.77", "over", "over.ip-10.77"):
+    for name in ("rank0.json", ".rank0.json.77", "over", ".over.77", ".next.77"):
         (job / "status/attempt2" / name).write_text("")
     finished = ["status/attempt2/over", "status/attempt2/rank0.json", "status/over", "status/rank0.json"]
     assert keys(job, include=["status"]) == finished

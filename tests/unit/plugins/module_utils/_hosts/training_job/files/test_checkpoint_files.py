@@ -177,6 +177,26 @@ def test_megatron_bridge_keeps_the_iteration_before_one_that_it_has_not_complete
     assert (tmp_path / "latest_train_state.pt").read_text() == "iteration 100"
 
 
+def save_with_deepspeed(place, step):
+    write(place, f"global_step{step}/mp_rank_00_model_states.pt")
+    write(place, "latest", text=f"global_step{step}")
+
+
+@pytest.mark.parametrize("save", [save_with_megatron_bridge, save_with_deepspeed])
+def test_no_unfinished_file_is_left_if_the_storage_is_full(tmp_path, monkeypatch, save):
+    for step in (100, 200):
+        save(tmp_path, step)
+    newest, before = checkpoint_files.complete(str(tmp_path))[0], sorted(os.listdir(tmp_path))
+
+    def full(*_arguments, **_options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(checkpoint_files.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint_files.set_aside(str(tmp_path), {"name": newest.name, "changed": newest.changed})
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_deepspeed_uses_the_tag_before_the_one_that_was_set_aside(tmp_path):
     for step in (100, 200, 300):
         write(tmp_path, f"global_step{step}/mp_rank_00_model_states.pt")
