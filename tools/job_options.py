@@ -1,7 +1,7 @@
 """Writes what depends on the declarations of a job's options: parts of the role `training_job`, and the table in docs/jobs.md.
 
-`python tools/job_options.py` writes the table, and the argument specs, default values and arguments of tasks of the role. The options are
-declared in `plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
+`python tools/job_options.py` writes the table, and the argument specs and default values of the role. The options are declared in
+`plugins/module_utils/_job/definition/options.py`. The program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -59,19 +59,6 @@ def entry(key: str, value: str, indent: str = "") -> str:
     return f"{indent}{key}: >-\n{textwrap.indent(textwrap.fill(json.loads(value), WIDTH_OF_TASKS), indent + '  ')}\n"
 
 
-def arguments() -> str:
-    """Return the arguments of the role's tasks. Only the start of a job gets its secrets.
-
-    Empty variables of options without a default are omitted.
-    """
-    lines = []
-    for option in OPTIONS:
-        if not option.spec.get("no_log"):
-            expression = option.argument or variable(option) + ("" if "default" in option.spec or option.default else " or omit")
-            lines.append(entry(option.name, f'"{{{{ {expression} }}}}"', " " * 6))
-    return "".join(lines)
-
-
 def table() -> str:
     """Return the table of the variables of a job. Templates among the default values are left out."""
     rows = ["| variable | default | meaning |\n|---|---|---|\n"]
@@ -86,7 +73,6 @@ def files() -> dict[Path, str]:
     parts = {
         ROLE / "meta" / "argument_specs.yml": ("options of the job", argument_specs()),
         ROLE / "defaults" / "main.yml": ("variables of the job", defaults()),
-        ROLE / "tasks" / "main.yml": ("arguments of the module", arguments()),
         JOBS: ("variables of a job", table()),
     }
     return {path: with_tables(path, "job_options", {name: text}) for path, (name, text) in parts.items()}

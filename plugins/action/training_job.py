@@ -15,6 +15,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._hosts.worker_metadata.metadata import generation
 from ..module_utils._job.definition import job_parameters
+from ..module_utils._job.definition.options import OPTIONS
 from ..plugin_utils import cost_limit, job_scripts
 from ..plugin_utils._output import prices
 from ..plugin_utils.answers import NodeAction, checked_identity
@@ -29,6 +30,8 @@ from ..plugin_utils.setup_steps import described, read_steps, steps_of_node
 from ..plugin_utils.variable_names import check_names
 from ..plugin_utils.yaml_text import refuse_changed_text
 
+# The role whose tasks get the options of the job from the role's variables, unless a task specifies them.
+ROLE = "deeplearning.cluster.training_job"
 # The options whose values are environment variables.
 VARIABLES = ("environment", "environment_by_task", "secrets")
 
@@ -37,6 +40,7 @@ class ActionModule(NodeAction, module="training_job"):
     """Adds the job's code and inventory values, which are available only on the controller, to the task's arguments."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
+        self._task.args = {**self._arguments_of_role(variables), **self._task.args}
         arguments = dict(self._task.args)
         state = arguments.get("state", "started")
         refuse_strings(arguments)
@@ -62,6 +66,21 @@ class ActionModule(NodeAction, module="training_job"):
             return answer if state != "prepared" or answer.get("failed") else self._prepared(answer, variables)
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    def _arguments_of_role(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of the job, except secrets, with the values of the role's variables, for a task of the role.
+
+        An empty variable of an option without a default is as if it were not set. Ansible would compile each template in the task's own
+        arguments again for each host, although most of these variables contain none.
+        """
+        if self._task._role is None or self._task._role.get_name() != ROLE:
+            return {}
+        values = {}
+        for option in OPTIONS:
+            value = self._templar.template(variables[f"training_job_{option.variable or option.name}"])
+            if not option.spec.get("no_log") and (value or "default" in option.spec or option.default):
+                values[option.name] = value
+        return values
 
     def _prepared(self, answer: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit.

@@ -8,7 +8,6 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import SPECIFICATION
 
 from unit.ansible_templates import evaluated, loaded, task_of
 
@@ -158,15 +157,6 @@ def test_a_job_that_fails_is_stopped_on_all_hosts_and_its_end_is_told_even_if_th
     assert [each for each in (stops, stop) if "run_once" in each] == []
     assert "rescue" not in block
     assert [task["name"] for task in block["always"]] == ["Send notifications about the end of the job"]
-
-
-def test_all_tasks_get_all_options_of_the_job_that_the_role_has():
-    """The module gets the options at several times, and plans a later attempt from those with which the processes were started."""
-    (block,) = [task for task in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if "module_defaults" in task]
-    given = block["module_defaults"][MODULE]
-    # The role gives these to single tasks.
-    options = SPECIFICATION["argument_spec"].keys() - {"state", "hosts", "secrets"}
-    assert [name for name in sorted(options) if f"training_job_{name}" in DEFAULTS and name not in given] == []
 
 
 def test_a_host_gets_the_secrets_and_the_key_only_with_the_start_of_the_job():

@@ -24,20 +24,6 @@ def test_the_role_has_each_option_of_the_job(option):
     assert SPECS[name].get("default", DEFAULTS[name]) == DEFAULTS[name]
 
 
-@pytest.mark.parametrize(
-    ("option", "argument"),
-    [
-        (Option("steps", {"type": "int", "default": 3}, []), "training_job_steps"),
-        (Option("steps", {"type": "list"}, []), "training_job_steps or omit"),
-        (Option("steps", {"type": "str"}, [], variable="pace", default="{{ 3 }}"), "training_job_pace"),
-        (Option("steps", {"type": "str"}, [], argument="__training_job_steps"), "__training_job_steps"),
-    ],
-)
-def test_an_empty_variable_is_omitted_if_the_option_has_no_default(monkeypatch, option, argument):
-    monkeypatch.setattr(job_options, "OPTIONS", (option, Option("secrets", {"type": "dict", "no_log": True}, [])))
-    assert yaml.safe_load(job_options.arguments()) == {"steps": "{{ " + argument + " }}"}
-
-
 def test_the_documentation_of_the_role_names_variables(monkeypatch):
     option = Option("rate", {"type": "int", "default": 1}, ["See O(queue=slurm)."], ["M"], ["R"])
     monkeypatch.setattr(job_options, "OPTIONS", (option,))

@@ -4,7 +4,7 @@
 """The options of a training job, each declared once.
 
 The module `training_job` and the role of the same name have all of these options. The module's documentation is computed from this list,
-and `python tools/job_options.py` writes the role's argument specs, default values and arguments of tasks. The module also has options that
+and `python tools/job_options.py` writes the role's argument specs and default values. The module also has options that
 only the role and the action plugin set. They are declared in job_parameters.py.
 """
 
@@ -33,7 +33,7 @@ class Option(NamedTuple):
     option.
 
     `variable` is the name of the role's variable without its prefix, if it differs from the option's name. `default` is the default value
-    of this variable if it differs from the one in `spec`. `argument` is the expression that the role passes, if it is not the variable.
+    of this variable if it differs from the one in `spec`.
     """
 
     name: str
@@ -43,7 +43,6 @@ class Option(NamedTuple):
     of_role: Sequence[str] = ()
     variable: str = ""
     default: str = ""
-    argument: str = ""
 
 
 def number(default: int) -> dict[str, Any]:
@@ -63,7 +62,6 @@ OPTIONS = (
             "Each job needs a unique name. If the variable is empty, the job's name consists of the script's name and the time. Set a"
             " name if you might want to wait for the job again."
         ],
-        argument="__training_job_name",
     ),
     Option(
         "directory",
@@ -146,7 +144,6 @@ OPTIONS = (
             " directories whose names end in C(.tmp), count as partial checkpoints.",
         ],
         of_role=["With V(newest), the newest job that has ended is continued."],
-        argument="__training_job_resume or omit",
     ),
     Option("arguments", TEXTS, ["Arguments that are passed to the script unchanged, without a shell."]),
     Option(

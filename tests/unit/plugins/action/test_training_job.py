@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS
 
 from unit.inventories import HostVars, node
+
+DEFAULTS = yaml.safe_load((Path(__file__).parents[4] / "roles" / "training_job" / "defaults" / "main.yml").read_text())
 
 
 def variables(**changes):
@@ -207,12 +212,30 @@ def test_printing_needs_hosts(tmp_path):
         printed(tmp_path, hosts=[])
 
 
+@pytest.mark.parametrize("role", ["deeplearning.cluster.training_job", "other"])
+def test_all_tasks_of_the_role_get_all_options_of_the_job_from_its_variables(monkeypatch, role):
+    """The module gets the options at several times, and plans a later attempt from those with which the processes were started."""
+    given = {**DEFAULTS, "training_job_script": "{{ own }}", "training_job_secrets": {"TOKEN": "t"}}
+    task = SimpleNamespace(args={"name": "digits-1", "restarts": 0}, async_val=0, check_mode=False, _role=Mock())
+    task._role.get_name.return_value = role
+    templar = Mock(template=lambda value: "train.py" if value == "{{ own }}" else value)
+    plugin = action.ActionModule(task, Mock(), Mock(), Mock(), templar, Mock())
+    found = plugin._arguments_of_role(given)
+    if role == "other":
+        assert found == {}
+        return
+    left_out = {name.removeprefix("training_job_") for name, value in DEFAULTS.items() if value == ""}
+    expected = {option.name for option in OPTIONS} - {"secrets", "gpus"}
+    assert {*found} == expected - left_out | {"script"}
+    assert (found["script"], found["launcher"], found["restarts"]) == ("train.py", "torchrun", 3)
+
+
 @pytest.mark.parametrize(
     ("host", "arguments", "efa"),
     [({"deeplearning_has_efa": True}, {}, True), ({"deeplearning_has_efa": True}, {"efa": False}, False), ({}, {}, False)],
 )
 def test_the_inventory_tells_which_hosts_have_efa(monkeypatch, host, arguments, efa):
-    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False)
+    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False, _role=None)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
@@ -236,7 +259,7 @@ NODE = node(2)
     ],
 )
 def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypatch, host, table, arguments, expected):
-    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False)
+    task = SimpleNamespace(args={"state": "prepared", "generation": "g", **arguments}, async_val=0, check_mode=False, _role=None)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     monkeypatch.setattr(action, "is_first", lambda _: False)
@@ -249,7 +272,7 @@ def test_the_inventory_tells_which_gpus_and_adapters_a_host_should_have(monkeypa
 
 @pytest.mark.parametrize(("arguments", "end"), [({}, 1795601702.0), ({"capacity_end": 5.0}, 5.0)])
 def test_the_inventory_tells_when_the_capacity_block_ends(monkeypatch, arguments, end):
-    task = SimpleNamespace(args={"state": "started", "generation": "g", **arguments}, async_val=0, check_mode=False)
+    task = SimpleNamespace(args={"state": "started", "generation": "g", **arguments}, async_val=0, check_mode=False, _role=None)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
     sent = plugin.run(
@@ -265,7 +288,7 @@ def test_a_host_is_told_which_set_up_steps_it_needs_and_not_their_content(monkey
         for index, (name, only) in enumerate(zip("abc", ("all", "master", "workers")), 1)
     ]
     steps[0]["secrets"] = {"TOKEN": "hunter2"}
-    task = SimpleNamespace(args={"state": "prepared", "generation": "g", "setup_steps": steps}, async_val=0, check_mode=False)
+    task = SimpleNamespace(args={"state": "prepared", "generation": "g", "setup_steps": steps}, async_val=0, check_mode=False, _role=None)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), Mock(), Mock())
     plugin._loader.get_basedir.return_value = "/"
     monkeypatch.setattr(plugin, "_execute_module", lambda *_, module_args, **__: module_args)
