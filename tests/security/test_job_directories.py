@@ -304,11 +304,11 @@ def test_a_report_is_not_written_through_a_link(folder, paths, target):
 
 def test_who_holds_the_lock_does_not_keep_root_waiting_for_ever(tmp_path, monkeypatch):
     """Waiting for the lock has a time limit, and only root can open the lock file (L2 of the security review)."""
-    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
+    from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import transient_units as units
 
-    monkeypatch.setattr(systemd.directories, "LOCK", str(tmp_path / "lock"))
-    monkeypatch.setattr(systemd, "PATIENCE", 0.3)
-    with systemd.exclusive(), pytest.raises(systemd.UnitError, match=r"another playbook run has held .*/lock for 0 s"), systemd.exclusive():
+    monkeypatch.setattr(units.directories, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(units, "PATIENCE", 0.3)
+    with units.exclusive(), pytest.raises(units.UnitError, match=r"another playbook run has held .*/lock for 0 s"), units.exclusive():
         pass
     assert os.stat(tmp_path / "lock").st_mode & 0o777 == 0o600
 

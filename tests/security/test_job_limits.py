@@ -199,7 +199,7 @@ def test_many_units_together_leave_processes_for_root(memory, monkeypatch):
         return (1, "", "Unknown unit") if "set-property" in command else (0, "", "")
 
     place = systemd.SupervisorAccount(pwd.getpwuid(os.geteuid()), "/usr/bin/python3", systemd.Visible([], []), False)
-    with pytest.raises(systemd.UnitError, match=r"set-property deeplearning.slice failed: Unknown unit"):
+    with pytest.raises(systemd.UnitError, match=r"set-property --runtime deeplearning.slice TasksMax=80% failed: Unknown unit"):
         systemd.start(run, "digits", place, [])
     assert commands[-1] == ["systemctl", "set-property", "--runtime", "deeplearning.slice", "TasksMax=80%"]
     assert naming.slice_name("digits").startswith("deeplearning-"), "its parent is deeplearning.slice"

@@ -27,7 +27,7 @@ def test_running_jobs_are_those_with_a_service_that_has_not_ended():
     shown = "\n".join(f"Slice={slice_}\nActiveState={state}\n" for slice_, state in states)
     assert systemd.running_jobs(lambda command: (0, shown, "")) == ["digits", "digits-2"]
     assert systemd.running_jobs(lambda command: (0, "\n", "")) == []
-    with pytest.raises(systemd.UnitError, match="systemctl show failed: no bus"):
+    with pytest.raises(systemd.UnitError, match=r"systemctl show --property=Slice,ActiveState deeplearning-\*\.service failed: no bus"):
         systemd.running_jobs(lambda command: (1, "", "no bus"))
 
 

@@ -87,11 +87,11 @@ def log_end(module: AnsibleModule, unit: str) -> str:
     return f"\nThe last lines of the log of {unit}:\n{output.strip()}" if output.strip() else ""
 
 
-def wait_until(condition: Callable[[], bool], timeout: int) -> bool:
+def wait_until(condition: Callable[[], bool], timeout: float, interval: float = POLL_SECONDS) -> bool:
     """Wait until the condition is true, but at most `timeout` seconds. Return whether the condition is true."""
     end = time.monotonic() + timeout
     while not condition():
-        if time.monotonic() > end:
+        if time.monotonic() >= end:
             return False
-        time.sleep(POLL_SECONDS)
+        time.sleep(interval)
     return True

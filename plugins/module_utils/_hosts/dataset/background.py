@@ -1,7 +1,10 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Runs work in the background. The work continues after the module exits or the connection to the host closes."""
+"""Runs work in the background. The work continues after the module exits or the connection to the host closes.
+
+The work is not a unit of systemd, because the module runs as the login user, who may not start units and may have no user manager.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import os
 import time
 import traceback
 from typing import Any, Callable, Mapping
+
+from ..services import wait_until
 
 FOLDER = "~/.cache/deeplearning/datasets"
 POLL_SECONDS = 0.2
@@ -75,12 +80,7 @@ class Background:
 
     def wait(self, seconds: float) -> bool:
         """Wait at most `seconds` for the work to end, and return whether it has ended."""
-        end = time.monotonic() + seconds
-        while self.is_running():
-            if time.monotonic() >= end:
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
+        return wait_until(lambda: not self.is_running(), seconds, POLL_SECONDS)
 
     def _forget(self) -> None:
         if os.path.exists(self.progress):

@@ -8,12 +8,9 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
-from typing import Callable, List, Tuple
 
+from ..transient_units import RunCommand
 from .check import REPLACE, RESTART, CheckedNode, Problem
-
-# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
-RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 
 # Patterns for the names of adapters in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")

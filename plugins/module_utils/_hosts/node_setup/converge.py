@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import sys
 import time
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -19,6 +18,8 @@ from ..._files import replace_file
 from ..._secret_forms import forms
 from ..._text import clean_line
 from .. import programs
+from ..services import wait_until
+from ..transient_units import TransientUnit, UnitError, exclusive, unit_state
 from . import records, runner
 
 UNIT = "deeplearning-node-setup.service"
@@ -69,6 +70,13 @@ class SetupError(Exception):
 
 def ensure(module: AnsibleModule) -> dict[str, Any]:
     """Start the set-up steps that have not succeeded, or wait for the steps that are running. Raises SetupError if a step has failed."""
+    try:
+        return _ensure(module)
+    except UnitError as error:
+        raise SetupError(f"{error}. Check systemd on this host.") from None
+
+
+def _ensure(module: AnsibleModule) -> dict[str, Any]:
     steps, attempt = module.params["steps"], module.params["attempt"]
     if module.params["state"] == "checked":
         return {"changed": False, "finished": True, "ran": []}
@@ -76,7 +84,8 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
         raise SetupError("Run the module through its action plugin, which sets the option attempt.")
     if module.check_mode:
         return predict(steps)
-    with exclusive():
+    make_directory(RUNTIME, 0o700)
+    with exclusive(LOCK):
         known = records.read(PROGRESS)
         if known.get("attempt") != attempt and not is_running(module):
             waiting = unfinished(steps)
@@ -84,7 +93,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
                 return {"changed": False, "finished": True, "ran": []}
             start(module, waiting)
             known = records.read(PROGRESS)
-    ended = wait(module)
+    ended = wait_until(lambda: not is_running(module), module.params["wait"], POLL)
     if not ended or known.get("attempt") != attempt:
         return {"changed": False, "finished": False, "progress": progress()}
     for step in unfinished(steps):
@@ -105,30 +114,18 @@ def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [step for step in steps if not records.has_succeeded(records.read(records.record_path(step["digest"])))]
 
 
-@contextlib.contextmanager
-def exclusive() -> Iterator[None]:
-    """Hold a lock, so that only one module run starts the unit."""
-    make_directory(RUNTIME, 0o700)
-    with open(LOCK, "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def make_directory(path: str, mode: int) -> None:
     os.makedirs(path, exist_ok=True)
     os.chmod(path, mode)
 
 
 def is_running(module: AnsibleModule) -> bool:
-    """Return whether the unit is active. Raises SetupError."""
-    status, output, error = module.run_command(["systemctl", "show", "--property=ActiveState", UNIT])
-    if status:
-        raise SetupError(f"systemctl show {UNIT} failed: {error.strip()}. Check systemd on this host.")
-    return output.strip() not in ("ActiveState=inactive", "ActiveState=failed")
+    """Return whether the unit is active. Raises UnitError."""
+    return unit_state(module.run_command, UNIT) == "active"
 
 
 def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
-    """Start the unit that runs the steps. Raises SetupError."""
+    """Start the unit that runs the steps. Raises UnitError."""
     shutil.rmtree(records.WORK, ignore_errors=True)
     for path, mode in ((records.STATE, 0o711), (records.RECORDS, 0o700), (records.WORK, 0o711), (records.LOGS, 0o700)):
         make_directory(path, mode)
@@ -142,22 +139,13 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
     replace_file(program, programs.build("_hosts.node_setup.runner"))
     runner.write_progress(spec, steps[0])
     runner.write_json(description, spec._asdict())
-    command = ["systemd-run", "--quiet", "--collect", "--service-type=exec", f"--unit={UNIT}"]
-    command += ["--description=Set-up steps of deeplearning.cluster", f"--property=TimeoutStopSec={STOP_SECONDS}"]
-    status, _output, error = module.run_command([*command, sys.executable, "-I", program, description])
-    if status:
+    command = [sys.executable, "-I", program, description]
+    unit = TransientUnit(UNIT, "Set-up steps of deeplearning.cluster", command, [f"TimeoutStopSec={STOP_SECONDS}"])
+    try:
+        unit.start(module.run_command)
+    except UnitError:
         os.unlink(description)
-        raise SetupError(f"systemd-run could not start {UNIT}: {error.strip()}. Check systemd on this host.")
-
-
-def wait(module: AnsibleModule) -> bool:
-    """Wait until the unit ends, for at most `wait` seconds (a module option), and return whether it has ended."""
-    end = time.monotonic() + module.params["wait"]
-    while is_running(module):
-        if time.monotonic() >= end:
-            return False
-        time.sleep(POLL)
-    return True
+        raise
 
 
 def progress() -> dict[str, int]:

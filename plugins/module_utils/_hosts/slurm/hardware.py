@@ -9,12 +9,10 @@ import glob
 import os
 import re
 import stat
-from typing import Any, Callable, Iterable, List, Tuple
+from typing import Any, Callable, Iterable
 
+from ..transient_units import RunCommand
 from .configuration import MEMORY_SHARE, Hardware
-
-# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
-RunCommand = Callable[[List[str]], Tuple[int, str, str]]
 
 CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"

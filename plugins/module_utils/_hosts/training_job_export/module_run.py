@@ -15,8 +15,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ..._job import directories, document_schemas, job_states, naming, records, schema
 from ..._job.documents import Export
 from ..._job.state_names import FAILED, LOST, RUNNING, WAITING
+from .. import transient_units
 from ..shared_storage import mounts
-from ..training_job.units import local_code, systemd, users
+from ..training_job.units import local_code, users
 from . import unit
 from .exporter import PLAN_FILES, ExportSpec, is_over
 from .selection import KEY_LIMIT
@@ -66,14 +67,14 @@ def work_on(module: AnsibleModule) -> dict[str, Any]:
     schema.replace_document(destination_path(params["name"]), {"destination": destination, "created": created(paths, user)})
     since = params["since"]
     if params["state"] == "standby":
-        with systemd.exclusive():
+        with transient_units.exclusive():
             is_new = unit.state(run, params["name"]) != "active"
             if is_new:
                 unit.start(run, params["name"], spec, user)
         return {"finished": True, "changed": is_new, "destination": destination}
     if not since:
         since = time.time()
-        with systemd.exclusive():
+        with transient_units.exclusive():
             if unit.state(run, params["name"]) != "active":
                 unit.start(run, params["name"], spec, user)
             elif params["state"] == "started":

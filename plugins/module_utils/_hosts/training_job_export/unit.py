@@ -16,7 +16,7 @@ import sys
 from ..._job import directories
 from .. import programs
 from ..training_job.units import local_code, systemd
-from ..training_job.units.users import RunCommand
+from ..transient_units import RunCommand, TransientUnit, UnitError, systemctl, unit_state
 from . import exporter
 
 PROPERTIES = (
@@ -33,8 +33,6 @@ PROPERTIES = (
     "Environment=AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null LC_ALL=C.UTF-8",
     "RuntimeDirectoryMode=0700",
 )
-# The states of a unit that systemd is starting, running or stopping.
-ACTIVE = ("active", "activating", "deactivating", "reloading")
 # Maximum duration of a plan in seconds.
 PLAN_TIMEOUT = 600
 
@@ -46,41 +44,30 @@ def name(job: str, action: str) -> str:
 
 def state(run: RunCommand, job: str) -> str:
     """Return the state of the unit that exports a job: `active`, `failed` or `inactive`. Raises UnitError."""
-    status, output, error = run(["systemctl", "show", "--property=ActiveState", "--value", name(job, "export")])
-    if status:
-        raise systemd.UnitError(f"systemctl show {name(job, 'export')} failed: {error.strip()}")
-    found = output.strip()
-    return "active" if found in ACTIVE else found
+    return unit_state(run, name(job, "export"))
 
 
 def start(run: RunCommand, job: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> None:
     """Start the export of a job. Raises UnitError."""
-    run(["systemctl", "reset-failed", name(job, "export")])  # this command fails unless an earlier export was killed
-    command, program = _command(job, "export", spec, user)
-    status, _unused, error = run([*command, "--service-type=exec", *program, "run", _spec_path(job, "export")])
-    if status:
-        raise systemd.UnitError(f"systemd-run could not start {name(job, 'export')}: {error.strip()}")
+    _unit(job, "export", "run", spec, user).start(run, is_kept=True)
 
 
 def plan(run: RunCommand, job: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> str:
     """Return what the export program prints about the files that it would upload. Raises UnitError."""
-    command, program = _command(job, "export_plan", spec, user)
-    options = ["--collect", "--wait", "--pipe", f"--property=RuntimeMaxSec={PLAN_TIMEOUT}"]
-    status, output, error = run([*command, *options, *program, "plan", _spec_path(job, "export_plan")])
+    unit = _unit(job, "export_plan", "plan", spec, user, f"RuntimeMaxSec={PLAN_TIMEOUT}")
+    status, output, error = run(unit.command("--collect", "--wait", "--pipe"))
     if status:
-        raise systemd.UnitError(f"{name(job, 'export_plan')} failed: {error.strip()[-1000:]}")
+        raise UnitError(f"{unit.name} failed: {error.strip()[-1000:]}")
     return output
 
 
 def stop(run: RunCommand, job: str) -> None:
     """Stop the export of a job. Raises UnitError."""
-    status, _unused, error = run(["systemctl", "stop", name(job, "export")])
-    if status:
-        raise systemd.UnitError(f"systemctl stop {name(job, 'export')} failed: {error.strip()}")
+    systemctl(run, "stop", name(job, "export"))
 
 
-def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_passwd) -> tuple[list[str], list[str]]:
-    """Write the program to the unit's runtime directory. Return the systemd-run command, and the command that runs the program."""
+def _unit(job: str, action: str, command: str, spec: exporter.ExportSpec, user: pwd.struct_passwd, *limits: str) -> TransientUnit:
+    """Write the program to the unit's runtime directory, and return the unit, which runs a command of the program."""
     directory = _directory(job, action)
     os.makedirs(os.path.dirname(directory), mode=0o755, exist_ok=True)
     directories.delete([directory])
@@ -92,16 +79,11 @@ def _command(job: str, action: str, spec: exporter.ExportSpec, user: pwd.struct_
         read=[os.path.dirname(os.path.dirname(path)) for path in interpreters],
         write=[local_code.storage_of_jobs(spec["directory"])],
     )
-    command = ["systemd-run", "--quiet", f"--unit={name(job, action)}", f"--slice={systemd.SLICE}", f"--uid={user.pw_name}"]
-    command.append(f"--description=Export of training job {job}")
-    for setting in (*PROPERTIES, *systemd.sandbox(visible), "RuntimeDirectory=" + os.path.relpath(directory, "/run")):
-        command.append("--property=" + setting)
-    return command, [sys.executable, os.path.join(directory, "exporter.zip")]
+    program = [sys.executable, os.path.join(directory, "exporter.zip"), command, os.path.join(directory, "spec.json")]
+    own = [f"User={user.pw_name}", f"Slice={systemd.SLICE}", "RuntimeDirectory=" + os.path.relpath(directory, "/run")]
+    properties = [*own, *PROPERTIES, *limits, *systemd.sandbox(visible)]
+    return TransientUnit(name(job, action), f"Export of training job {job}", program, properties)
 
 
 def _directory(job: str, action: str) -> str:
     return f"/run/deeplearning/{action}s/{job}"
-
-
-def _spec_path(job: str, action: str) -> str:
-    return os.path.join(_directory(job, action), "spec.json")

@@ -32,6 +32,7 @@ from ...._job.state_names import LOST, RUNNING
 from ...._launchers.base import LaunchError
 from ...._queues.base import CANCELLED, ENDED, OneProgram, Queue
 from ...._queues.registry import QUEUES
+from ...transient_units import TransientUnit, exclusive
 from ..units import launch, systemd, users
 from ..units.host import read_metadata
 from . import queries
@@ -143,7 +144,7 @@ class Holder:
         own = [host["name"] for host in params["hosts"] if host["number"] == metadata["number"]]
         specs = plan_specs(params, self.job.paths, own)
         user = users.ensure(queries.run, params["user"], make=True)
-        with systemd.exclusive():
+        with exclusive():
             stop_former_jobs(self.job.name)
             if not systemd.active_units(queries.run, self.job.name):
                 launch.start_processes(queries.run, warn, params, self.job.paths, user, specs, metadata["gpu_count"])
@@ -238,12 +239,10 @@ def states_of(job: QueuedJob, host: str) -> list[str]:
 
 def start_guard(job: str) -> None:
     """Start a unit that ends the job's processes on this host as soon as this process has ended. Raises UnitError."""
-    unit = f"deeplearning_queue-{job}.service"
-    queries.run(["systemctl", "stop", unit])  # if the queue has started this program a second time
-    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job}"]
-    status, _unused, error = queries.run([*command, "/bin/sh", "-c", GUARD, "sh", str(os.getpid()), naming.slice_name(job)])
-    if status:
-        raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
+    guard = ["/bin/sh", "-c", GUARD, "sh", str(os.getpid()), naming.slice_name(job)]
+    unit = TransientUnit(f"deeplearning_queue-{job}.service", f"Queue: training job {job}", guard)
+    queries.run(["systemctl", "stop", unit.name])  # if the queue has started this program a second time
+    unit.start(queries.run)
 
 
 def allocated_hosts(job: QueuedJob) -> list[dict[str, Any]]:

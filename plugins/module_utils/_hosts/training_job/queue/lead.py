@@ -25,6 +25,7 @@ from ...._job.definition.refusal import RefusalError
 from ...._job.state_names import RUNNING
 from ...._queues.base import CANCELLED, OneProgram, unit_name
 from ...._queues.registry import QUEUES
+from ...transient_units import TransientUnit
 from . import hold, queries, reservation
 
 # Seconds between two checks of whether a host has ended.
@@ -133,18 +134,17 @@ def start(command: list[str], stdin: int) -> subprocess.Popen[bytes]:
 
 def attach(job: hold.QueuedJob, program: OneProgram) -> int:
     """Run `hold` as a unit on this host, and return its exit status."""
-    unit = unit_name(job.name)
-    options = ["--quiet", "--wait", "--collect", f"--unit={unit}", f"--property=SyslogIdentifier=deeplearning_queue-{job.name}"]
     passed = {hold.CLIENT: str(os.getpid()), **{name: os.environ[name] for name in program.environment if name in os.environ}}
     for number in (*hold.SIGNALS, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    variables = [f"--setenv={name}={value}" for name, value in passed.items()]
-    command = ["systemd-run", *options, "--property=KillMode=process", *variables, "/bin/sh", f"{job.directory}/hold", "hold"]
-    running = start(command, subprocess.DEVNULL)
+    properties = [f"SyslogIdentifier=deeplearning_queue-{job.name}", "KillMode=process"]
+    command, variables = ["/bin/sh", f"{job.directory}/hold", "hold"], [f"--setenv={name}={value}" for name, value in passed.items()]
+    unit = TransientUnit(unit_name(job.name), f"Queue: training job {job.name}", command, properties)
+    running = start(unit.command("--collect", "--wait", *variables), subprocess.DEVNULL)
 
     def follow() -> None:
         asked = os.read(sys.stdin.fileno(), 1)  # empty if the first host is lost
-        while asked and running.poll() is None and queries.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit])[0]:
+        while asked and running.poll() is None and queries.run(["systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit.name])[0]:
             time.sleep(INTERVAL)  # the unit is only starting
 
     threading.Thread(target=follow, daemon=True).start()

@@ -18,7 +18,8 @@ from ...._job import directories, records
 from ...._job.definition.refusal import RefusalError
 from ...._queues import yarn
 from ...._queues.base import ALLOCATED, CANCELLED, HOSTS, Command, QueueEntry, QueueError, unit_name
-from ..units import systemd, users
+from ...transient_units import TransientUnit
+from ..units import users
 from ..units.host import read_metadata
 from . import hold, resource_manager
 
@@ -201,10 +202,6 @@ def stop(run: users.RunCommand, job: str) -> None:
 
 def start(run: users.RunCommand, job: str, stop_timeout: int) -> None:
     """Start the unit that waits for the job's hosts. Raises UnitError."""
-    unit = unit_name(job)
-    options = ["--quiet", "--collect", f"--unit={unit}", f"--description=Queue: training job {job} waits for this host"]
-    options += [f"--property=SyslogIdentifier=deeplearning_queue-{job}", "--property=KillMode=process"]
-    options += [f"--property=TimeoutStopSec={stop_timeout + STOP_SECONDS}"]
-    status, _output, error = run(["systemd-run", *options, "/bin/sh", f"{hold.directory(job)}/hold", "reserve"])
-    if status:
-        raise systemd.UnitError(f"systemd-run could not start {unit}: {error.strip()}")
+    properties = [f"SyslogIdentifier=deeplearning_queue-{job}", "KillMode=process", f"TimeoutStopSec={stop_timeout + STOP_SECONDS}"]
+    program = ["/bin/sh", f"{hold.directory(job)}/hold", "reserve"]
+    TransientUnit(unit_name(job), f"Queue: training job {job} waits for this host", program, properties).start(run)

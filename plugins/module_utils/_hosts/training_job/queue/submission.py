@@ -29,8 +29,8 @@ from ...._job.documents import Queued
 from ...._queues import base
 from ...._queues.base import Queue, QueueEntry, QueueError, QueueRequest
 from ...._queues.registry import QUEUES
-from ... import programs
-from ..units import checkpoint_directory, host, systemd, users
+from ... import programs, transient_units
+from ..units import checkpoint_directory, host, users
 from . import hold, queries, reservation, resource_manager
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def submit(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
         raise RefusalError(
             f"queue: this host does not have the parameters of job {name}. Run the module with state queued on all hosts first."
         )
-    with systemd.exclusive(directories.QUEUE_LOCK):
+    with transient_units.exclusive(directories.QUEUE_LOCK):
         found = entries_of(run, queue, [job] if job else []).get(name)
         if found and found.is_active:
             return {"changed": False, "queue_id": found.id}

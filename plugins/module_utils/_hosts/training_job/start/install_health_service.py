@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Sequence
 
 from ...._files import replace_file
 from ...._job import directories, exclusions, jobs_after_reboot
 from ... import programs, services
 from ...node_health import service
+from ...transient_units import exclusive, systemctl
 from ..run import host_health
-from ..units import systemd, users
+from ..units import users
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the source code of the program, and need not run it.
@@ -144,7 +144,7 @@ def install(run: users.RunCommand, params: Mapping[str, Any]) -> None:
     """
     files = desired_files(params)
     socket = os.path.join(UNITS, f"{UNIT}.socket")
-    with systemd.exclusive():
+    with exclusive():
         changed = {path for path, (content, _mode) in files.items() if _read(path) != content}
         is_active = is_listening()
         obsolete = find_obsolete_files(files)
@@ -178,9 +178,7 @@ def _remove(run: users.RunCommand, paths: Sequence[str]) -> None:
 
 def _stop(run: users.RunCommand) -> None:
     """Stop the socket and the service, which must not be active when the socket starts. A check that a supervisor waits for ends before."""
-    end = time.monotonic() + PATIENCE
-    while run(["systemctl", "is-active", "--quiet", f"{UNIT}.service"])[0] == 0 and time.monotonic() < end:
-        time.sleep(INTERVAL)
+    services.wait_until(lambda: run(["systemctl", "is-active", "--quiet", f"{UNIT}.service"])[0] != 0, PATIENCE, INTERVAL)
     run(["systemctl", "stop", f"{UNIT}.socket", f"{UNIT}.service"])
     run(["systemctl", "reset-failed", f"{UNIT}.socket", f"{UNIT}.service"])
 
@@ -190,9 +188,7 @@ def _start(run: users.RunCommand, params: Mapping[str, Any]) -> None:
     started = [f"{UNIT}.socket", *([f"{PERIODIC}.timer"] if params["health_interval"] else [])]
     at_boot = [f"{BOOT}.service", *([f"{REJOIN}.service"] if params["reboot"] else [])]
     for command in (["daemon-reload"], ["enable", "--quiet", *at_boot], ["enable", "--now", "--quiet", *started]):
-        status, _unused, error = run(["systemctl", *command])
-        if status:
-            raise systemd.UnitError(f"systemctl {' '.join(command)} failed: {error.strip()}")
+        systemctl(run, *command)
 
 
 def _read(path: str) -> bytes:

@@ -21,6 +21,7 @@ from typing import Any, Sequence, cast
 from ...._job import jobs_after_reboot, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import ProcessSpec
+from ... import transient_units
 from ..units import launch, systemd
 
 # The action of the supervisor's program that takes part in the recovery of an attempt that has ended.
@@ -46,7 +47,7 @@ def start(job: str, document: dict[str, Any], end: float) -> None:
     hindrance = systemd.refuse_nfs(run, place.user)
     if hindrance:
         sys.stderr.write(f"processes of the job can use NFS directly, because NFS could not be blocked: {hindrance}\n")
-    with systemd.exclusive():
+    with transient_units.exclusive():
         if not systemd.active_units(run, job):
             launch.check_place(job, specs)
             began = document.get("began", time.time())  # missing in files of older versions

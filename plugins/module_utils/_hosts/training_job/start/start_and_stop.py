@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ...._job import directories, jobs_after_reboot, naming
 from ...._job.definition.host_processes import plan
+from ... import transient_units
 from ..queue import hold, submission
 from ..units import checkpoint_directory, launch, systemd, users
 from ..units.host import read_metadata
@@ -26,7 +27,7 @@ def start(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
     checkpoint_directory.keep_directory(params, paths, user)
     paths = paths.of_attempt(params["attempt"])
     specs = plan(params, paths, metadata["number"])
-    with systemd.exclusive():
+    with transient_units.exclusive():
         active = systemd.active_units(module.run_command, name)
         if not active and module.check_mode:
             launch.check_place(name, specs)

@@ -32,7 +32,7 @@ def start_processes(
     specs: Sequence[ProcessSpec],
     gpu_count: int,
 ) -> None:
-    """Start the processes that the specs describe. The caller holds systemd.exclusive(), and the job has no active units on this host.
+    """Start the processes that the specs describe. The caller holds exclusive(), and the job has no active units on this host.
 
     `gpu_count` is the number of GPUs of this host. Raises RefusalError, UnitError, UserError or FailedWorkError.
     """

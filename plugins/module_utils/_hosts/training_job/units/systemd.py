@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import json
 import os
@@ -14,8 +13,7 @@ import pwd
 import re
 import shlex
 import shutil
-import time
-from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence, cast
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence, cast
 
 from ...._job import directories
 from ...._job.directories import runtime_directory
@@ -23,7 +21,7 @@ from ...._job.documents import ProcessSpec, StartedProcess
 from ...._job.naming import JOB_NAME, JOBS_SLICE, PROCESS_NAME, slice_name, title, unit_name
 from ...._job.records import read_json, write_json
 from ... import programs
-from .users import RunCommand
+from ...transient_units import RunCommand, TransientUnit, UnitError, systemctl
 
 if TYPE_CHECKING:
     # Ansible copies only modules that are imported to hosts. This process reads the supervisor's source code, and need not run it.
@@ -60,10 +58,6 @@ PROPERTIES = (
 # Mount options for the shared memory of all jobs on a host. The limits on size and number of files leave memory for root.
 # The limits reserve no memory.
 SHARED_MEMORY_OPTIONS = "mode=0755,size=90%,nr_inodes=1048576"
-
-
-class UnitError(Exception):
-    """A systemd command failed. The message contains the command and the error."""
 
 
 MUNGE_DIRECTORY = "/run/munge"
@@ -108,9 +102,6 @@ TEMPORARY = ("/tmp", "/var/tmp")
 # The directory in which root describes the processes that it has started. The processes' other files belong to the job's user.
 STARTED = "/run/deeplearning/started"
 
-# Seconds to wait while another playbook run starts units.
-PATIENCE = 120.0
-
 
 class Visible(NamedTuple):
     """Directories that processes can read or write, even inside /tmp and /var/tmp, and inside home directories, which the sandbox hides."""
@@ -126,27 +117,6 @@ class SupervisorAccount(NamedTuple):
     python: str
     visible: Visible
     is_sandboxed: bool
-
-
-@contextlib.contextmanager
-def exclusive(path: str = "") -> Iterator[None]:
-    """Hold the lock at `path`. The default is the lock under which a module run checks for a job's units and starts them.
-
-    Without the lock, two controllers could start the same job. Raises UnitError if a different module run holds the lock for too long.
-    """
-    end = time.monotonic() + PATIENCE
-    with directories.open_lock(path) as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise UnitError(
-                        f"another playbook run has held {lock.name} for {PATIENCE:.0f} s. Wait until that run ends, or stop it."
-                    ) from None
-                time.sleep(0.1)
-        yield
 
 
 def hidden(path: str, places: Sequence[str] = HOMES) -> bool:
@@ -197,9 +167,7 @@ def refuse_nfs(run: RunCommand, user: pwd.struct_passwd) -> str:
 def start(run: RunCommand, job: str, place: SupervisorAccount, specs: Sequence[ProcessSpec], action: str = "run") -> None:
     """Start the job's processes on this host as the specs describe. `action` is an action of the supervisor's program. Raises UnitError."""
     private = _private_directories(run, job, place.user)
-    status, _unused, error = run(["systemctl", "set-property", "--runtime", SLICE, *SLICE_PROPERTIES])
-    if status:
-        raise UnitError(f"systemctl set-property {SLICE} failed: {error.strip()}")
+    systemctl(run, "set-property", "--runtime", SLICE, *SLICE_PROPERTIES)
     # Create all directories before the first start: a unit that ends and finds no other directories of its job empties the shared memory.
     for spec in specs:
         _install(runtime_directory(job, spec["name"]), place, spec)
@@ -218,10 +186,9 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
     name = spec["name"]
     directory = runtime_directory(job, name)
     program = os.path.join(directory, "supervisor")
-    command = ["systemd-run", "--quiet", "--collect", "--service-type=exec"]
-    command += ["--unit=" + unit_name(job, name), "--slice=" + slice_name(job), "--uid=" + place.user.pw_name]
-    command += [f"--description=Training job {job}: {title(name)}"]
-    for setting in (
+    properties = [
+        "Slice=" + slice_name(job),
+        "User=" + place.user.pw_name,
         *PROPERTIES,
         *(sandbox(place.visible) if place.is_sandboxed else ()),
         *(f"BindPaths={directory}:{path}" for path, directory in private.items()),
@@ -230,11 +197,9 @@ def _start_unit(run: RunCommand, job: str, place: SupervisorAccount, spec: Proce
         "TimeoutStopSec={}".format(spec["parameters"]["stop_timeout"] + SYSTEMD_EXTRA_STOP_SECONDS),
         f"RuntimeMaxSec={longest_runtime(spec)}",
         f"ExecStopPost=/bin/sh {program} finish",
-    ):
-        command.append("--property=" + setting)
-    status, _unused, error = run([*command, "/bin/sh", program, action])
-    if status:
-        raise UnitError(f"systemd-run could not start {unit_name(job, name)}: {error.strip()}")
+    ]
+    description = f"Training job {job}: {title(name)}"
+    TransientUnit(unit_name(job, name), description, ["/bin/sh", program, action], properties).start(run)
 
 
 def longest_runtime(spec: ProcessSpec) -> str:
@@ -336,10 +301,8 @@ def other_jobs(job: str) -> list[StartedProcess]:
 def active_units(run: RunCommand, job: str) -> list[str]:
     """Return the names of the job's services that are still active on this host. Raises UnitError."""
     pattern = re.compile(re.escape(f"deeplearning-{job}-") + PROCESS_NAME.pattern + r"\.service")
-    command = ["systemctl", "list-units", "--plain", "--no-legend", "--full", "--type=service"]
-    status, output, error = run([*command, "--state=active,activating,deactivating,reloading"])
-    if status:
-        raise UnitError(f"systemctl list-units failed: {error.strip()}")
+    states = "--state=active,activating,deactivating,reloading"
+    output = systemctl(run, "list-units", "--plain", "--no-legend", "--full", "--type=service", states)
     names = [line.split()[0] for line in output.splitlines() if line.strip()]
     return sorted(name for name in names if pattern.fullmatch(name))
 
@@ -348,11 +311,8 @@ def running_jobs(run: RunCommand) -> list[str]:
     """Return the jobs that have an active service on this host. Raises UnitError."""
     # Check the services instead of slices, because a slice stays active after its last service has ended. Derive the job names from the
     # slice names, because the names of services also contain the names of processes.
-    status, output, error = run(["systemctl", "show", "--property=Slice,ActiveState", "deeplearning-*.service"])
-    if status:
-        raise UnitError(f"systemctl show failed: {error.strip()}")
     jobs = set()
-    for unit in output.split("\n\n"):
+    for unit in systemctl(run, "show", "--property=Slice,ActiveState", "deeplearning-*.service").split("\n\n"):
         properties = dict(line.partition("=")[::2] for line in unit.splitlines())
         name = re.fullmatch(r"deeplearning-(.+)\.slice", properties.get("Slice", ""))
         if name and properties.get("ActiveState") not in ("inactive", "failed"):

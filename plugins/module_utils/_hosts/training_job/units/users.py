@@ -17,12 +17,10 @@ import select
 import signal
 import time
 import traceback
-from typing import Any, Callable, List, NoReturn, Tuple
+from typing import Any, Callable, NoReturn
 
 from ...._job.naming import DEFAULT_USER
-
-# A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
-RunCommand = Callable[[List[str]], Tuple[int, str, str]]
+from ...transient_units import RunCommand
 
 # Shared storage identifies the owner of a file by a numeric ID, so the default user needs the same ID on all hosts. According to the
 # lists of systemd (https://systemd.io/UIDS-GIDS) and Debian, the range 60578 to 61183 is free. The range is above the IDs that useradd

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import transient_units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, shared_storage
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
@@ -105,17 +106,17 @@ def test_exports_delay_a_reboot_but_cannot_prevent_it(folder, monkeypatch):
 
 def test_no_job_starts_between_the_last_look_and_the_reboot(monkeypatch):
     def start():
-        with systemd.exclusive():
+        with transient_units.exclusive():
             pass
 
-    monkeypatch.setattr(systemd, "PATIENCE", 0.0)
+    monkeypatch.setattr(transient_units, "PATIENCE", 0.0)
     monkeypatch.setattr(reboot, "PATIENCE", 0.05)
     with reboot.idle_host() as result:
         assert result == ""
         with pytest.raises(systemd.UnitError):
             start()
     start()
-    with systemd.exclusive():
+    with transient_units.exclusive():
         assert hindrance() == "jobs are running on it", "a job is being started"
 
 
@@ -246,7 +247,7 @@ def test_secrets_do_not_stay_in_memory_after_the_end_of_a_job(commands, running,
         commands(action, REPLACE)
         return [jobs_after_reboot.job_of(path) for path in jobs_after_reboot.files(jobs_after_reboot.STARTED)]
 
-    with systemd.exclusive():
+    with transient_units.exclusive():
         assert kept() == ["digits", "ended"], "the processes of a job that is being started do not exist yet"
     # A process that was forked while the lock was held holds it too, until it executes its program.
     wait_until(lambda: kept() == ["digits"])

@@ -22,7 +22,7 @@ class Systemd:
     def run_command(self, argv):
         if argv[0] == "systemctl":
             self.polls -= 1
-            return 0, "ActiveState=active\n" if self.polls >= 0 else "ActiveState=inactive\n", ""
+            return 0, "active\n" if self.polls >= 0 else "inactive\n", ""
         steps = json.loads(Path(argv[-1]).read_text())["steps"]
         assert [{"hunter2/hunter2", "hunter2%2Fhunter2"}.issubset(step["hidden"]) for step in steps] == [True] * len(steps)
         self.started.append([step["name"] for step in steps])

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import transient_units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.queue import hold, queries, submission
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
@@ -115,13 +116,13 @@ def test_a_job_is_submitted_once(paths):
 def test_jobs_can_start_while_another_job_is_submitted(paths, monkeypatch):
     """A queue may take a long time to respond."""
     os.makedirs(paths.status)
-    monkeypatch.setattr(systemd, "PATIENCE", 0)
+    monkeypatch.setattr(transient_units, "PATIENCE", 0)
     slurm = Slurm()
 
     def run(command):
-        with systemd.exclusive():
+        with transient_units.exclusive():
             if command[2] == "sbatch":
-                with pytest.raises(systemd.UnitError, match="queue-lock"), systemd.exclusive(directories.QUEUE_LOCK):
+                with pytest.raises(systemd.UnitError, match="queue-lock"), transient_units.exclusive(directories.QUEUE_LOCK):
                     pytest.fail("two submissions at the same time")
             return slurm(command)
 

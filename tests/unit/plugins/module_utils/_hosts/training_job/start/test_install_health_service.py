@@ -30,7 +30,7 @@ def install(tmp_path, monkeypatch):
     """Return a function that installs the service and returns the systemctl commands that were run."""
     monkeypatch.setattr(install_health_service, "UNITS", str(tmp_path / "units"))
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
-    monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
+    monkeypatch.setattr(install_health_service, "exclusive", contextlib.nullcontext)
     (tmp_path / "units").mkdir()
 
     def run_install(active=True, status=0, answers=0, **changes):

@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import transient_units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import rejoin
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import launch, systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, jobs_after_reboot
@@ -23,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exclusions, "PATH", str(tmp_path / "health/exclusions.json"))
     monkeypatch.setattr(jobs_after_reboot, "STARTED", str(tmp_path / "started"))
     monkeypatch.setattr(jobs_after_reboot, "runtime_directories", lambda job: [] if job == "ended" else [job])
-    monkeypatch.setattr(systemd, "exclusive", contextlib.nullcontext)
+    monkeypatch.setattr(transient_units, "exclusive", contextlib.nullcontext)
     monkeypatch.setattr(systemd, "make_devices", lambda _run, _gpus: None)
     monkeypatch.setattr(systemd, "refuse_nfs", lambda _run, _user: "nftables is missing")
     return tmp_path
