@@ -438,6 +438,7 @@ jobs:
                   sample: 5.02
                 earlier:
                   description: The part of C(spent) for earlier attempts and for the jobs that it continues.
+                  returned: when the host has recorded it
                   type: float
                   sample: 1.5
                 currency:

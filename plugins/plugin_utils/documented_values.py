@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import yaml
 from ansible.utils.display import Display
 
-from ..module_utils._job.schema import count_values
+from ..module_utils._job.schema import Field, SchemaError, count_values, flag, integer, number, one_of, seconds, text
 from ..module_utils._text import clean, clean_line
 from .budget import TEXT, VALUES, Budget, size_of
 
@@ -28,17 +26,19 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 # Maximum for integers, and for times in seconds since 1970: the end of the year 9999, after which datetime cannot represent a time.
 INTEGER_LIMIT, TIME_LIMIT = 1 << 53, 253_402_300_799.0
-# Numbers by their name, with the smallest and the largest value. Other integers and other numbers are counts, sizes and durations.
-RANGES: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(
-        ("began", "created", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time"), (0, TIME_LIMIT)
-    ),
-    **dict.fromkeys(("exit_code", "rc"), (-INTEGER_LIMIT, INTEGER_LIMIT)),
-    "ratio": (0, 1),
-}
-USUAL_RANGE = (0, INTEGER_LIMIT)
+TIME_KEYS = ("began", "created", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
 # Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
-NAME_KEYS, NAME = ("name", "host"), re.compile(r"(?:rank )?[A-Za-z0-9._-]{1,253}")
+NAME_KEYS, NAME = ("name", "host"), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
+# The valid values by type, and by type and name. Numbers whose name is not listed are counts, sizes and durations.
+FIELDS: Mapping[str | tuple[str, str], Field] = {
+    "int": integer(0, INTEGER_LIMIT),
+    "float": number(INTEGER_LIMIT),
+    "bool": flag(),
+    ("float", "ratio"): number(1),
+    **{("float", key): seconds(TIME_LIMIT) for key in TIME_KEYS},
+    **{("int", key): integer(-INTEGER_LIMIT, INTEGER_LIMIT) for key in ("exit_code", "rc")},
+    **{("str", key): text(pattern=NAME, words="a valid name") for key in NAME_KEYS},
+}
 
 # The values that any module may return. These values include neither facts nor the arguments that a host claims to have received.
 COMMON: Mapping[str, Mapping[str, Any]] = {
@@ -62,10 +62,6 @@ INTERNAL = ("add_host", "add_group")
 SILENT = ("invocation", "exception", "warnings", "deprecations", "ansible_facts", "stdout", "stdout_lines", "stderr", "stderr_lines")
 
 
-class AnswerError(Exception):
-    """A value does not match the module's documentation. The message says which value is not valid and why."""
-
-
 def documented_part(answer: Mapping[str, Any], module: str, host: str, limit: int = VALUES) -> dict[str, Any]:
     """Return the documented values of a module's result.
 
@@ -85,7 +81,7 @@ def documented_part(answer: Mapping[str, Any], module: str, host: str, limit: in
     is_failed = answer.get("failed") is True
     try:
         return _shown_part(_members(answer, values, "", is_complete=not is_failed), is_failed)
-    except AnswerError as error:
+    except SchemaError as error:
         return refusal(host, module, str(error))
 
 
@@ -146,7 +142,7 @@ def _members(value: Mapping[str, Any], documented: Mapping[str, Mapping[str, Any
         if value.get(name) is not None:
             result[name] = _value(value[name], description, where)
         elif is_complete and _is_required(description, place):
-            raise AnswerError(f"{where} is missing")
+            raise SchemaError(f"{where} is missing")
         elif name in value:
             result[name] = None
     return result
@@ -165,31 +161,21 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     kind = description["type"]
     if kind == "list":
         if not isinstance(value, list):
-            raise AnswerError(f"{place} is not a list")
+            raise SchemaError(f"{place} is not a list")
         element = {"type": description.get("elements", "raw"), "contains": description.get("contains")}
         return [_value(each, element, f"{place}[{index}]") for index, each in enumerate(value)]
     if kind == "dict" and description.get("contains"):
         if not isinstance(value, dict):
-            raise AnswerError(f"{place} is not a dict")
+            raise SchemaError(f"{place} is not a dict")
         return _members(value, description["contains"], place)
     checked = CHECKS[kind](value)
     if checked is None:
-        raise AnswerError(f"{place} is not a {kind}")
-    _check_member(checked, kind, place)
-    if description.get("choices") and checked not in description["choices"]:
-        raise AnswerError(f"{place} is {str(checked)[:40]!r}, which is not one of {', '.join(description['choices'])}")
+        raise SchemaError(f"{place} is not a {kind}")
+    choices = description.get("choices")
+    field = one_of(*choices) if choices else FIELDS.get((kind, place.rpartition(".")[2])) or FIELDS.get(kind)
+    if field and not field.accepts(checked):
+        raise SchemaError(f"{place} {field.problem(checked)}")
     return checked
-
-
-def _check_member(value: Any, kind: str, place: str) -> None:
-    """Raise AnswerError if a number is outside of its range, or if a name is not valid."""
-    key = place.rpartition(".")[2]
-    if kind in ("int", "float"):
-        least, most = RANGES.get(key, USUAL_RANGE)
-        if not least <= value <= most:
-            raise AnswerError(f"{place} is {value:.6g}, which is not between {least:.6g} and {most:.6g}")
-    elif kind == "str" and key in NAME_KEYS and not NAME.fullmatch(value):
-        raise AnswerError(f"{place} is {value[:40]!r}, which is not a valid name")
 
 
 def _text(value: Any) -> str | None:
@@ -207,28 +193,14 @@ def _path(value: Any) -> str | None:
     return text if text and text.startswith("/") and text == value == clean_line(text) and len(text) <= 4096 else None
 
 
-def _integer(value: Any) -> int | None:
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INTEGER_LIMIT else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return _integer(value)
-
-
-def _flag(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 def _dictionary(value: Any) -> dict[str, Any] | None:
     return free(value) if isinstance(value, dict) else None
 
 
 def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
-    """Return a free-form value as plain data. Raises AnswerError if the value is nested too deeply."""
+    """Return a free-form value as plain data. Raises SchemaError if the value is nested too deeply."""
     if depth == 0:
-        raise AnswerError(f"values are nested more than {DEPTH_LIMIT} levels deep")
+        raise SchemaError(f"values are nested more than {DEPTH_LIMIT} levels deep")
     if isinstance(value, Mapping):
         return {clean_line(str(key))[:TEXT_LIMIT]: free(each, depth - 1) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
@@ -238,7 +210,7 @@ def free(value: Any, depth: int = DEPTH_LIMIT) -> Any:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, int):
-        return int(value) if abs(value) < INTEGER_LIMIT else float("inf")
+        return int(value) if abs(value) <= INTEGER_LIMIT else float("inf")
     return _line(str(value))
 
 
@@ -246,9 +218,9 @@ CHECKS = {
     "str": _line,
     "text": _text,
     "path": _path,
-    "int": _integer,
-    "float": _number,
-    "bool": _flag,
+    "int": free,
+    "float": free,
+    "bool": free,
     "dict": _dictionary,
     "raw": free,
 }

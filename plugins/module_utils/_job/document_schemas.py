@@ -37,7 +37,7 @@ STORAGE_PROBLEM: schema.Schema = {
 COST: schema.Schema = {
     "limit": schema.number(),
     "spent": schema.number(),
-    "currency": schema.text(3, r"[A-Z]{3}", "a currency"),
+    "currency": schema.one_of("USD", "CNY", "EUR"),
     "seconds": schema.seconds(),
     "earlier": optional(schema.number()),
 }
@@ -109,6 +109,14 @@ RECORD: schema.Schema = {
     "notice": optional(schema.mapping(NOTICE)),
 }
 
+# The origin of a job's code.
+CODE: schema.Schema = {
+    "commit": optional(schema.text(64, r"[0-9a-f]*", "a commit")),
+    "changed": optional(schema.flag()),
+    "repository": optional(schema.text()),
+    "version": optional(schema.text()),
+}
+
 # The description of a job, `job.json`. The job's name is the name of its directory.
 DESCRIPTION: schema.Schema = {
     "script": optional(schema.text()),
@@ -123,16 +131,7 @@ DESCRIPTION: schema.Schema = {
     "checkpoint_directory": optional(schema.text(4096, r"[^\0]*", "a path or an address")),
     "created": schema.seconds(),
     "digest": optional(schema.text(64, r"[0-9a-f]{64}", "a digest")),
-    "code": optional(
-        schema.mapping(
-            {
-                "commit": optional(schema.text(64, r"[0-9a-f]*", "a commit")),
-                "changed": optional(schema.flag()),
-                "repository": optional(schema.text()),
-                "version": optional(schema.text()),
-            }
-        )
-    ),
+    "code": optional(schema.mapping(CODE)),
 }
 
 # The verdict, which tells the processes that the attempt is over.
@@ -142,9 +141,10 @@ VERDICT: schema.Schema = {
     "restartable": optional(schema.flag()),
 }
 
-CHECKPOINT = schema.mapping(
-    {"name": schema.text(1024, f"{CHECKPOINT_NAME}(/{CHECKPOINT_NAME})*", "the path of a file"), "changed": schema.seconds()}
-)
+CHECKPOINT: schema.Schema = {
+    "name": schema.text(1024, f"{CHECKPOINT_NAME}(/{CHECKPOINT_NAME})*", "the path of a file"),
+    "changed": schema.seconds(),
+}
 # How many damaged checkpoints are set aside at once.
 DAMAGED_LIMIT = 8
 
@@ -159,8 +159,8 @@ FOLLOWING: schema.Schema = {
     "cause": schema.lenient(schema.mapping(CAUSE)),
     "progress": optional(schema.flag()),
     "hosts": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
-    "set_aside": optional(CHECKPOINT),
-    "damaged": optional(schema.list_of(CHECKPOINT, DAMAGED_LIMIT)),
+    "set_aside": optional(schema.mapping(CHECKPOINT)),
+    "damaged": optional(schema.list_of(schema.mapping(CHECKPOINT), DAMAGED_LIMIT)),
     "without_checkpoint": optional(schema.flag()),
     "standby": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
     "replacements": optional(schema.list_of(HOST_NAME, RECORDS_LIMIT)),
@@ -179,7 +179,7 @@ EXPORT: schema.Schema = {
     "began": schema.seconds(),
     "heartbeat": schema.seconds(),
     "finished": optional(schema.seconds()),
-    **{key: optional(schema.integer(0, 1 << 62)) for key in ("files", "size", "uploaded", "uploaded_size", "changing", "omitted_count")},
+    **{key: optional(schema.integer(0, 1 << 53)) for key in ("files", "size", "uploaded", "uploaded_size", "changing", "omitted_count")},
     "omitted": optional(schema.list_of(schema.text(200), 20)),
     "error": optional(schema.text()),
 }

@@ -48,15 +48,18 @@ class CostRecord(_CostRecord, total=False):
     earlier: float
 
 
-class CauseRecord(TypedDict, total=False):
+class _CauseRecord(TypedDict):
+    kind: str
+    what: str
+
+
+class CauseRecord(_CauseRecord, total=False):
     """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception, or of an abort.
 
     The elements of `storage` have the fields of `storage_problems.StorageProblem`. If the time limit came from the maximum cost, `cost` is
     set.
     """
 
-    kind: str
-    what: str
     exit_code: int
     name: str
     message: str

@@ -129,7 +129,7 @@ def describe_failure(process: ProcessRecord, found: CauseRecord | None = None) -
 
     `found` is the cause. The default is the cause in the process's record.
     """
-    why = found or process.get("cause") or {}
+    why: Mapping[str, Any] = found or process.get("cause") or {}
     if why.get("kind") == failure_causes.HEALTH:
         return "health finding on {}: {}".format(process["host"], why["what"])[:SENTENCE_LIMIT]
     text = "{} on {} {}".format(title(process["name"]), process["host"], _describe_end_of_script(process, why))

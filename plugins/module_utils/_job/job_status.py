@@ -109,6 +109,7 @@ class _JobStatus(TypedDict):
     metrics: dict[str, Any]
     directory: str
     state: str
+    over: bool
     process_count: int
     processes: list[ProcessStatus]
     hosts: int
@@ -123,7 +124,6 @@ class _JobStatus(TypedDict):
 class JobStatus(_JobStatus, total=False):
     """The current status of a job, as returned by the `training_job_info` module."""
 
-    over: bool
     quiet: float
     checkpoint_directory: str
     has_checkpoint: bool

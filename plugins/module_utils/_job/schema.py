@@ -11,7 +11,6 @@ This code runs on hosts as part of the supervisor and imports only the standard 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
@@ -32,7 +31,7 @@ TIME_LIMIT = 1 << 32
 
 
 class SchemaError(ValueError):
-    """A file does not conform to its schema. The message names the invalid part."""
+    """A document does not conform to its schema. The message names the invalid part."""
 
 
 class Field(NamedTuple):
@@ -45,6 +44,10 @@ class Field(NamedTuple):
     words: str
     is_optional: bool = False
     is_lenient: bool = False
+
+    def problem(self, value: Any) -> str:
+        """Return the end of a sentence about a value that is not valid."""
+        return f"is {_excerpt(value)}, not {self.words}"
 
 
 Schema = Mapping[str, Field]
@@ -127,7 +130,7 @@ def conform(document: Mapping[str, Any], schema: Schema) -> Document:
         if name not in document:
             raise SchemaError(f"it has no {name!r}")
         if not field.accepts(value):
-            raise SchemaError(f"its {name!r} is {_excerpt(value)}, not {field.words}")
+            raise SchemaError(f"its {name!r} {field.problem(value)}")
         found[name] = value
     return found
 
@@ -171,14 +174,14 @@ def seconds(most: float = TIME_LIMIT) -> Field:
     """Return a field for a number of seconds."""
 
     def accepts(value: Any) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= most
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
 
     return Field(accepts, "a number of seconds")
 
 
 def number(most: float = 1e15) -> Field:
     """Return a field for a number that is not negative."""
-    return seconds(most)._replace(words="a number that is not negative")
+    return seconds(most)._replace(words=f"a number from 0 to {most:.6g}")
 
 
 def flag() -> Field:

@@ -63,6 +63,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
         "resume": description.get("resume"),
         "printed": description.get("printed", False),
         "state": state,
+        "over": state_names.is_over(state),
         "process_count": processes[0]["processes"] if processes else 0,
         "processes": processes,
         "hosts": len(set(map(itemgetter("host"), job_states.participants(processes)))),
