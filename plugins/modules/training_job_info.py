@@ -570,6 +570,7 @@ from ..module_utils._hosts.training_job.jobs.watch import NoProcessError, watch
 from ..module_utils._hosts.training_job.queue import queries
 from ..module_utils._job import directories, naming, records
 from ..module_utils._job.goodput import ALWAYS, ENDED, NEVER
+from ..module_utils._job.job_status import STATUS_COMMAND
 
 
 def main() -> None:
@@ -597,11 +598,8 @@ def main() -> None:
     try:
         paths = directories.Paths(os.path.join(params["directory"], naming.check_name(params["name"])))
         if params["attempt"] is not None and not 1 <= params["attempt"] <= records.newest_attempt(paths).attempt:
-            message = (
-                "attempt: job {name} has no attempt {attempt}. To list its attempts, run: "
-                "ansible-playbook deeplearning.cluster.status -e training_job_name={name}"
-            )
-            raise NoProcessError(message.format(**params))
+            message = "attempt: job {name} has no attempt {attempt}. To list its attempts, run: {0} -e training_job_name={name}"
+            raise NoProcessError(message.format(STATUS_COMMAND, **params))
         found = watch(paths, params, complete)
         problems = found.pop("problems")
         module.exit_json(changed=False, jobs=[found], problems=some(problems))

@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 from ..module_utils._job import recovery, state_names
 from ..module_utils._job.directories import Paths
 from ..module_utils._job.job_states import CLOCK_LIMIT, participants
-from ..module_utils._job.job_status import JobStatus
+from ..module_utils._job.job_status import STATUS_COMMAND, JobStatus
 from ..module_utils._job.naming import JOB_NAME
 from ..module_utils._job.records import LINES_LIMIT
 from ..module_utils._text import clean_line
@@ -28,7 +28,7 @@ from .budget import LOG_TEXT, MESSAGES, Budget
 from .documented_values import refusal
 from .job_metrics import JobMetrics
 from .output import ProgressLine, show
-from .suggested_commands import with_run_options
+from .suggested_commands import playbook_command
 
 display = Display()
 
@@ -83,7 +83,8 @@ def job_info(action: NodeAction, arguments: Mapping[str, Any], task_vars: Mappin
     module = "deeplearning.cluster.training_job_info"
     answer: dict[str, Any] = action._execute_module(module, module_args=dict(arguments), task_vars=task_vars)
     if answer.get("failed"):
-        return {**answer, "msg": with_run_options(str(answer["msg"]))} if "msg" in answer else answer
+        message = str(answer.get("msg", "training_job_info failed"))
+        return {**answer, "msg": message.replace(STATUS_COMMAND, playbook_command("status"))}
     host, name = (task_vars or {}).get("inventory_hostname", ""), arguments.get("name")
     if name and len(answer["jobs"]) != 1 and (answer["jobs"] or not arguments.get("missing_ok")):
         return refusal(host, module, f"the result contains {len(answer['jobs'])} jobs instead of only {name}")

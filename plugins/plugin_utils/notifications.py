@@ -40,6 +40,7 @@ from .gone_nodes import gone_hosts, with_gone_hosts
 from .job_formatting import after_maximum_cost, failure_cause
 from .node_end_messages import removed_ends
 from .suggested_commands import NOT_SHOWN, playbook_command
+from .variable_names import known_variables
 
 display = Display()
 
@@ -56,8 +57,6 @@ RATE_SECONDS, MOST = 60.0, 10
 LIMIT = 700
 # Characters of links, mentions, entities and formatted text. Apprise does not escape all of them for each receiver.
 MARKUP = str.maketrans({"<": "(", ">": ")", "[": "(", "]": ")", "@": " at ", "`": "'", "*": "'", "|": "/", "~": "-", "&": "+"})
-# The name of an option at the beginning of a message.
-OPTION = re.compile(r"[a-z]+_\w+: ")
 # A command at the end of a message, which is complete without a full stop.
 COMMAND = re.compile(r"\bansible-playbook .*deeplearning\.cluster\.\w+(?: -e \S+=\w+)*$")
 LINK = re.compile(r"(?i)://|\bwww\.")
@@ -207,7 +206,7 @@ class Notifications:
         line = mask(_one_line(text), values, NOT_SHOWN, _one_line)
         # Commands begin with options of this run, which are not from hosts
         line = playbook_command("").join(map(_without_markup, line[:LIMIT].split(playbook_command(""))))
-        first = line[:1] if OPTION.match(line) else line[:1].upper()
+        first = line[:1] if line.partition(":")[0] in known_variables() else line[:1].upper()
         return f"{first}{line[1:]}{'' if line.endswith(('.', '!', '?')) or COMMAND.search(line) else '.'}"
 
     def _start(self, urls: Mapping[int, str], message: Mapping[str, str]) -> None:

@@ -9,6 +9,9 @@ from typing import Any, TypedDict
 
 from .documents import Code, Export, ProcessRecord, Queued
 
+# The command that shows jobs, in messages of hosts. On the controller, it gets the options of the playbook run.
+STATUS_COMMAND = "ansible-playbook deeplearning.cluster.status"
+
 
 class ProcessStatus(ProcessRecord):
     """The current status of a process: its record, the path of its log, and the prefix of each rank's lines in the log."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from unittest.mock import MagicMock
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs.listing import no_job
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import suggested_commands
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_watch import job_info
 
 JOB = {"name": "digits", "state": "running", "over": False, "processes": []}
@@ -35,3 +37,13 @@ def test_a_result_without_the_requested_job_is_refused_unless_the_job_may_be_mis
     action._execute_module.return_value = {"jobs": []}
     found = job_info(action, {"directory": "/efs/jobs", "name": "digits", "missing_ok": missing_ok}, {"inventory_hostname": "w1"})
     assert found.get("failed", False) is not missing_ok
+
+
+def test_the_command_in_the_message_of_a_host_is_that_of_this_run(monkeypatch):
+    monkeypatch.setattr(suggested_commands.context, "CLIARGS", {"inventory": ("nodes.yml",), "extra_vars": ()})
+    action = MagicMock()
+    action._execute_module.return_value = {"failed": True, "msg": no_job("digits", "/efs/jobs")}
+    told = job_info(action, {}, {})["msg"]
+    assert told.endswith(" To list the jobs, run: ansible-playbook -i nodes.yml deeplearning.cluster.status")
+    action._execute_module.return_value = {"failed": True}
+    assert job_info(action, {}, {}) == {"failed": True, "msg": "training_job_info failed"}

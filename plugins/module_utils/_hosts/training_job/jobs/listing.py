@@ -12,7 +12,7 @@ import time
 from typing import Any, Callable, cast
 
 from ...._job import directories, naming, records, schema
-from ...._job.job_status import JobStatus
+from ...._job.job_status import STATUS_COMMAND, JobStatus
 from ...._job.state_names import is_over
 from ...._text import clean_line
 from ..files.status import quiet, read_status
@@ -101,7 +101,7 @@ def no_job(name: str, directory: str) -> str:
     there = f"Did you mean {' or '.join(similar)}?" if similar else f"The newest jobs are {', '.join(jobs[:SHOWN_JOBS])}."
     return (
         f"training_job_name: there is no job {name!r} in {directory}. {there if jobs else 'There are no jobs yet.'} To list the jobs, run: "
-        "ansible-playbook deeplearning.cluster.status"
+        f"{STATUS_COMMAND}"
     )
 
 
