@@ -29,7 +29,7 @@ from .removed_ends import remaining_ends, removed_ends
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
 DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-# How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
+# How to delete the resources of a run that manages only some components. Users make such runs in their own playbooks.
 ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
