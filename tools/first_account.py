@@ -271,16 +271,16 @@ def steps(administrator: Administrator, bucket: str) -> Iterator[tuple[str, Call
     nodes = {**cluster, "worker_count": 1, "wait": False, "suppress_validators": SUPPRESSED, "key_name": administrator.name}
     made: dict[str, Any] = {}
     yield "Validate a definition", lambda: run_module("cluster_validation", **{**network, **nodes, "instance_type": "g5.xlarge"})
-    yield "Create the network", lambda: made.update(converge("network", **network)["resources"])
-    yield "Create an empty EFS file system with a mount target", lambda: converge("file_system", **cluster)
-    yield "Create the instance role", lambda: converge("instance_role", **cluster)
+    yield "Create the network", lambda: made.update(converge("cluster", components=["network"], **network)["resources"])
+    yield "Create an empty EFS file system with a mount target", lambda: converge("cluster", components=["file_system"], **cluster)
+    yield "Create the instance role", lambda: converge("cluster", components=["instance_role"], **cluster)
     yield "Create the SSH authority in Parameter Store", lambda: converge("ssh_authority", **cluster)
     yield "Create a bucket", lambda: converge("dataset_bucket", **cluster, bucket=bucket)
     for name, market in (("p5.48xlarge", {"efa": True, "market": "spot", "spot_max_price": "1.50"}), ("g5.xlarge", {})):
-        options = {**nodes, **market, "group": "workers", "instance_type": name}
+        options = {**nodes, **market, "components": ["workers"], "instance_type": name}
         yield (
             f"Create an Auto Scaling group of size 0 with {name}",
-            lambda given=options: made.update(run_module("node_group", **given)["resources"]),
+            lambda given=options: made.update(run_module("cluster", **given)["resources"]),
         )
     yield (
         "Read the console output of one t3.micro",

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, PREFIX, Option
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import PREFIX, Option
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import END_TAGS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT, END_TAGS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_documentation import documentation
 from generated_tables import with_tables, write
 
@@ -100,7 +100,7 @@ def emr_argument_specs() -> str:
             "Each option of the module M(deeplearning.cluster.emr_cluster) corresponds to the variable C(deeplearning_<option>)."
             " An empty string has the same effect as an omitted variable.",
         ],
-        "options": role_options(options_of(EMR_CLUSTER), validates=False),
+        "options": role_options(options_of(EMR_COMPONENT), validates=False),
     }
     return f"---\n# {GENERATED}\n{to_yaml({'argument_specs': {'main': main}})}"
 
@@ -182,7 +182,7 @@ def tasks() -> str:
 def emr_tasks() -> str:
     """Return the tasks of the role `emr_cluster`."""
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {option.name: value(option) for option in options_of(EMR_CLUSTER)}
+    arguments = {option.name: value(option) for option in options_of(EMR_COMPONENT)}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---

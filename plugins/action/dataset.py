@@ -21,7 +21,7 @@ from ..plugin_utils.documented_values import refusal
 PLACE = re.compile(r"/[^\x00-\x1f\x7f]{0,4000}")
 
 
-class ActionModule(NodeAction, module="dataset"):
+class ActionModule(NodeAction):
     """Runs the module repeatedly until the data set is complete."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -9,4 +9,4 @@ from ..plugin_utils.in_process import InProcessAction
 
 
 class ActionModule(InProcessAction):
-    """Runs the module in the process of the action, because most runs of jobs wait for it."""
+    """Runs the module in the process of the action, because runs of jobs wait for it."""

@@ -8,5 +8,5 @@ from __future__ import annotations
 from ..plugin_utils.answers import NodeAction
 
 
-class ActionModule(NodeAction, module="idle_reports"):
+class ActionModule(NodeAction):
     """Runs the module on a node and filters the module result."""

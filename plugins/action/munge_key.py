@@ -1,12 +1,1 @@
-# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-
-"""Runs the module of the same name on a host, and returns only the documented return values."""
-
-from __future__ import annotations
-
-from ..plugin_utils.answers import NodeAction
-
-
-class ActionModule(NodeAction, module="munge_key"):
-    """Runs the module on a node and filters the module result."""
+idle_reports.py

@@ -12,7 +12,7 @@ from ..plugin_utils.answers import NodeAction
 from . import shared_storage, ssh_trust, worker_metadata
 
 
-class ActionModule(NodeAction, module="node_configuration_info"):
+class ActionModule(NodeAction):
     """Makes the inspections of the other actions. With one round trip instead of three, jobs start earlier."""
 
     _supports_check_mode = True

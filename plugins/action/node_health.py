@@ -17,7 +17,7 @@ from ..plugin_utils import custom_health_checks, health_messages
 from ..plugin_utils.answers import NodeAction
 
 
-class ActionModule(NodeAction, module="node_health"):
+class ActionModule(NodeAction):
     """Adds custom checks to the task's arguments, and limits what a node can return."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

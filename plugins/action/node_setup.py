@@ -25,7 +25,7 @@ PAUSE = 1.0
 NOTHING = {"changed": False, "finished": True, "ran": []}
 
 
-class ActionModule(NodeAction, module="node_setup"):
+class ActionModule(NodeAction):
     """Skips hosts on which all steps have succeeded, and runs the module repeatedly on the other hosts until their steps end."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

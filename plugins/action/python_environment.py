@@ -13,7 +13,7 @@ from ..plugin_utils.python_requirements import read_requirements
 from ..plugin_utils.yaml_text import refuse_changed_text
 
 
-class ActionModule(NodeAction, module="python_environment"):
+class ActionModule(NodeAction):
     """Adds the contents of the requirements file to the task's arguments."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

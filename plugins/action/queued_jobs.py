@@ -11,7 +11,7 @@ from ..plugin_utils.answers import NodeAction, checked_identity
 from ..plugin_utils.inventory_nodes import instance_arguments
 
 
-class ActionModule(NodeAction, module="queued_jobs"):
+class ActionModule(NodeAction):
     """Runs the module on a node and filters the module result."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

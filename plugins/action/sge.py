@@ -11,7 +11,7 @@ from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.yaml_text import refuse_changed_text
 
 
-class ActionModule(NodeAction, module="sge"):
+class ActionModule(NodeAction):
     """Runs the module on a node and filters its result."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
 CLOCK_SKEW = 3600
 
 
-class ActionModule(NodeAction, module="ssh_trust"):
+class ActionModule(NodeAction):
     """Skips correctly configured hosts, and runs the module twice on hosts that need a certificate."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ ROLE = "deeplearning.cluster.training_job"
 VARIABLES = ("environment", "environment_by_task", "secrets")
 
 
-class ActionModule(NodeAction, module="training_job"):
+class ActionModule(NodeAction):
     """Adds the job's code and inventory values, which are available only on the controller, to the task's arguments."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

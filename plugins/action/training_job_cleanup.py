@@ -17,7 +17,7 @@ from ..plugin_utils.documented_values import refusal
 display = Display()
 
 
-class ActionModule(NodeAction, module="training_job_cleanup"):
+class ActionModule(NodeAction):
     """Checks the job names in the module result, because users see these names when they confirm the deletion."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

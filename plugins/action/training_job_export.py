@@ -18,7 +18,7 @@ from ..plugin_utils.output import show
 display = Display()
 
 
-class ActionModule(NodeAction, module="training_job_export"):
+class ActionModule(NodeAction):
     """Runs the module repeatedly until the files are uploaded."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

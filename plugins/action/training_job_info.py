@@ -15,7 +15,7 @@ from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.job_watch import job_info
 
 
-class ActionModule(NodeAction, module="training_job_info"):
+class ActionModule(NodeAction):
     """Runs the module on a node and filters the module result."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ display = Display()
 PAGE = "report.html"
 
 
-class ActionModule(NodeAction, module="training_job_report"):
+class ActionModule(NodeAction):
     """Runs the module, writes the page on the controller and copies it to the job's directory."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.snapshot import Inspection, Request, Snapshot
 
 
-class ActionModule(NodeAction, module="worker_metadata"):
+class ActionModule(NodeAction):
     """Skips correctly configured hosts, and runs the module once on every other host."""
 
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..module_utils._aws.options.common import COMPONENTS
 from ..module_utils._aws.options.registry import OPTIONS, options_of
+from ..module_utils._aws.tags import EMR_COMPONENT
 from ..plugin_utils.option_documentation import documentation
 
 SHARED = [option for option in OPTIONS if option.components == COMPONENTS]
@@ -38,7 +39,4 @@ class ModuleDocFragment:
     # With an annotation, because ansible-test expects a literal in an assignment without one.
     DOCUMENTATION: str = json.dumps({"options": shared_options(), "attributes": ATTRIBUTES})
     CLUSTER: str = further_options("")
-
-
-for each in COMPONENTS:
-    setattr(ModuleDocFragment, each.upper(), further_options(each))
+    EMR: str = further_options(EMR_COMPONENT)

@@ -9,9 +9,21 @@ module: cluster
 version_added: 0.1.0
 short_description: Manages the network, file systems, instance role and nodes of a training cluster in a single plan
 description:
-  - Creates, changes or deletes all AWS resources of a training cluster in a single plan. Changes that do not depend on each other are
+  - Creates, changes or deletes the AWS resources of a training cluster in a single plan. Changes that do not depend on each other are
     made concurrently.
-  - Combines the modules of the parts of a cluster, from M(deeplearning.cluster.network) to M(deeplearning.cluster.node_group).
+  - With O(components), manages only a part of the cluster.
+options:
+  components:
+    description:
+      - The components that the run creates, changes or deletes. Set the options of these components to the same values as for the whole
+        cluster. The run ignores options that concern only other components.
+      - V(file_system) is the EFS file system, and V(lustre) the FSx for Lustre file system. V(network) must exist before both, and
+        before V(master) and V(workers). These also need V(instance_role).
+      - A run manages O(lease) and O(idle_after) only with both V(master) and V(workers).
+    type: list
+    elements: str
+    choices: [network, file_system, lustre, instance_role, master, workers]
+    default: [network, file_system, lustre, instance_role, master, workers]
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
@@ -32,6 +44,21 @@ EXAMPLES = r"""
     image_parameter: /aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-ubuntu-22.04/latest/ami-id
     key_name: my-key
     ssh_cidrs: [203.0.113.0/24]
+
+- name: Create only the network of a cluster
+  deeplearning.cluster.cluster:
+    cluster: bert
+    region: us-east-1
+    components: [network]
+    zones: [us-east-1a, us-east-1b]
+    nat: per_zone
+
+- name: Delete the workers, and nothing else
+  deeplearning.cluster.cluster:
+    cluster: bert
+    region: us-east-1
+    components: [workers]
+    state: absent
 
 - name: Delete the cluster and keep the data
   deeplearning.cluster.cluster:
@@ -319,11 +346,12 @@ leftovers:
 
 from ..module_utils._aws.options.registry import argument_spec
 from ..module_utils._aws.provision import provisioning
-from ..module_utils._aws.provision.components import ALL_COMPONENTS
+from ..module_utils._aws.provision.components import ALL_COMPONENTS, CHOICES
 
 
 def main() -> None:
-    provisioning.run(argument_spec(), ALL_COMPONENTS)
+    components = {"type": "list", "elements": "str", "choices": list(CHOICES), "default": list(CHOICES)}
+    provisioning.run({**argument_spec(), "components": components}, ALL_COMPONENTS)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ extends_documentation_fragment:
   - amazon.aws.region.modules
   - amazon.aws.boto3
   - deeplearning.cluster.provisioning
-  - deeplearning.cluster.provisioning.emr_cluster
+  - deeplearning.cluster.provisioning.emr
 author:
   - Contributors to the deeplearning.cluster project (@deeplearning-cluster)
 """
@@ -115,10 +115,11 @@ from ..module_utils._aws.emr.component import EMR
 from ..module_utils._aws.emr.validators import VALIDATORS
 from ..module_utils._aws.options.registry import argument_spec
 from ..module_utils._aws.provision import provisioning
+from ..module_utils._aws.tags import EMR_COMPONENT
 
 
 def main() -> None:
-    provisioning.run(argument_spec("emr_cluster"), [EMR], validators=VALIDATORS)
+    provisioning.run(argument_spec(EMR_COMPONENT), [EMR], validators=VALIDATORS)
 
 
 if __name__ == "__main__":

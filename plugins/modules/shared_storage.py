@@ -13,7 +13,7 @@ description:
     system is mounted. Then makes the login user the owner of the root directory of the file system.
   - Retries a failed mount for at most O(timeout) seconds, because the DNS names of new mount targets take time to propagate.
   - Fails if the client for the file system is not installed on the host. The message names the client.
-  - Nodes that M(deeplearning.cluster.node_group) launches get the same C(/etc/fstab) entry at boot.
+  - Nodes that M(deeplearning.cluster.cluster) launches get the same C(/etc/fstab) entry at boot.
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:

@@ -79,9 +79,13 @@ class NodeAction(ActionBase):
     # The warnings in the last response of a module.
     _warnings: Sequence[str] = ()
 
-    def __init_subclass__(cls, module: str, **options: Any) -> None:
-        """Read what the action needs of files when the plugin is loaded, before Ansible starts a process for each host."""
+    def __init_subclass__(cls, module: str = "", **options: Any) -> None:
+        """Read what the action needs of files when the plugin is loaded, before Ansible starts a process for each host.
+
+        An action runs the module of the same name unless it names another one. Actions that differ only in this are links to one file.
+        """
         super().__init_subclass__(**options)
+        module = module or cls.__module__.rpartition(".")[2]
         cls._module = f"deeplearning.cluster.{module}"
         returned_values(module)
         built_modules.digest()

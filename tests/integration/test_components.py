@@ -1,7 +1,9 @@
-"""The modules for single components, one after the other, and the modules that only read."""
+"""The components of a cluster, one after the other, and the modules that only read."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import shlex
 import time
@@ -9,6 +11,7 @@ import time
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import node_service
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import CHOICES
 from local_cloud.testing import wait_until
 
 from .clusters import EXPECTED, instances, inventory, numbers, steps
@@ -19,32 +22,15 @@ LAMBDA_TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
-COMPONENTS = {
-    "network": ("network_cidr", "zones", "ssh_cidrs"),
-    "file_system": ("file_system_id", "encrypted"),
-    "instance_role": ("read_buckets", "write_buckets"),
-    "node_group": ("instance_type", "worker_count", "image_parameter", "key_name"),
-}
-
-
-def options(component, definition, **more):
-    common = {key: value for key, value in definition.items() if key in ("cluster", "wait_timeout", *COMPONENTS[component])}
-    return {**common, **more}
 
 
 def test_components_one_by_one_make_the_same_cluster(run, definition, name):
     done = set()
-    for component, more in (
-        ("network", {}),
-        ("file_system", {}),
-        ("instance_role", {}),
-        ("node_group", {"group": "workers"}),
-        ("node_group", {"group": "master"}),
-    ):
-        predicted = run(component, **options(component, definition, **more), check=True)
-        applied = run(component, **options(component, definition, **more))
+    for component in ("network", "file_system", "lustre", "instance_role", "workers", "master"):
+        predicted = run("cluster", components=[component], **definition, check=True)
+        applied = run("cluster", components=[component], **definition)
         assert steps(predicted) == steps(applied)
-        assert not run(component, **options(component, definition, **more))["changed"]
+        assert not run("cluster", components=[component], **definition)["changed"]
         done |= steps(applied)
     assert done == {("create", item) for item in EXPECTED}
     assert not run("cluster", **definition)["changed"]
@@ -53,29 +39,94 @@ def test_components_one_by_one_make_the_same_cluster(run, definition, name):
 def test_components_are_deleted_in_order(run, definition, name):
     run("cluster", **definition)
     with pytest.raises(ModuleFailed, match=r"still in use. First delete .*auto_scaling_group master"):
-        run("network", cluster=name, state="absent")
+        run("cluster", components=["network"], cluster=name, state="absent")
     with pytest.raises(ModuleFailed, match=r"still in use. First delete auto_scaling_group"):
-        run("instance_role", cluster=name, state="absent")
+        run("cluster", components=["instance_role"], cluster=name, state="absent")
     gone = set()
-    for component, more in (
-        ("node_group", {"group": "workers"}),
-        ("node_group", {"group": "master"}),
-        ("instance_role", {}),
-        ("file_system", {"delete_data": True}),
-        ("network", {}),
-    ):
-        predicted = run(component, cluster=name, state="absent", **more, check=True)
-        applied = run(component, cluster=name, state="absent", **more)
+    for component in ("workers", "master", "instance_role", "file_system", "lustre", "network"):
+        predicted = run("cluster", components=[component], cluster=name, state="absent", delete_data=True, check=True)
+        applied = run("cluster", components=[component], cluster=name, state="absent", delete_data=True)
         assert steps(predicted) == steps(applied)
         gone |= steps(applied)
     assert gone == {("delete", item) for item in EXPECTED}
 
 
 def test_a_unit_predicts_without_what_it_stands_on_and_refuses_to_act(run, definition, cloud):
-    assert ("create", "mount_target us-east-1a") in steps(run("file_system", **options("file_system", definition), check=True))
-    with pytest.raises(ModuleFailed, match=r"these resources do not exist yet: security_group storage, subnet private-us-east-1a"):
-        run("file_system", **options("file_system", definition))
+    assert ("create", "mount_target us-east-1a") in steps(run("cluster", components=["file_system"], **definition, check=True))
+    lacks = "these resources do not exist yet: security_group storage, subnet private-us-east-1a"
+    with pytest.raises(ModuleFailed, match=rf"{lacks}\. Create these components first, or together with the others: network\."):
+        run("cluster", components=["file_system"], **definition)
     assert all(call["read_only"] for call in cloud.control.calls())
+
+
+@pytest.mark.parametrize(("component", "lacking"), [("lustre", "network"), ("workers", "instance_role, network")])
+def test_components_that_others_need_must_exist_or_be_chosen(run, definition, component, lacking):
+    definition |= {"lustre": True}
+    with pytest.raises(ModuleFailed, match=rf"Create these components first, or together with the others: {lacking}\."):
+        run("cluster", components=[component], **definition)
+    assert run("cluster", components=["network", "instance_role", component], **definition)["changed"]
+
+
+def test_only_the_chosen_components_change(run, definition, name):
+    """The definition changes a resource of each component. The lease and the end of idle nodes belong to all nodes."""
+    definition |= {"lease": "8h", "idle_after": "30m"}
+    run("cluster", **definition)
+    changed = {**definition, "ssh_cidrs": ["198.51.100.0/24"], "throughput_mode": "elastic", "lustre": True, "read_buckets": ["data"]}
+    changed |= {"login_user": "admin", "lease": "9h", "idle_after": "40m"}
+    kinds = {
+        "network": {"security_group"},
+        "file_system": {"file_system"},
+        "lustre": {"lustre_file_system"},
+        "instance_role": {"role"},
+        "master": {"launch_template", "nodes"},
+        "workers": {"launch_template", "nodes"},
+    }
+    assert tuple(kinds) == CHOICES
+    for choice, expected in kinds.items():
+        predicted = run("cluster", components=[choice], **changed, check=True)
+        every = [*predicted["changes"], *predicted["deferred"]]
+        assert {each["kind"] for each in every} == expected
+        assert {each["key"] for each in every} == {choice} or choice not in ("master", "workers")
+    ends = {each["kind"] for each in run("cluster", components=["master", "workers"], **changed, check=True)["changes"]}
+    assert ends == {"node_lease", "idle_end"}
+
+
+def test_a_deletion_deletes_only_the_chosen_components(run, definition, name):
+    run("cluster", **definition, lease="8h", idle_after="30m")
+    absent = {"cluster": name, "state": "absent", "delete_data": True}
+
+    def resources():
+        return {f"{item['kind']} {item['key']}" for item in run("cluster_info", cluster=name)["resources"]}
+
+    before = resources()
+    run("cluster", components=["workers"], **absent)
+    assert before - resources() == {"launch_template workers", "auto_scaling_group workers", "nodes workers"}
+    run("cluster", components=["master", "workers"], **absent)
+    left = {item for item in EXPECTED if not item.startswith(("launch_template", "auto_scaling_group", "nodes", "placement_group"))}
+    assert resources() == left
+    run("cluster", components=["file_system", "instance_role"], **absent)
+    gone = {item.split()[0] for item in left - resources()}
+    assert gone == {"file_system", "file_system_policy", "mount_target", "role", "instance_profile"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("exists", [False, True])
+def test_all_choices_of_components_can_be_combined(run, definition, name, exists):
+    """Without the components that it needs, a run may only fail with a message."""
+    definition |= {"lustre": True, "lease": "8h", "idle_after": "30m", "encrypt_in_transit": True}
+    if exists:
+        run("cluster", **definition)
+    for chosen in itertools.product((True, False), repeat=len(CHOICES)):
+        components = [*itertools.compress(CHOICES, chosen)]
+        with contextlib.nullcontext() if exists and components else contextlib.suppress(ModuleFailed):
+            assert not run("cluster", components=components, **definition, check=True)["changed"] or not exists
+        with contextlib.suppress(ModuleFailed):
+            run("cluster", components=components, cluster=name, state="absent", check=True)
+
+
+def test_a_run_manages_at_least_one_component(run, name):
+    with pytest.raises(ModuleFailed, match=r"components: the list is empty\. Specify at least one component\."):
+        run("cluster", components=[], cluster=name, state="absent")
 
 
 def test_an_adopted_file_system_is_used_and_never_deleted(cloud, run, definition, name):
@@ -86,7 +137,7 @@ def test_an_adopted_file_system_is_used_and_never_deleted(cloud, run, definition
     assert ("create", "file_system main") not in steps(result)
     assert ("create", "mount_target us-east-1a") in steps(result)
     assert not run("cluster", **definition)["changed"]
-    assert not run("node_group", **options("node_group", definition, group="workers"))["changed"]
+    assert not run("cluster", components=["workers"], **definition)["changed"]
     assert efs.describe_file_systems(FileSystemId=adopted)["FileSystems"][0]["Tags"] == [{"Key": "Name", "Value": "theirs"}]
     gone = run("cluster", **definition, state="absent", delete_data=True)
     assert gone["kept"] == [], "it belongs to somebody else"
@@ -118,11 +169,11 @@ def test_without_waiting_nodes_are_numbered_by_the_next_run(cloud, run, definiti
 def test_a_role_of_somebody_else_is_not_taken_over(cloud, run, name):
     cloud.client("iam").create_role(RoleName=f"{name}-nodes-{REGION}", AssumeRolePolicyDocument=json.dumps(trust_policy(REGION)))
     with pytest.raises(ModuleFailed, match=r"exists but is not tagged"):
-        run("instance_role", cluster=name)
+        run("cluster", components=["instance_role"], cluster=name)
 
 
 def test_a_role_has_a_path_that_policies_can_name(cloud, run, name):
-    run("instance_role", cluster=name)
+    run("cluster", components=["instance_role"], cluster=name)
     role = cloud.client("iam").get_role(RoleName=f"{name}-nodes-{REGION}")["Role"]
     profile = cloud.client("iam").get_instance_profile(InstanceProfileName=f"{name}-nodes-{REGION}")["InstanceProfile"]
     assert role["Path"] == profile["Path"] == "/deeplearning/"
@@ -132,26 +183,26 @@ def test_a_role_is_bound_from_its_beginning_and_stays_so(cloud, run, name):
     iam = cloud.client("iam")
     policy = iam.create_policy(PolicyName=f"{name}-bound", PolicyDocument=json.dumps(ANY_POLICY))["Policy"]["Arn"]
     cloud.control.forget_calls()
-    run("instance_role", cluster=name, permissions_boundary=policy)
+    run("cluster", components=["instance_role"], cluster=name, permissions_boundary=policy)
     assert "PutRolePermissionsBoundary" not in {call["action"] for call in cloud.control.calls()}
-    assert not run("instance_role", cluster=name)["changed"]
+    assert not run("cluster", components=["instance_role"], cluster=name)["changed"]
     assert iam.get_role(RoleName=f"{name}-nodes-{REGION}")["Role"]["PermissionsBoundary"]["PermissionsBoundaryArn"] == policy
 
 
 def test_a_trust_policy_that_somebody_changed_is_told_and_left(cloud, run, name):
-    run("instance_role", cluster=name)
+    run("cluster", components=["instance_role"], cluster=name)
     cloud.client("iam").update_assume_role_policy(RoleName=f"{name}-nodes-{REGION}", PolicyDocument=json.dumps(LAMBDA_TRUST))
     with pytest.raises(ModuleFailed, match=r"role nodes: trust is .*lambda.* The collection never changes a trust policy"):
-        run("instance_role", cluster=name)
-    run("instance_role", cluster=name, state="absent")
+        run("cluster", components=["instance_role"], cluster=name)
+    run("cluster", components=["instance_role"], cluster=name, state="absent")
 
 
 def test_a_role_goes_with_policies_that_others_have_attached(cloud, run, name):
     iam, role = cloud.client("iam"), f"{name}-nodes-{REGION}"
-    run("instance_role", cluster=name)
+    run("cluster", components=["instance_role"], cluster=name)
     policy = iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(ANY_POLICY))["Policy"]["Arn"]
     iam.attach_role_policy(RoleName=role, PolicyArn=policy)
-    run("instance_role", cluster=name, state="absent")
+    run("cluster", components=["instance_role"], cluster=name, state="absent")
     assert role not in [item["RoleName"] for item in iam.list_roles()["Roles"]]
     assert iam.get_policy(PolicyArn=policy)
 

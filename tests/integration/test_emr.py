@@ -17,8 +17,9 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import ClusterError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import record, resources
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, UpdatePolicy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import UpdatePolicy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT
 from local_cloud.testing import wait_until
 from permissions import operators
 
@@ -393,7 +394,7 @@ def other_key(cloud):
 
 def test_every_option_has_its_policy():
     """Each option of the module either is tested in this file or applies to only one run."""
-    policies = {option.name: option.update.policy for option in options_of(EMR_CLUSTER) if option.name.startswith("emr_")}
+    policies = {option.name: option.update.policy for option in options_of(EMR_COMPONENT) if option.name.startswith("emr_")}
     assert {name for name, policy in policies.items() if policy is UpdatePolicy.REPLACES_EMR_CLUSTER} == set(CHANGES)
     assert {name for name, policy in policies.items() if policy is UpdatePolicy.IN_PLACE} == IN_PLACE
     assert {name for name, policy in policies.items() if policy is UpdatePolicy.NOT_STORED} == {"emr_create_default_roles", "emr_replace"}

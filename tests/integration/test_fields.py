@@ -1,28 +1,29 @@
-"""Every option of every provisioning module: a change is predicted, reported and applied, and the next run has nothing to do."""
+"""Every option of the module `cluster`: a change is predicted, reported and applied, and the next run has nothing to do."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.client import AwsClient
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import EMR_CLUSTER, UpdatePolicy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_names import NODE_TYPES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import UpdatePolicy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, options_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import KNOWN_AFTER_APPLY
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import provisioning
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import CHOICES
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import NODES_COMPONENT
 
 from .clusters import numbers
-from .conftest import IMAGE_PARAMETER, KEY_NAME, MODULES, ModuleFailed
+from .conftest import IMAGE_PARAMETER, KEY_NAME, ModuleFailed
 
 POLICIES = {option.name: option.update.policy for option in OPTIONS}
-COMPONENTS = ("network", "file_system", "lustre_file_system", "instance_role", "node_group")
-GROUPS = ("workers", "master")
 BASE_IMAGE = IMAGE_PARAMETER.replace("oss-nvidia-driver-gpu-pytorch-2.7", "base-oss-nvidia-driver-gpu")
 ELSEWHERE = r"elete the cluster \(the data is kept\) and create it again"
 COPY = r"copy the data to a new file system and adopt it"
@@ -334,27 +335,19 @@ FURTHER = [
 ]
 
 
-def spec(module: str) -> dict[str, Any]:
-    """Return the argument spec that a module passes to provisioning.run."""
-    handed_over: list[dict[str, Any]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provisioning, "run", lambda argument_spec, _components: handed_over.append(argument_spec))
-        importlib.import_module(f"{MODULES}.{module}").main()
-    return handed_over[0]
+# What a run manages: the whole cluster, or one component or group of nodes, by the choices of `components`.
+VIA = {"cluster": [CHOICES], "components": [(choice,) for choice in CHOICES]}
 
 
-SPECS = {module: spec(module) for module in ("cluster", *COMPONENTS)}
-VIA = {
-    "cluster": [("cluster", {})],
-    "components": [(component, {}) for component in COMPONENTS[:-1]] + [("node_group", {"group": group}) for group in GROUPS],
-}
+def options_for(choices: Sequence[str]) -> set[str]:
+    """Return the names of the options that a run with these choices of `components` has."""
+    parts = ("",) if choices == CHOICES else {NODES_COMPONENT if choice in NODE_TYPES else choice for choice in choices}
+    return {option.name for part in parts for option in options_of(part)}
 
 
 def test_every_option_is_in_the_table():
     """The options of EMR clusters are tested in test_emr.py."""
-    options = [option for option in OPTIONS if option.components != (EMR_CLUSTER,)]
-    assert set(FIELDS) == {option.name for option in options if option.update.policy is not UpdatePolicy.SUBJECT}
-    assert {option.name for option in options} == {option for options in SPECS.values() for option in options}
+    assert set(FIELDS) == {option.name for option in options_of() if option.update.policy is not UpdatePolicy.SUBJECT}
 
 
 def fields(scenario: str, *policies: UpdatePolicy) -> dict[str, Field]:
@@ -362,10 +355,10 @@ def fields(scenario: str, *policies: UpdatePolicy) -> dict[str, Field]:
     return {option: item for option, item in FIELDS.items() if item.scenario == scenario and POLICIES[option] in policies}
 
 
-def concerned(scenario: str, via: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the modules that have an option of this scenario, each with the options that select its part of the cluster."""
+def concerned(scenario: str, via: str) -> list[Sequence[str]]:
+    """Return the choices of `components` for the runs that have an option of this scenario."""
     changed = {option for option, item in FIELDS.items() if item.scenario == scenario}
-    return [(module, own) for module, own in VIA[via] if changed & SPECS[module].keys()]
+    return [choices for choices in VIA[via] if changed & options_for(choices)]
 
 
 def agrees(predicted: Any, applied: Any) -> bool:
@@ -404,50 +397,47 @@ def properties(lines: str) -> set[str]:
 
 
 class Tour:
-    """The modules that a test runs: the module for the whole cluster, or the modules for single components, one after the other."""
+    """The runs of a test: one for the whole cluster, or one for each component, one after the other."""
 
-    def __init__(self, cloud: Any, run: Callable[..., Any], modules: list[tuple[str, dict[str, str]]]) -> None:
-        self._cloud, self._run, self._modules = cloud, run, modules
+    def __init__(self, cloud: Any, run: Callable[..., Any], runs: list[Sequence[str]]) -> None:
+        self._cloud, self._run, self._runs = cloud, run, runs
 
-    def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each module that has all changed options, and the values of the module's options."""
-        for module, own in self._modules:
-            if changed.keys() <= SPECS[module].keys():
-                everything = {**options, **changed, **own}
-                yield module, {option: value for option, value in everything.items() if option in SPECS[module]}
+    def _each(self, options: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the options of each run that has all changed options."""
+        return ({**options, **changed, "components": choices} for choices in self._runs if changed.keys() <= options_for(choices))
 
     def offers(self, option: str) -> bool:
-        return any(option in SPECS[module] for module, _own in self._modules)
+        return any(option in options_for(choices) for choices in self._runs)
 
     def _writes(self) -> list[str]:
         return [call["action"] for call in self._cloud.control.calls() if not call["read_only"]]
 
     def go(self, options: Mapping[str, Any], **changed: Any) -> list[dict[str, Any]]:
-        """Run the modules and return their results. Verify that check mode predicts the same plans."""
+        """Make the runs and return their results. Verify that check mode predicts the same plans."""
         results = []
-        for module, arguments in self._each(options, changed):
-            predicted = self._run(module, **arguments, check=True)
-            results.append(self._run(module, **arguments))
-            assert agrees(plan(predicted), plan(results[-1])), (module, plan(predicted), plan(results[-1]))
+        for arguments in self._each(options, changed):
+            predicted = self._run("cluster", **arguments, check=True)
+            results.append(self._run("cluster", **arguments))
+            assert agrees(plan(predicted), plan(results[-1])), (arguments["components"], plan(predicted), plan(results[-1]))
         return results
 
     def rest(self, options: Mapping[str, Any]) -> None:
         """Verify that another run has nothing to do."""
         self._cloud.control.forget_calls()
-        assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._modules)
+        assert [(each["changed"], *plan(each)) for each in self.go(options)] == [(False, [], [])] * len(self._runs)
         assert self._writes() == []
 
     def refuse(self, options: Mapping[str, Any], change: Mapping[str, Any], message: str) -> None:
-        """Verify that every module that has the changed options refuses the change, with and without check mode."""
+        """Verify that every run that has the changed options refuses the change, with and without check mode."""
         self._cloud.control.forget_calls()
-        for module, arguments in self._each(options, change):
+        for arguments in self._each(options, change):
             for check in (True, False):
-                assert re.search(message, self._refusal(module, arguments, check), re.DOTALL), (module, change)
+                assert re.search(message, self._refusal(arguments, check), re.DOTALL), (arguments["components"], change)
         assert self._writes() == []
 
-    def _refusal(self, module: str, arguments: Mapping[str, Any], check: bool) -> str:
+    def _refusal(self, arguments: Mapping[str, Any], check: bool) -> str:
         try:
-            self._run(module, **arguments, check=check)
+            self._run("cluster", **arguments, check=check)
         except ModuleFailed as failure:
             return str(failure)
         return "not refused"
@@ -456,7 +446,9 @@ class Tour:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("via", VIA)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_changing_does(cloud, run, definition, name, landlord, scenario, via):
+def test_what_changing_does(cloud, run, definition, name, landlord, monkeypatch, scenario, via):
+    monkeypatch.setattr(AwsClient, "now", datetime.now(UTC))  # so that a lease is predicted to the second
+    cloud.control.set_delays(schedule_latency=3600)  # the function that looks for idle nodes makes no calls of its own
     account, tour = Account(cloud, name, landlord), Tour(cloud, run, concerned(scenario, via))
     firsts = {option: item.first for option, item in FIELDS.items() if item.scenario == scenario and item.first is not None}
     before = account.values({**definition, "worker_count": 1, "suppress_validators": ["vcpu_quota"], **SCENARIOS[scenario], **firsts})
@@ -489,10 +481,10 @@ def test_what_changing_does(cloud, run, definition, name, landlord, scenario, vi
     new = numbers(cloud, name)
     assert not old.keys() & new.keys()
     assert sorted(old.values()) == sorted(new.values())
-    if via == "components":  # nodes are replaced last, so earlier modules may keep resources that old nodes use
+    if via == "components":  # nodes are replaced last, so earlier runs may keep resources that old nodes use
         assert {change["action"] for result in tour.go(after) for change in result["changes"]} <= {"delete"}
     tour.rest(after)
-    # Only the module for the whole cluster manages what ends the nodes
+    # Only runs for all nodes manage what ends the nodes
     ends = {"node_lease", "idle_end"} if via == "components" else set()
     assert {change["kind"] for change in run("cluster", **after)["changes"]} <= ends
     run("cluster", **after, state="absent", delete_data=True)

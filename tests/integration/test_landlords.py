@@ -48,18 +48,19 @@ def test_what_guardduty_adds_to_an_adopted_vpc_stays(cloud, run, definition, lan
 
 def test_the_tag_of_guardduty_does_not_make_resources_its_own(cloud, run, name):
     ec2, tags = cloud.client("ec2"), {"GuardDutyManaged": "true"}
-    vpc = run("network", cluster=name, ssh_cidrs=["203.0.113.0/24"], zones=["us-east-1a"], tags=tags)["resources"]["vpc"]["main"]
+    options = {"cluster": name, "ssh_cidrs": ["203.0.113.0/24"], "zones": ["us-east-1a"], "tags": tags}
+    vpc = run("cluster", components=["network"], **options)["resources"]["vpc"]["main"]
     theirs = [{"ResourceType": "security-group", "Tags": [{"Key": "GuardDutyManaged", "Value": "false"}]}]
     group = ec2.create_security_group(GroupName="theirs", Description="theirs", VpcId=vpc, TagSpecifications=theirs)["GroupId"]
     with pytest.raises(ModuleFailed, match=f"do not belong to the cluster: security group theirs .{group}.. Delete these"):
-        run("network", cluster=name, state="absent")
+        run("cluster", components=["network"], cluster=name, state="absent")
     ec2.delete_security_group(GroupId=group)
-    assert "guardduty" not in str(steps(run("network", cluster=name, state="absent")))
+    assert "guardduty" not in str(steps(run("cluster", components=["network"], cluster=name, state="absent")))
 
 
 @pytest.mark.parametrize("case", ["group", "subnet", "endpoint", "instance"])
 def test_resources_of_others_end_a_deletion_at_once(cloud, run, name, case):
-    run("network", cluster=name, ssh_cidrs=["203.0.113.0/24"], zones=["us-east-1a"])
+    run("cluster", components=["network"], cluster=name, ssh_cidrs=["203.0.113.0/24"], zones=["us-east-1a"])
     ec2, vpc = cloud.client("ec2"), _vpc(cloud, name)
     private = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "tag:deeplearning:key", "Values": ["private-us-east-1a"]}]
     if case == "group":
@@ -78,7 +79,7 @@ def test_resources_of_others_end_a_deletion_at_once(cloud, run, name, case):
     began = time.monotonic()
     told = rf"contains resources that do not belong to the cluster: .*{other}.*\. Delete these resources, then run again"
     with pytest.raises(ModuleFailed, match=told):
-        run("network", cluster=name, state="absent")
+        run("cluster", components=["network"], cluster=name, state="absent")
     assert time.monotonic() - began < 60
 
 
@@ -89,7 +90,7 @@ LATTICE = {
 
 
 def test_endpoints_without_a_service_do_not_hide_what_is_in_the_way(cloud, run, name):
-    network = run("network", cluster=name, ssh_cidrs=["203.0.113.0/24"], zones=["us-east-1a"])["resources"]
+    network = run("cluster", components=["network"], cluster=name, ssh_cidrs=["203.0.113.0/24"], zones=["us-east-1a"])["resources"]
     ec2 = cloud.client("ec2")
     vpc, (subnet,) = network["vpc"]["main"], [id_ for key, id_ in network["subnet"].items() if key.startswith("private-")]
     elsewhere = ec2.create_vpc(CidrBlock="10.21.0.0/16")["Vpc"]["VpcId"]
@@ -101,11 +102,11 @@ def test_endpoints_without_a_service_do_not_hide_what_is_in_the_way(cloud, run, 
     request = {"ImageId": image, "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
     instance = ec2.run_instances(**request, NetworkInterfaces=[{"NetworkInterfaceId": interface_id, "DeviceIndex": 0}])["Instances"][0]
     with pytest.raises(ModuleFailed, match=rf"do not belong to the cluster: .*{instance['InstanceId']}"):
-        run("network", cluster=name, state="absent")
+        run("cluster", components=["network"], cluster=name, state="absent")
     ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
     endpoint = ec2.create_vpc_endpoint(VpcId=vpc, **LATTICE)["VpcEndpoint"]["VpcEndpointId"]
     with pytest.raises(ModuleFailed, match=rf"endpoint {endpoint} of {LATTICE['ResourceConfigurationArn']}"):
-        run("network", cluster=name, state="absent")
+        run("cluster", components=["network"], cluster=name, state="absent")
 
 
 def test_endpoints_without_a_service_do_not_concern_the_cluster(run, definition, landlord):

@@ -115,8 +115,8 @@ def test_one_card_needs_no_address_of_its_own(cloud, run, fast, name, tmp_path):
 
 def test_the_group_of_one_unit_stays_until_the_other_has_gone(cloud, run, fast, name):
     run("cluster", **fast)
-    assert ("delete", "placement_group main") not in steps(run("node_group", cluster=name, state="absent", group="workers"))
-    gone = steps(run("node_group", cluster=name, state="absent", group="master"))
+    assert ("delete", "placement_group main") not in steps(run("cluster", components=["workers"], cluster=name, state="absent"))
+    gone = steps(run("cluster", components=["master"], cluster=name, state="absent"))
     assert {("delete", "placement_group main"), ("delete", "master_address master")} <= gone
 
 

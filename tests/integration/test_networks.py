@@ -41,18 +41,18 @@ def _exits(cloud, result):
 
 def test_nat_gateways_change_in_place(cloud, run, name):
     options = {"cluster": name, "zones": ZONES, "ssh_cidrs": ["203.0.113.0/24"]}
-    run("network", **options)
+    run("cluster", components=["network"], **options)
     for nat, exits in (
         ("per_zone", {zone: zone for zone in ZONES}),
         ("none", dict.fromkeys(ZONES)),
         ("single", dict.fromkeys(ZONES, "main")),
     ):
-        predicted = run("network", **options, nat=nat, check=True)
+        predicted = run("cluster", components=["network"], **options, nat=nat, check=True)
         cloud.control.forget_calls()
-        applied = run("network", **options, nat=nat)
+        applied = run("cluster", components=["network"], **options, nat=nat)
         assert steps(predicted) == steps(applied)
         assert _exits(cloud, applied) == exits
-        assert not run("network", **options, nat=nat)["changed"]
+        assert not run("cluster", components=["network"], **options, nat=nat)["changed"]
         calls = _writes(cloud)
         if "CreateNatGateway" in calls and "DeleteNatGateway" in calls:
             last_made = len(calls) - 1 - calls[::-1].index("CreateNatGateway")
@@ -63,24 +63,24 @@ def test_nat_gateways_change_in_place(cloud, run, name):
 
 def test_a_network_without_any_way_out_has_no_public_side(cloud, run, name):
     options = {"cluster": name, "master_public_address": False, "nat": "none", "interface_endpoints": ["ssm", "ssmmessages"]}
-    made = steps(run("network", **options))
+    made = steps(run("cluster", components=["network"], **options))
     assert not [item for _action, item in made if "public" in item or "gateway" in item or "elastic_ip" in item]
     assert {("create", "vpc_endpoint s3"), ("create", "vpc_endpoint ssm"), ("create", "security_group endpoints")} < made
-    assert not run("network", **options)["changed"]
+    assert not run("cluster", components=["network"], **options)["changed"]
 
     more = {**options, "zones": ZONES[:2], "interface_endpoints": ["ssm", "logs"]}
-    predicted = run("network", **more, check=True)
-    applied = run("network", **more)
+    predicted = run("cluster", components=["network"], **more, check=True)
+    applied = run("cluster", components=["network"], **more)
     assert steps(predicted) == steps(applied)
     assert {("update", "vpc_endpoint ssm"), ("create", "vpc_endpoint logs"), ("delete", "vpc_endpoint ssmmessages")} < steps(applied)
-    assert not run("network", **more)["changed"]
+    assert not run("cluster", components=["network"], **more)["changed"]
     endpoint = cloud.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[applied["resources"]["vpc_endpoint"]["ssm"]])["VpcEndpoints"][0]
     assert len(endpoint["SubnetIds"]) == 2
     assert endpoint["PrivateDnsEnabled"]
 
     none = {**more, "interface_endpoints": []}
     assert {("delete", "vpc_endpoint ssm"), ("delete", "vpc_endpoint logs"), ("delete", "security_group endpoints")} == steps(
-        run("network", **none)
+        run("cluster", components=["network"], **none)
     )
 
 
@@ -161,8 +161,8 @@ def test_lustre_is_let_in_where_there_is_one_and_from_its_subnets(cloud, run, de
     options = {"cluster": name, **adopted, "ssh_cidrs": definition["ssh_cidrs"]}
 
     def let_in(**more):
-        groups = run("network", **options, **more)["resources"]["security_group"]
-        assert not run("network", **options, **more)["changed"]
+        groups = run("cluster", components=["network"], **options, **more)["resources"]["security_group"]
+        assert not run("cluster", components=["network"], **options, **more)["changed"]
         rules = owner.ec2.describe_security_groups(GroupIds=[groups["nodes"]])["SecurityGroups"][0]["IpPermissions"]
         return {item["CidrIp"] for rule in rules if rule.get("FromPort") in (988, 1018) for item in rule["IpRanges"]}
 
@@ -178,15 +178,15 @@ def test_lustre_is_let_in_where_there_is_one_and_from_its_subnets(cloud, run, de
 def test_components_one_by_one_in_a_network_of_somebody_else(run, definition, landlord, name):
     owner = landlord()
     common = {"cluster": name, **owner.options()}
-    run("network", **common, ssh_cidrs=definition["ssh_cidrs"])
-    run("file_system", **common)
-    run("instance_role", cluster=name)
+    run("cluster", components=["network"], **common, ssh_cidrs=definition["ssh_cidrs"])
+    run("cluster", components=["file_system"], **common)
+    run("cluster", components=["instance_role"], cluster=name)
     nodes = {key: definition[key] for key in ("instance_type", "worker_count", "image_parameter", "key_name")}
     for group in ("workers", "master"):
-        run("node_group", **common, **nodes, group=group)
+        run("cluster", components=[group], **common, **nodes)
     assert not run("cluster", **definition, **owner.options())["changed"]
     with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster is in {owner.vpc} and cannot get a VPC of its own"):
-        run("node_group", cluster=name, **nodes, group="workers")
+        run("cluster", components=["workers"], cluster=name, **nodes)
 
 
 def test_a_private_cluster_has_no_public_address(cloud, run, definition, name, tmp_path):
@@ -241,7 +241,7 @@ def test_a_cluster_stays_in_its_vpc(cloud, run, definition, landlord, name):
     with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster has its own VPC {own} and cannot move to {owner.vpc}"):
         run("cluster", **definition, **owner.options())
     second = {**definition, "cluster": f"{name}-b"}
-    run("network", cluster=second["cluster"], ssh_cidrs=["203.0.113.0/24"], **owner.options())
+    run("cluster", components=["network"], cluster=second["cluster"], ssh_cidrs=["203.0.113.0/24"], **owner.options())
     for options, wish in ((other.options(), f"cannot move to {other.vpc}"), ({}, "cannot get a VPC of its own")):
         cloud.control.forget_calls()
         with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster is in {owner.vpc} and {wish}"):
@@ -411,20 +411,21 @@ def _cidrs(cloud, result):
 def test_subnets_have_the_ranges_of_the_definition(cloud, run, name):
     options = {"cluster": name, "ssh_cidrs": ["203.0.113.0/24"], "network_cidr": "192.168.0.0/24"}
     chosen = {"private_subnet_cidrs": {ZONES[0]: "192.168.0.128/25"}, "public_subnet_cidrs": {ZONES[0]: "192.168.0.0/28"}}
-    predicted = run("network", **options, **chosen, zones=ZONES[:1], check=True)
-    result = run("network", **options, **chosen, zones=ZONES[:1])
+    predicted = run("cluster", components=["network"], **options, **chosen, zones=ZONES[:1], check=True)
+    result = run("cluster", components=["network"], **options, **chosen, zones=ZONES[:1])
     assert steps(predicted) == steps(result)
     first = {"private-us-east-1a": "192.168.0.128/25", "public-us-east-1a": "192.168.0.0/28"}
     assert _cidrs(cloud, result) == first
-    assert not run("network", **options, **chosen, zones=ZONES[:1])["changed"]
+    assert not run("cluster", components=["network"], **options, **chosen, zones=ZONES[:1])["changed"]
 
     chosen["public_subnet_cidrs"][ZONES[1]] = "192.168.0.96/27"
-    grown = _cidrs(cloud, run("network", **options, **chosen, zones=ZONES[:2]))
+    grown = _cidrs(cloud, run("cluster", components=["network"], **options, **chosen, zones=ZONES[:2]))
     assert grown == {**first, "private-us-east-1b": "192.168.0.32/27", "public-us-east-1b": "192.168.0.96/27"}
-    assert _cidrs(cloud, run("network", **options, zones=ZONES[:2])) == grown, "without the options, subnets stay as they are"
+    same = run("cluster", components=["network"], **options, zones=ZONES[:2])
+    assert _cidrs(cloud, same) == grown, "without the options, subnets stay as they are"
     chosen["private_subnet_cidrs"][ZONES[0]] = "192.168.0.192/26"
     with pytest.raises(ModuleFailed, match=r"cidr is '192.168.0.128/25' and cannot be changed to '192.168.0.192/26'"):
-        run("network", **options, **chosen, zones=ZONES[:2])
+        run("cluster", components=["network"], **options, **chosen, zones=ZONES[:2])
 
 
 def test_all_that_is_wrong_with_the_ranges_of_subnets_is_told_at_once(run, definition):
@@ -543,7 +544,7 @@ def test_a_zone_without_nat_gateways_is_named(cloud, run, definition):
 )
 def test_vpc_block_public_access_is_told_before_nodes_run(cloud, run, definition, mode, exclusion, told):
     ec2 = cloud.client("ec2")
-    vpc = run("network", cluster=definition["cluster"], ssh_cidrs=definition["ssh_cidrs"])["resources"]["vpc"]["main"]
+    vpc = run("cluster", components=["network"], **definition)["resources"]["vpc"]["main"]
     if exclusion:
         ec2.create_vpc_block_public_access_exclusion(VpcId=vpc, InternetGatewayExclusionMode=exclusion)
     ec2.modify_vpc_block_public_access_options(InternetGatewayBlockMode=mode)

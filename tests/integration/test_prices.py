@@ -287,8 +287,8 @@ def alive(name):
 
 
 def test_no_price_can_be_enforced_without_one(run, definition):
-    for module in ("cluster", "cluster_validation", "instance_role"):
-        given = definition if module != "instance_role" else {"cluster": definition["cluster"]}
+    alone = {"cluster": definition["cluster"], "components": ["instance_role"]}
+    for module, given in (("cluster", definition), ("cluster_validation", definition), ("cluster", alone)):
         with pytest.raises(ModuleFailed, match=r"enforce_price_warning: there is no price to enforce\. Set price_warning"):
             run(module, **given, enforce_price_warning=True, check=True)
         with pytest.raises(ModuleFailed, match=r"there is no price to enforce, because the option prices is false\."):

@@ -145,10 +145,9 @@ def test_links_take_turns_and_the_last_one_has_enough_time(cloud, run, definitio
     monkeypatch.setattr(resources, "DEFAULT_WAIT_TIMEOUT", 2)
     links = [{"path": f"/{number}", "s3": f"s3://{bucket}/{number}"} for number in range(3)]
     options = {"cluster": definition["cluster"], "lustre": True, "lustre_data_repositories": links, "wait_timeout": 2}
-    assert steps(run("lustre_file_system", **options)) == {("create", f"data_repository_association /{number}") for number in range(3)}
-    assert steps(run("lustre_file_system", **{**options, "lustre_data_repositories": []})) == {
-        ("delete", f"data_repository_association /{number}") for number in range(3)
-    }
+    for action, wanted in (("create", links), ("delete", [])):
+        changed = steps(run("cluster", components=["lustre"], **{**options, "lustre_data_repositories": wanted}))
+        assert changed == {(action, f"data_repository_association /{number}") for number in range(3)}
 
 
 def test_a_link_changes_its_policy_and_not_its_prefix(run, definition, bucket):
@@ -172,17 +171,18 @@ def test_a_file_system_that_is_still_growing(cloud, run, definition):
 
 def test_components_one_by_one(run, definition, name):
     own = {"cluster": name, "wait_timeout": 30}
-    run("network", **own, ssh_cidrs=definition["ssh_cidrs"], lustre=True)
-    run("file_system", **own)
-    assert steps(run("lustre_file_system", **own, lustre=True)) == {("create", "lustre_file_system main")}
-    run("instance_role", **own)
+    run("cluster", components=["network"], **own, ssh_cidrs=definition["ssh_cidrs"], lustre=True)
+    run("cluster", components=["file_system"], **own)
+    assert steps(run("cluster", components=["lustre"], **own, lustre=True)) == {("create", "lustre_file_system main")}
+    run("cluster", components=["instance_role"], **own)
     nodes = {key: definition[key] for key in ("instance_type", "worker_count", "image_parameter", "key_name")}
     for group in ("workers", "master"):
-        run("node_group", **own, **nodes, group=group)
+        run("cluster", components=[group], **own, **nodes)
     assert not run("cluster", **definition, lustre=True)["changed"]
     run("cluster", cluster=name, state="absent")
-    assert steps(run("lustre_file_system", cluster=name, state="absent", delete_data=True)) == {("delete", "lustre_file_system main")}
-    assert {("delete", resource) for resource in HELD} == steps(run("network", cluster=name, state="absent"))
+    absent = {"cluster": name, "state": "absent"}
+    assert steps(run("cluster", components=["lustre"], **absent, delete_data=True)) == {("delete", "lustre_file_system main")}
+    assert {("delete", resource) for resource in HELD} == steps(run("cluster", components=["network"], **absent))
 
 
 def test_without_efs(cloud, run, definition, name):
@@ -219,7 +219,7 @@ def test_without_shared_storage(cloud, run, definition, name):
     assert ("create", "file_system main") in steps(more)
     assert {change["kind"] for change in more["deferred"]} == {"launch_template", "nodes"}
 
-    run("node_group", cluster=name, state="absent", group="master")
+    run("cluster", components=["master"], cluster=name, state="absent")
     again = run("cluster", **options)
     assert ("delete", "mount_target us-east-1a") in steps(again)
     gone = run("cluster", **options, state="absent")
@@ -239,7 +239,7 @@ def test_a_file_system_whose_answer_was_lost_is_the_clusters(cloud, run, definit
     assert (again["changed"], again["resources"]["file_system"]["main"]) == (False, file_system)
     cloud.client("efs").untag_resource(ResourceId=file_system, TagKeys=["deeplearning:cluster"])
     with pytest.raises(ModuleFailed, match=f"{file_system} was created earlier for a cluster named .* but it no longer has .* tags"):
-        run("file_system", cluster=definition["cluster"])
+        run("cluster", components=["file_system"], cluster=definition["cluster"])
 
 
 def test_modes_of_efs_change_in_place(cloud, run, definition):
@@ -305,7 +305,7 @@ def test_no_node_is_replaced_for_what_became_the_default(cloud, run, definition,
     assert (again["changed"], again["deferred"]) == (False, [])
     assert instances(cloud, name).keys() == before
     for group in ("workers", "master"):
-        run("node_group", cluster=name, state="absent", group=group)
+        run("cluster", components=[group], cluster=name, state="absent")
     run("cluster", **definition)
     assert {node["file_system_tls"] for node in run("cluster_info", cluster=name)["nodes"]} == {"preferred"}
 
@@ -440,7 +440,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
     assert writes(cloud) == []
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
     asked = {"file_system_id": theirs, "file_system_directory": "/teams/bert"}
-    assert not run("node_group", **nodes, **asked, group="workers")["changed"]
+    assert not run("cluster", components=["workers"], **nodes, **asked)["changed"]
 
     # If the directory changes, nodes keep the old directory until they are replaced
     moved = {**options, "file_system_directory": "/teams/gpt"}
@@ -457,7 +457,7 @@ def test_a_directory_of_a_shared_file_system(cloud, run, definition, name):
 
     # The access point is deleted even if no option names its file system
     with pytest.raises(ModuleFailed, match=r"still in use. First delete auto_scaling_group"):
-        run("file_system", cluster=name, state="absent")
+        run("cluster", components=["file_system"], cluster=name, state="absent")
     gone = run("cluster", cluster=name, state="absent")
     assert ("delete", "access_point /teams/gpt") in {(action, resource.replace(f"-{theirs}", "")) for action, resource in steps(gone)}
     assert set(access_points(cloud, theirs)) == {other}
@@ -570,7 +570,7 @@ def foreign_target(cloud, file_system, vpc, subnet, cidr=None):
 
 def made_network(run, definition, **more):
     options = {key: definition[key] for key in ("cluster", "ssh_cidrs", "wait_timeout")}
-    return run("network", **options, **more)["resources"]
+    return run("cluster", components=["network"], **options, **more)["resources"]
 
 
 def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition, name):
@@ -590,8 +590,8 @@ def test_mount_targets_of_the_owner_are_used_as_they_are(cloud, run, definition,
     more = run("cluster", **options, zones=["us-east-1a", "us-east-1b"])
     assert ("create", "mount_target us-east-1b") in steps(more), "the cluster creates its own mount target in another zone"
     for nodes_of in ("workers", "master"):
-        run("node_group", cluster=name, state="absent", group=nodes_of)
-    gone = run("file_system", cluster=name, state="absent")
+        run("cluster", components=[nodes_of], cluster=name, state="absent")
+    gone = run("cluster", components=["file_system"], cluster=name, state="absent")
     assert steps(gone) == {("delete", "mount_target us-east-1b")}
     left = cloud.client("efs").describe_mount_targets(FileSystemId=theirs)["MountTargets"]
     assert target in {item["MountTargetId"] for item in left}
@@ -642,7 +642,7 @@ def test_two_clusters_on_the_same_file_systems(cloud, run, definition, name, own
 
     # The module node_group needs the IDs of file systems that the cluster does not own
     nodes = {key: definition[key] for key in ("cluster", "instance_type", "worker_count", "image_parameter", "key_name", "wait_timeout")}
-    assert not run("node_group", **nodes, group="workers", file_system_id=efs, lustre_file_system_id=lustre)["changed"]
+    assert not run("cluster", components=["workers"], **nodes, file_system_id=efs, lustre_file_system_id=lustre)["changed"]
 
     # The other cluster is deleted completely, and the owner's resources stay unchanged
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
@@ -675,9 +675,10 @@ def test_two_clusters_in_one_vpc(run, definition, name, owner):
     options = {**definition, **inside, "file_system_id": efs, "security_group_ids": nodes}
     assert "mount_target us-east-1a" not in {resource for _action, resource in steps(run("cluster", **options))}
     assert not run("cluster", **options)["changed"]
-    for unit, more in (("cluster", {}), ("file_system", {}), ("file_system", {"delete_data": True})):
+    alone = {"components": ["file_system"]}
+    for more in ({}, alone, {**alone, "delete_data": True}):
         with pytest.raises(ModuleFailed, match=rf"{efs} is used by nodes of other .*{name}|still in use. First delete auto_scaling_group"):
-            run(unit, cluster=f"{name}-owner", state="absent", **more)
+            run("cluster", cluster=f"{name}-owner", state="absent", **more)
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
     assert gone["kept"] == []
     assert not {resource for _action, resource in steps(gone)} & {*HELD, "file_system main", "mount_target us-east-1a"} - {
@@ -716,7 +717,7 @@ def test_another_file_system_is_not_put_under_running_nodes(cloud, run, definiti
 
     # If the cluster has no nodes, its file system can be changed, and the mount target of the former file system is deleted
     for group in ("workers", "master"):
-        run("node_group", cluster=name, state="absent", group=group)
+        run("cluster", components=[group], cluster=name, state="absent")
     changed = run("cluster", **definition, file_system_id=theirs)
     assert {("create", "mount_target us-east-1a"), ("delete", f"mount_target us-east-1a-{own}")} <= steps(changed)
     assert not run("cluster", **definition, file_system_id=theirs)["changed"]
@@ -729,7 +730,7 @@ def test_what_was_left_for_an_adopted_one_is_still_the_clusters(cloud, run, defi
     made = run("cluster", **definition, lustre=True)["resources"]
     own = [made["file_system"]["main"], made["lustre_file_system"]["main"]]
     for group in ("workers", "master"):
-        run("node_group", cluster=name, state="absent", group=group)
+        run("cluster", components=[group], cluster=name, state="absent")
     peer(cloud, made, owner["resources"], "10.9.0.0/16")
     theirs = {
         "file_system_id": owner["resources"]["file_system"]["main"],

@@ -36,10 +36,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Request:
-    """The parameters of a module and its connection to AWS.
+    """The parameters of a run and its connection to AWS.
 
-    `options` contains the parameters. A module that manages only one component does not have the options of other components. `components`
-    contains the names of the components that the module manages. The module reads all other components but does not change them.
+    `options` contains the parameters. A run that manages only some components does not have the options of the others. `components`
+    contains the names of the components that the run manages. The run reads all other components but does not change them.
     """
 
     cloud: AwsClient

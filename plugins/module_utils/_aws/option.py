@@ -10,13 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-# The modules that manage one component. Each storage package declares its own module. The modules `cluster` and `cluster_validation`
-# combine the options of all these modules.
-NETWORK = "network"
-INSTANCE_ROLE = "instance_role"
-NODE_GROUP = "node_group"
-EMR_CLUSTER = "emr_cluster"
-
 # The default maximum time that modules wait for one resource, in seconds.
 DEFAULT_WAIT_TIMEOUT = 900
 
@@ -110,8 +103,8 @@ class Option:
     """An option of the provisioning modules, and a variable of the role `provision`.
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string in `description` is a paragraph. `O(x)` refers to
-    another option. In the documentation, the update policy follows the paragraphs of `description`. If `whole` is false, the modules
-    `cluster` and `cluster_validation` do not have the option. The role omits the option if any option in `yields_to` is set.
+    another option. In the documentation, the update policy follows the paragraphs of `description`. A run that manages none of
+    `components` ignores the option. The role omits the option if any option in `yields_to` is set.
     """
 
     name: str
@@ -120,7 +113,6 @@ class Option:
     update: Update
     description: tuple[str, ...]
     suboptions: tuple[Suboption, ...] = ()
-    whole: bool = True
     yields_to: tuple[str, ...] = ()
 
     @property

@@ -12,15 +12,14 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import (
-    EMR_CLUSTER,
-    NODE_GROUP,
     Update,
     UpdatePolicy,
     forbidden,
     in_place,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.common import COMPONENTS
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import OPTIONS, argument_spec, options_of
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags import EMR_COMPONENT, NODES_COMPONENT
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = [option.name for option in OPTIONS]
@@ -66,7 +65,8 @@ def test_a_declaration_names_options_that_there_are(option):
     texts = [*option.description, option.update.advice, option.update.details, *(each.description for each in option.suboptions)]
     assert {name for text in texts for name in re.findall(r"\bO\((\w+)", text)} <= set(NAMES)
     assert set(option.yields_to) <= set(NAMES)
-    assert set(option.components) <= set(COMPONENTS)
+    assert set(option.components) <= {EMR_COMPONENT, *(component.name for component in ALL_COMPONENTS)}
+    assert option.components
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -75,12 +75,12 @@ def test_an_option_that_cannot_be_changed_says_what_to_do_instead(option):
 
 
 def test_a_module_takes_the_options_of_its_component():
-    assert {"cluster", "group", "worker_count", "file_system_id"} <= argument_spec(NODE_GROUP).keys()
-    assert not {"nat", "encrypted"} & argument_spec(NODE_GROUP).keys()
-    assert argument_spec("lustre_file_system")["lustre_data_repositories"]["options"]["path"] == {"type": "str", "default": "/"}
-    assert {option.name for option in options_of()} == {name for name in NAMES if name != "group" and not name.startswith("emr_")}
-    assert {"emr_task_count", "tags"} <= argument_spec(EMR_CLUSTER).keys()
-    assert not {"worker_count", "key_name"} & argument_spec(EMR_CLUSTER).keys()
+    assert {"cluster", "worker_count", "file_system_id"} <= argument_spec(NODES_COMPONENT).keys()
+    assert not {"nat", "encrypted"} & argument_spec(NODES_COMPONENT).keys()
+    assert argument_spec("lustre")["lustre_data_repositories"]["options"]["path"] == {"type": "str", "default": "/"}
+    assert {option.name for option in options_of()} == {name for name in NAMES if not name.startswith("emr_")}
+    assert {"emr_task_count", "tags"} <= argument_spec(EMR_COMPONENT).keys()
+    assert not {"worker_count", "key_name"} & argument_spec(EMR_COMPONENT).keys()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def emr_role(option: str, variables: dict[str, Any]) -> Any:
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
 
 
-@pytest.mark.parametrize("option", options_of(EMR_CLUSTER), ids=lambda option: option.name)
+@pytest.mark.parametrize("option", options_of(EMR_COMPONENT), ids=lambda option: option.name)
 def test_the_role_of_emr_hands_over_each_option(option):
     assert emr_role(option.name, {}) == "omitted"
     assert emr_role(option.name, {option.variable: "x"}) == "x"

@@ -147,8 +147,7 @@ def launches_nodes(request: Request, found: Sequence[Found]) -> bool:
 
 def managed_groups(request: Request) -> tuple[str, ...]:
     """Return the groups that this run manages: `master`, `workers` or both."""
-    group = request.options.get("group")
-    return (group,) if group else tuple(NODE_TYPES)
+    return tuple(group for group in NODE_TYPES if group in request.options.get("components", NODE_TYPES))
 
 
 def may_replace_nodes(request: Request, found: Sequence[Found]) -> bool:

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The component for the master and the workers, which the module `node_group` provisions."""
+"""The component for the master and the workers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _image_source(image: definition.Image, template: Found | None, moving: bool)
 
 
 def _ends(options: Mapping[str, Any], scaling_group: Found | None) -> list[str]:
-    """Return the tags that say how AWS ends the nodes by itself. Modules without the options do not change that."""
+    """Return the tags that say how AWS ends the nodes by itself. Runs that do not manage this do not change it."""
     existing = scaling_group.properties["tags"] if scaling_group else {}
     return [tag for option, tag in END_TAGS.items() if options.get(option, tag in existing)]
 

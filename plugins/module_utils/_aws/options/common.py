@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from ..option import DEFAULT_WAIT_TIMEOUT, EMR_CLUSTER, IN_PLACE, INSTANCE_ROLE, NETWORK, NODE_GROUP, NOT_STORED, SUBJECT, Option, in_place
+from ..option import DEFAULT_WAIT_TIMEOUT, IN_PLACE, NOT_STORED, SUBJECT, Option, in_place
 from ..storage import kinds
+from ..tags import EMR_COMPONENT, IDLE_COMPONENT, INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT, NETWORK_COMPONENT, NODES_COMPONENT
 
-# The modules that manage one component each, in the order of the documentation.
-COMPONENTS = (NETWORK, *kinds.MODULES, INSTANCE_ROLE, NODE_GROUP, EMR_CLUSTER)
+# The components that have options of their own, in the order of the documentation.
+COMPONENTS = (NETWORK_COMPONENT, *kinds.COMPONENTS, INSTANCE_ROLE_COMPONENT, NODES_COMPONENT, EMR_COMPONENT)
 
 OPTIONS = (
     Option(
@@ -50,7 +51,7 @@ OPTIONS = (
     Option(
         "lease",
         {"type": "str"},
-        (),
+        (LEASE_COMPONENT,),
         in_place("and a new lease begins with the run"),
         (
             "When AWS terminates the nodes, whatever else is still running: a duration such as V(8h) or V(1d12h) that begins with the run"
@@ -62,7 +63,7 @@ OPTIONS = (
     Option(
         "idle_after",
         {"type": "str"},
-        (),
+        (IDLE_COMPONENT,),
         IN_PLACE,
         (
             "When AWS terminates the nodes because nobody uses them: the time for which all of them must have been idle, from V(15m) to"
@@ -75,7 +76,7 @@ OPTIONS = (
     Option(
         "idle_then",
         {"type": "str", "choices": ["terminate", "notify"], "default": "terminate"},
-        (),
+        (IDLE_COMPONENT,),
         IN_PLACE,
         (
             "What AWS does if the nodes are idle: V(terminate) terminates them, and tells O(notify_topic) if it is set. V(notify) only"
@@ -85,14 +86,14 @@ OPTIONS = (
     Option(
         "start_again",
         {"type": "bool", "default": False},
-        (),
+        (IDLE_COMPONENT, LEASE_COMPONENT),
         NOT_STORED,
         ("Whether this run launches nodes again after AWS has terminated them, at the end of O(lease) or because of O(idle_after).",),
     ),
     Option(
         "keep_ends",
         {"type": "bool", "default": False},
-        (),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "Whether a run fails before it changes anything if it would remove the lease, the end of idle nodes or the messages to a topic,"
@@ -103,7 +104,7 @@ OPTIONS = (
     Option(
         "lease_minimum",
         {"type": "int", "default": 0},
-        (),
+        (LEASE_COMPONENT,),
         NOT_STORED,
         ("Number of seconds that a lease with a duration must last after this run. The playbook C(train) sets the time limit of its job.",),
     ),

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from ..option import EMR_CLUSTER, IN_PLACE, NOT_STORED, REPLACES_EMR_CLUSTER, Option, Suboption, Update, UpdatePolicy, in_place
+from ..option import IN_PLACE, NOT_STORED, REPLACES_EMR_CLUSTER, Option, Suboption, Update, UpdatePolicy, in_place
+from ..tags import EMR_COMPONENT
 
 
 def _option(name: str, spec: dict[str, object], update: Update, *description: str, suboptions: tuple[Suboption, ...] = ()) -> Option:
-    return Option(name, spec, (EMR_CLUSTER,), update, description, suboptions, whole=False)
+    return Option(name, spec, (EMR_COMPONENT,), update, description, suboptions)
 
 
 OPTIONS = (

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from ..option import IN_PLACE, INSTANCE_ROLE, NODE_GROUP, REPLACES_NODES, Option, in_place
+from ..option import IN_PLACE, REPLACES_NODES, Option, in_place
+from ..tags import IDLE_COMPONENT, INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT, NODES_COMPONENT
 
 OPTIONS = (
     Option(
         "instance_profile",
         {"type": "str"},
-        (INSTANCE_ROLE, NODE_GROUP),
+        (INSTANCE_ROLE_COMPONENT, NODES_COMPONENT),
         REPLACES_NODES,
         (
             "Name of an existing instance profile for the nodes. The profile must contain a role. A run never changes or deletes the"
@@ -22,14 +23,14 @@ OPTIONS = (
     Option(
         "read_buckets",
         {"type": "list", "elements": "str", "default": []},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT,),
         IN_PLACE,
         ("S3 buckets that the nodes are allowed to read.",),
     ),
     Option(
         "write_buckets",
         {"type": "list", "elements": "str", "default": []},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT,),
         IN_PLACE,
         (
             "S3 buckets that the nodes are allowed to read and write. The nodes can also replace and delete objects, so that jobs can"
@@ -39,7 +40,7 @@ OPTIONS = (
     Option(
         "export_destinations",
         {"type": "list", "elements": "str", "default": []},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT),
         IN_PLACE,
         (
             "S3 buckets or prefixes to which jobs are exported, such as C(s3://bucket/prefix). The nodes are allowed to add, replace and"
@@ -49,7 +50,7 @@ OPTIONS = (
     Option(
         "additional_policy_statements",
         {"type": "list", "elements": "dict", "default": []},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT,),
         IN_PLACE,
         (
             "Statements to add to the policy of the nodes' role, in IAM policy format, for example for a KMS key or an ECR repository.",
@@ -59,7 +60,7 @@ OPTIONS = (
     Option(
         "permissions_boundary",
         {"type": "str"},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT, IDLE_COMPONENT, LEASE_COMPONENT),
         in_place(
             "but a role keeps its permissions boundary if you remove the option",
             "To delete the permissions boundary, use C(aws iam delete-role-permissions-boundary)",
@@ -72,7 +73,7 @@ OPTIONS = (
     Option(
         "session_manager",
         {"type": "bool", "default": False},
-        (INSTANCE_ROLE,),
+        (INSTANCE_ROLE_COMPONENT,),
         IN_PLACE,
         (
             "Whether the role allows connections to the nodes through Session Manager.",

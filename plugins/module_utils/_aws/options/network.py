@@ -8,8 +8,6 @@ from __future__ import annotations
 from ..option import (
     DELETE_AND_CREATE,
     IN_PLACE,
-    NETWORK,
-    NODE_GROUP,
     NOT_STORED,
     Option,
     Suboption,
@@ -19,8 +17,9 @@ from ..option import (
     in_place,
 )
 from ..storage import kinds
+from ..tags import NETWORK_COMPONENT, NODES_COMPONENT
 
-IN_THE_NETWORK = (NETWORK, *kinds.MODULES, NODE_GROUP)
+IN_THE_NETWORK = (NETWORK_COMPONENT, *kinds.COMPONENTS, NODES_COMPONENT)
 MOVING = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)))
 OF_SUBNETS = forbidden(". ".join((DELETE_AND_CREATE, *kinds.BOUND_TO_NETWORK)), details="for existing subnets")
 
@@ -100,7 +99,7 @@ OPTIONS = (
     Option(
         "network_cidr",
         {"type": "str", "default": "10.0.0.0/16"},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         MOVING,
         (
             "CIDR block of the cluster's own VPC, with a prefix length from /16 to /27. The block must contain enough addresses for all"
@@ -111,7 +110,7 @@ OPTIONS = (
     Option(
         "private_subnet_cidrs",
         {"type": "dict", "default": {}},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         OF_SUBNETS,
         (
             "CIDR blocks of the private subnets in the cluster's own VPC, by zone. Each block must be part of O(network_cidr) and have a"
@@ -122,14 +121,14 @@ OPTIONS = (
     Option(
         "public_subnet_cidrs",
         {"type": "dict", "default": {}},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         OF_SUBNETS,
         ("CIDR blocks of the public subnets in the cluster's own VPC, by zone, in the same format as O(private_subnet_cidrs).",),
     ),
     Option(
         "zones",
         {"type": "list", "elements": "str", "default": []},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         in_place("but you can remove only zones in which no node is running"),
         (
             "Availability Zones of the cluster, at most four. Each zone gets a public and a private subnet.",
@@ -140,7 +139,7 @@ OPTIONS = (
     Option(
         "ssh_cidrs",
         {"type": "list", "elements": "str", "default": []},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         IN_PLACE,
         (
             "CIDR blocks from which SSH can reach the master, or all nodes if the master has no public address.",
@@ -150,7 +149,7 @@ OPTIONS = (
     Option(
         "allow_ssh_from_anywhere",
         {"type": "bool", "default": False},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         NOT_STORED,
         (
             "Whether O(ssh_cidrs) may contain public ranges that together are larger than an IPv4 /8 or an IPv6 /32, such as the whole"
@@ -160,7 +159,7 @@ OPTIONS = (
     Option(
         "nat",
         {"type": "str", "choices": ["single", "per_zone", "none"], "default": "single"},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         in_place("without interrupting the nodes' internet access"),
         (
             "NAT gateways in the cluster's own VPC. V(single) creates one gateway for all zones. Traffic from other zones to this gateway"
@@ -172,7 +171,7 @@ OPTIONS = (
     Option(
         "interface_endpoints",
         {"type": "list", "elements": "str", "default": []},
-        (NETWORK,),
+        (NETWORK_COMPONENT,),
         IN_PLACE,
         (
             "AWS services that nodes can reach without internet access. Specify the last part of each service name, such as V(ssm),"

@@ -6,41 +6,31 @@
 from __future__ import annotations
 
 from ..option import (
-    EMR_CLUSTER,
     IN_PLACE,
-    NODE_GROUP,
     NOT_STORED,
     REPLACES_NODES,
-    SUBJECT,
     Option,
     Suboption,
     Update,
     UpdatePolicy,
     in_place,
 )
+from ..tags import EMR_COMPONENT, NODES_COMPONENT
 
 MARKETS = ["on-demand", "spot", "capacity-reservation", "capacity-block"]
 
 OPTIONS = (
     Option(
-        "group",
-        {"type": "str", "choices": ["master", "workers"], "required": True},
-        (NODE_GROUP,),
-        SUBJECT,
-        ("Nodes to manage, either the master or the workers.",),
-        whole=False,
-    ),
-    Option(
         "instance_type",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Instance type of the master and the workers. Required with O(state=present).",),
     ),
     Option(
         "worker_count",
         {"type": "int"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         in_place(
             "but a lower value, which removes the nodes with the highest numbers, is refused while a job is running on these nodes",
             "If a job is running on a node to be removed, wait until the job ends, or stop it with C(deeplearning.cluster.stop)",
@@ -55,7 +45,7 @@ OPTIONS = (
     Option(
         "worker_minimum",
         {"type": "int"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "The minimum number of workers that the cluster needs, from 1 to O(worker_count). This option has no effect with"
@@ -68,7 +58,7 @@ OPTIONS = (
     Option(
         "spares",
         {"type": "int", "default": 0},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         in_place("in the same way as the number of workers"),
         (
             "Number of spare nodes, in addition to the master and the O(worker_count) workers. Spares are launched, numbered, configured"
@@ -80,14 +70,14 @@ OPTIONS = (
     Option(
         "market",
         {"type": "str", "choices": MARKETS, "default": "on-demand"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Whether the nodes are On-Demand Instances, Spot Instances, or instances in a capacity reservation or a Capacity Block for ML.",),
     ),
     Option(
         "master_market",
         {"type": "str", "choices": ["on-demand"]},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "With V(on-demand), the master is an On-Demand Instance, and only the workers use O(market) and the markets in O(alternatives)."
@@ -97,14 +87,14 @@ OPTIONS = (
     Option(
         "spot_max_price",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Maximum price for a Spot Instance, in US dollars per hour. The default is the On-Demand price.",),
     ),
     Option(
         "capacity_reservation_id",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "The capacity reservation or Capacity Block for the nodes. This reservation or block determines the zone of the nodes."
@@ -115,7 +105,7 @@ OPTIONS = (
     Option(
         "alternatives",
         {"type": "list", "elements": "dict", "default": []},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         Update(
             UpdatePolicy.NOT_STORED,
             advice="A cluster that has nodes keeps its current alternative. The zones of new alternatives are added in place",
@@ -137,7 +127,7 @@ OPTIONS = (
     Option(
         "capacity_timeout",
         {"type": "int", "default": 600},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "Maximum time to wait for the nodes of one alternative, in seconds. The wait ends early if launches fail permanently.",
@@ -147,14 +137,14 @@ OPTIONS = (
     Option(
         "grow",
         {"type": "bool", "default": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         ("Whether the run tries to launch the missing workers of a cluster that was accepted with fewer than O(worker_count) workers.",),
     ),
     Option(
         "replace_nodes",
         {"type": "bool", "default": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "Whether the run replaces outdated nodes and nodes whose EC2 status checks have failed. A node is outdated if its launch"
@@ -167,7 +157,7 @@ OPTIONS = (
     Option(
         "allow_outdated_nodes",
         {"type": "bool", "default": True},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "Whether the run accepts outdated nodes that it does not replace. With V(false), the run fails before it changes anything if"
@@ -178,7 +168,7 @@ OPTIONS = (
     Option(
         "known_instances",
         {"type": "list", "elements": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "IDs of the instances that the caller has checked for running jobs. The run fails before it changes anything if it would"
@@ -189,7 +179,7 @@ OPTIONS = (
     Option(
         "progress_file",
         {"type": "path"},
-        (NODE_GROUP, EMR_CLUSTER),
+        (NODES_COMPONENT, EMR_COMPONENT),
         NOT_STORED,
         (
             "File to which the module appends progress messages while it waits for nodes. If this option is not set,"
@@ -199,7 +189,7 @@ OPTIONS = (
     Option(
         "image_id",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "ID of the AMI for the nodes.",
@@ -209,7 +199,7 @@ OPTIONS = (
     Option(
         "image_parameter",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Public SSM parameter that contains the ID of an AMI, such as a parameter of the Deep Learning AMIs.",
@@ -221,7 +211,7 @@ OPTIONS = (
     Option(
         "image_framework",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Framework of a Deep Learning AMI, such as V(pytorch) or V(pytorch-2.7), or V(base) for drivers only."
@@ -234,7 +224,7 @@ OPTIONS = (
     Option(
         "image_os",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Operating system of the image for O(image_framework), such as V(ubuntu-22.04) or V(amazon-linux-2023). O(login_user) must"
@@ -245,21 +235,21 @@ OPTIONS = (
     Option(
         "image_update",
         {"type": "bool", "default": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         Update(UpdatePolicy.NOT_STORED, advice="Changing to a newer image replaces the nodes, which requires O(replace_nodes)"),
         ("Whether to look up O(image_parameter) or O(image_framework) again to get the newest image.",),
     ),
     Option(
         "key_name",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("EC2 key pair for the first login. Required with O(state=present).",),
     ),
     Option(
         "private_key_file",
         {"type": "path", "no_log": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         NOT_STORED,
         (
             "File on the controller with the private key of O(key_name). The module compares the key with the key pair, but does not copy"
@@ -270,35 +260,35 @@ OPTIONS = (
     Option(
         "root_volume_size",
         {"type": "int", "default": 100},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Size of the encrypted root volume, in GiB.",),
     ),
     Option(
         "root_volume_type",
         {"type": "str", "choices": ["gp3", "gp2", "io1", "io2"], "default": "gp3"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Type of the root volume.",),
     ),
     Option(
         "root_volume_iops",
         {"type": "int"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Provisioned IOPS of a root volume of type V(gp3), V(io1) or V(io2). Required for V(io1) and V(io2).",),
     ),
     Option(
         "root_volume_throughput",
         {"type": "int"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Throughput of a root volume of type V(gp3), in MiB per second.",),
     ),
     Option(
         "root_volume_kms_key",
         {"type": "str", "no_log": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "ID, ARN or alias of the KMS key for the root volume. The default is the account's default KMS key for EBS encryption.",
@@ -308,7 +298,7 @@ OPTIONS = (
     Option(
         "metadata_hop_limit",
         {"type": "int", "default": 1},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Hop limit for responses from the instance metadata service, from 1 to 64. With V(1), only processes on the host and containers"
@@ -318,7 +308,7 @@ OPTIONS = (
     Option(
         "notify_topic",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         IN_PLACE,
         (
             "ARN of an existing SNS topic, which AWS notifies, even without a controller, when a launch fails and when a node is terminated"
@@ -329,7 +319,7 @@ OPTIONS = (
     Option(
         "efa",
         {"type": "bool", "default": False},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Whether nodes get an Elastic Fabric Adapter on every network card that supports EFA. The instance type must support EFA.",
@@ -340,7 +330,7 @@ OPTIONS = (
     Option(
         "placement",
         {"type": "str", "choices": ["auto", "cluster", "none"], "default": "auto"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Whether to launch the nodes close to each other in a placement group with the strategy C(cluster).",
@@ -352,7 +342,7 @@ OPTIONS = (
     Option(
         "placement_group",
         {"type": "str"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Name of an existing placement group with the strategy C(cluster). A run never changes or deletes the group.",
@@ -362,7 +352,7 @@ OPTIONS = (
     Option(
         "additional_security_group_ids",
         {"type": "list", "elements": "str", "default": []},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Existing security groups that all nodes belong to, in addition to the cluster's own security groups. For example, a database"
@@ -374,7 +364,7 @@ OPTIONS = (
     Option(
         "login_user",
         {"type": "str", "default": "ubuntu"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("The login user of the image, who also owns the mount point.",),
     ),

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Collects the options of all packages, and returns the options of each module.
+"""Collects the options of all packages, and returns the options of each module or component.
 
 Each storage package declares its own options. The package `options` declares all remaining options.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..option import Option
+from ..tags import EMR_COMPONENT
 from . import common, emr, instance_role, network, node_group, storage
 
 # All options, in the order of the documentation.
@@ -25,10 +26,10 @@ OPTIONS: tuple[Option, ...] = (
 
 
 def options_of(component: str = "") -> list[Option]:
-    """Return the options of the module for one component. Without a component, return the options of the module `cluster`."""
-    return [option for option in OPTIONS if (component in option.components if component else option.whole)]
+    """Return the options of one component. Without a component, return the options of the module `cluster`."""
+    return [option for option in OPTIONS if (component in option.components if component else option.components != (EMR_COMPONENT,))]
 
 
 def argument_spec(component: str = "") -> dict[str, Any]:
-    """Return the argument spec of the module for one component. Without a component, return the argument spec of the module `cluster`."""
+    """Return the argument spec for the options of one component. Without a component, return that of the module `cluster`."""
     return {option.name: option.argument_spec for option in options_of(component)}

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from ..option import COPY_DATA, NOT_STORED, Option, forbidden
-from ..storage.kinds import MODULES
+from ..storage.kinds import COMPONENTS
 from ..storage.kinds import OPTIONS as OPTIONS_OF_KINDS
 
 OPTIONS: tuple[Option, ...] = (
     Option(
         "kms_key_id",
         {"type": "str"},
-        MODULES,
+        COMPONENTS,
         forbidden(COPY_DATA),
         (
             "ID or ARN of the KMS key that encrypts new file systems. SCRATCH_2 file systems always use a key that Amazon FSx manages.",
@@ -23,7 +23,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "delete_data",
         {"type": "bool", "default": False},
-        MODULES,
+        COMPONENTS,
         NOT_STORED,
         (
             "Whether O(state=absent) deletes the cluster's file systems and all data on them.",

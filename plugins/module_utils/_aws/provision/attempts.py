@@ -92,7 +92,7 @@ def _plan_attempt(run: Run, request: Request, found: Sequence[Found]) -> tuple[R
 def _outdated_refusal(run: Run, deferred: Sequence[Change]) -> str:
     """Refuse a run that leaves outdated nodes although the options do not allow them. In check mode, only return the reason, if any."""
     message = report.describe_outdated(run.request.cloud.cluster, deferred)
-    # Only modules for components with Auto Scaling groups have this option.
+    # Only runs that manage nodes have this option.
     if not message or run.request.options["allow_outdated_nodes"]:
         return ""
     if not run.module.check_mode:

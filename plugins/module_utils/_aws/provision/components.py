@@ -14,6 +14,7 @@ from ..lease.component import NODES_LEASE
 from ..network.component import NETWORK
 from ..network.definition import S3_ENDPOINT
 from ..node_group.component import NODE_GROUP
+from ..node_names import NODE_TYPES
 from ..plan.planning import Kind
 from ..plan.resources import Address
 from ..pricing.charges import Charge, Resources
@@ -21,6 +22,8 @@ from ..storage.registry import STORAGE
 
 # The components of the module `cluster`. Nodes that were idle have ended before the end of their lease, so that a run names this cause.
 ALL_COMPONENTS = (NETWORK, *STORAGE, INSTANCE_ROLE, NODE_GROUP, NODES_IDLE, NODES_LEASE)
+# The choices of the option `components`: the components that a run can manage without others, and the groups of nodes.
+CHOICES = (NETWORK.name, *(each.name for each in STORAGE if each.data_kinds), INSTANCE_ROLE.name, *NODE_TYPES)
 KINDS: dict[str, Kind] = {}
 COMPONENT_OF_KIND: dict[str, Component] = {}
 DATA_KINDS = frozenset(kind for component in ALL_COMPONENTS for kind in component.data_kinds)
@@ -50,6 +53,14 @@ def register(*components: Component) -> None:
 
 
 register(*ALL_COMPONENTS)
+
+
+def is_chosen(component: Component, choices: Collection[str]) -> bool:
+    """Return whether a run manages a component. It manages what is no choice, such as the lease, only together with all nodes."""
+    if component.name in CHOICES:
+        return component.name in choices
+    groups = NODE_TYPES.keys() & choices
+    return groups == NODE_TYPES.keys() or bool(groups and component == NODE_GROUP)
 
 
 def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:

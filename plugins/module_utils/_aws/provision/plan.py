@@ -86,14 +86,15 @@ def _keeps(run: Run, item: Found) -> bool:
 def _refuse_missing(run: Run, wanted: Sequence[Wanted], found: Sequence[Found]) -> None:
     """Raise ClusterError if resources refer to resources that do not exist.
 
-    In check mode, raise no error, because the modules that create these resources only predict them.
+    In check mode, raise no error, because the runs that create these resources only predict them.
     """
     known = {item.address for item in wanted} | {item.address for item in found}
-    missing = sorted({str(address) for item in wanted for address in references(item.properties) if address not in known})
+    missing = sorted({address for item in wanted for address in references(item.properties) if address not in known})
     if missing and not run.module.check_mode:
+        components = sorted({COMPONENT_OF_KIND[address.kind].name for address in missing})
         raise ClusterError(
-            f"Cluster {run.request.cloud.cluster}: these resources do not exist yet: {', '.join(missing)}. "
-            "Create the network, the file system and the instance role first."
+            f"Cluster {run.request.cloud.cluster}: these resources do not exist yet: {', '.join(map(str, missing))}. "
+            f"Create these components first, or together with the others: {', '.join(components)}."
         )
 
 

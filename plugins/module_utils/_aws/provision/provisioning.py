@@ -37,7 +37,7 @@ from .validate import outdated_nodes, validate
 def run(
     argument_spec: Mapping[str, Any], components: Sequence[Component], *, validators: Sequence[Validator] = (), only_validate: bool = False
 ) -> None:
-    """Run a module that provisions `components`. If the module has the option `group`, it provisions only that group of nodes.
+    """Run a module that provisions `components` or, if it has the option `components`, those that the option chooses.
 
     `validators` contains the validators of components that only this module manages. With `only_validate`, the module runs the
     validators and does nothing else.

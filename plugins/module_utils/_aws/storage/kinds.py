@@ -41,8 +41,8 @@ KINDS = {
 TAGS = tuple(tag for kind in KINDS.values() for tag in kind.tags)
 TAG_KEYS = tuple(tag.key for tag in TAGS)
 OPTIONS: tuple[Option, ...] = (*efs_options.OPTIONS, *lustre_options.OPTIONS, *bucket_options.OPTIONS)
-# The modules for the kinds of storage that a cluster can own.
-MODULES = (efs_options.MODULE, lustre_options.MODULE)
+# The components for the kinds of storage that a cluster can own.
+COMPONENTS = (efs_options.NAME, lustre_options.NAME)
 # The options that enable storage for jobs.
 SWITCHES = (efs_options.SWITCH, lustre_options.SWITCH)
 # The options that make a cluster use existing storage for jobs.

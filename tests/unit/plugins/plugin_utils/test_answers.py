@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from unittest.mock import MagicMock
 
+import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers
 
 
 class Action(answers.NodeAction, module="sge_info"):
     """An action without a body of its own."""
+
+
+@pytest.mark.parametrize(
+    ("action", "module"),
+    [("idle_reports", "idle_reports"), ("munge_key", "munge_key"), ("training_job_logs", "training_job_info")],
+)
+def test_an_action_runs_the_module_of_the_same_name_or_the_one_that_it_names(action, module):
+    """munge_key.py is a link to idle_reports.py."""
+    plugin = import_module(f"ansible_collections.deeplearning.cluster.plugins.action.{action}")
+    assert plugin.ActionModule._module == f"deeplearning.cluster.{module}"
 
 
 def test_garbage_collections_of_an_action_skip_the_objects_of_the_main_process(monkeypatch):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import NODE_GROUP, Option, Suboption, Update, UpdatePolicy
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.option import Option, Suboption, Update, UpdatePolicy
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import option_documentation
 
 DIRECTORY = Option(
     "directory",
     {"type": "str", "choices": ["a", "b"], "no_log": False},
-    ("file_system", NODE_GROUP),
+    ("file_system", "nodes"),
     Update(UpdatePolicy.REPLACES_NODES, advice="Keep O(efs)"),
     ("Not used with O(efs=false), nor with M(deeplearning.cluster.dataset).",),
     (Suboption("path", {"type": "str", "required": True}, "As in O(efs)."),),

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from ...option import INSTANCE_ROLE, NODE_GROUP, REPLACES_NODES, Option, UnusedRule
+from ...option import REPLACES_NODES, Option, UnusedRule
+from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
 
 OPTIONS = (
     Option(
         "bucket_mount",
         {"type": "str"},
-        (INSTANCE_ROLE, NODE_GROUP),
+        (INSTANCE_ROLE_COMPONENT, NODES_COMPONENT),
         REPLACES_NODES,
         (
             "S3 bucket or prefix that the nodes mount, such as C(s3://bucket/prefix). The objects appear as read-only files at"
@@ -23,7 +24,7 @@ OPTIONS = (
     Option(
         "bucket_mount_point",
         {"type": "str", "default": "/bucket"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Directory where the nodes mount O(bucket_mount) at boot.",),
     ),

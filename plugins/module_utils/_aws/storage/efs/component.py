@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The component for shared storage on EFS, which the module `file_system` provisions."""
+"""The component for shared storage on EFS."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..routing import vpc_id
 from . import definition, resources
 from .charges import charges
 from .iam_actions import IAM_ACTIONS
+from .options import NAME
 from .tags import ACCESS_POINT_TAG, FILE_SYSTEM_ADDRESS_TAG, FILE_SYSTEM_TAG, FILE_SYSTEM_TLS_TAG, tls_tag
 
 
@@ -26,7 +27,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
     if not request.options["efs"]:
         return []
     file_system, vpc = resources.FILE_SYSTEMS.find(found), vpc_id(found)
-    options, tags = request.options, request.tags(resources.NAME)
+    options, tags = request.options, request.tags(NAME)
     own = [] if options["file_system_id"] else _own(request, found)
     own += [definition.wanted_access_point(options["file_system_directory"], tags)] if options["file_system_directory"] else []
     attributes = file_system.attributes if file_system else {}
@@ -37,7 +38,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def _own(request: Request, found: Sequence[Found]) -> list[Wanted]:
-    file_system = definition.file_system(request.options, request.tags(resources.NAME))
+    file_system = definition.file_system(request.options, request.tags(NAME))
     return [file_system, definition.file_system_policy(tls_required=_is_tls_required(request, found))]
 
 
@@ -123,8 +124,8 @@ def _through_tls(option: bool | None, found: Sequence[Found]) -> bool | None:
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether nodes mount an EFS file system. A module without the option `efs` checks the existing resources instead."""
-    if request.manages(resources.NAME):
+    """Return whether nodes mount an EFS file system. A run that does not manage it checks the existing resources instead."""
+    if request.manages(NAME):
         return bool(request.options["efs"])
     adopted = bool(request.options.get("file_system_id"))
     return resources.FILE_SYSTEMS.find(found) is not None and (adopted or any(item.address.kind == "mount_target" for item in found))

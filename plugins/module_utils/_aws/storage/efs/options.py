@@ -1,14 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Options of the EFS file system, which the module `file_system` provisions."""
+"""Options of the EFS file system."""
 
 from __future__ import annotations
 
 from ...option import (
     COPY_DATA,
     DELETE_AND_CREATE,
-    NODE_GROUP,
     REPLACES_NODES,
     Option,
     UnusedRule,
@@ -17,8 +16,9 @@ from ...option import (
     forbidden,
     in_place,
 )
+from ...tags import NODES_COMPONENT
 
-MODULE = "file_system"
+NAME = "file_system"
 # The option that gives the cluster its own file system.
 SWITCH = "efs"
 # The option that makes the cluster use an existing file system.
@@ -33,7 +33,7 @@ OPTIONS = (
     Option(
         SWITCH,
         {"type": "bool", "default": True},
-        (MODULE,),
+        (NAME,),
         forbidden(DELETE_AND_CREATE, details="while the file system is mounted on running nodes"),
         (
             "Whether the nodes share an EFS file system.",
@@ -44,35 +44,35 @@ OPTIONS = (
     Option(
         ADOPTED,
         {"type": "str"},
-        (MODULE, NODE_GROUP),
+        (NAME, NODES_COMPONENT),
         forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
         (
             "ID of an existing EFS file system to use. A run never changes or deletes the file system, but adds missing mount targets in"
             " the cluster's zones. The added mount targets are deleted together with the cluster. If the file system has mount targets in"
             " a different VPC, there must be a route to these mount targets, and nodes mount the file system by its address.",
             "By default, a run creates a file system for the cluster.",
-            "M(deeplearning.cluster.node_group) finds the file system by the cluster's mount targets. The module needs this option if the"
-            " mount targets do not belong to the cluster.",
+            "A run that does not manage the file system finds it by the cluster's mount targets, and needs this option if the mount targets"
+            " do not belong to the cluster.",
         ),
     ),
     Option(
         "encrypted",
         {"type": "bool", "default": True},
-        (MODULE,),
+        (NAME,),
         forbidden(COPY_DATA),
         ("Whether a new EFS file system is encrypted at rest.",),
     ),
     Option(
         "performance_mode",
         {"type": "str", "choices": ["generalPurpose", "maxIO"], "default": "generalPurpose"},
-        (MODULE,),
+        (NAME,),
         forbidden(COPY_DATA),
         ("Performance mode of a new EFS file system.",),
     ),
     Option(
         "throughput_mode",
         {"type": "str", "choices": ["bursting", "elastic", "provisioned"], "default": "bursting"},
-        (MODULE,),
+        (NAME,),
         in_place("but AWS may require you to wait 24 hours before you change the mode again"),
         (
             "Throughput mode of the EFS file system. With V(bursting), the throughput grows with the amount of data. With V(elastic), the"
@@ -82,14 +82,14 @@ OPTIONS = (
     Option(
         "provisioned_throughput",
         {"type": "float"},
-        (MODULE,),
+        (NAME,),
         in_place("but AWS may require you to wait 24 hours after a change before you decrease the throughput"),
         ("Throughput in MiB/s. Required with O(throughput_mode=provisioned), and valid only in this mode.",),
     ),
     Option(
         "file_system_directory",
         {"type": "str"},
-        (MODULE, NODE_GROUP),
+        (NAME, NODES_COMPONENT),
         Update(UpdatePolicy.REPLACES_NODES, advice="A run deletes the old access point once no node uses it"),
         (
             "Directory of the file system O(file_system_id) that the nodes mount instead of the whole file system, such as V(/teams/bert)."
@@ -101,7 +101,7 @@ OPTIONS = (
     Option(
         "encrypt_in_transit",
         {"type": "bool"},
-        (MODULE, NODE_GROUP),
+        (NAME, NODES_COMPONENT),
         REPLACES_NODES,
         (
             "Whether the nodes mount EFS over TLS. TLS requires C(amazon-efs-utils), which is installed if the distribution provides it.",
@@ -113,7 +113,7 @@ OPTIONS = (
     Option(
         "mount_point",
         {"type": "str", "default": DEFAULT_MOUNT_POINT},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         (
             "Directory where the nodes mount the EFS file system at boot. This directory contains the jobs. Without EFS, set this option"

@@ -37,9 +37,9 @@ from .definition import (
     policy_document,
     stale_mount_target,
 )
+from .options import NAME
 from .tags import ACCESS_POINT_TAG, FILE_SYSTEM_TAG
 
-NAME = "file_system"
 GONE = ("deleting", "deleted")
 FILE_SYSTEMS = FileSystems("efs", NAME, FILE_SYSTEM, "EFS file system", "file_system_id", lambda item: item["LifeCycleState"] not in GONE)
 FILE_SYSTEM_LOOKUP = Lookup("file system", "efs", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemId": id_})

@@ -18,8 +18,8 @@ from ...validator import Level, Validator
 from ..common import find
 from ..routing import is_routed, vpc_id
 from .definition import POLICY
+from .options import NAME as FILE_SYSTEM
 from .resources import FILE_SYSTEMS
-from .resources import NAME as FILE_SYSTEM
 
 # Limits of an access point: https://docs.aws.amazon.com/efs/latest/ug/API_RootDirectory.html
 DIRECTORY = re.compile(r"(?=.{1,100}$)(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,4}")

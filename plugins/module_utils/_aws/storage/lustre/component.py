@@ -21,6 +21,7 @@ from ..routing import vpc_id
 from . import definition, resources
 from .charges import charges
 from .iam_actions import IAM_ACTIONS
+from .options import NAME
 from .tags import LUSTRE_SOURCE_TAG, LUSTRE_TAG
 
 
@@ -48,7 +49,7 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
         return []
     subnet = file_system.properties["subnet"] if file_system else None
     existing = next((item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id == subnet), None)
-    return definition.wanted(options, existing or zones(request, found)[0], request.tags(resources.NAME))
+    return definition.wanted(options, existing or zones(request, found)[0], request.tags(NAME))
 
 
 def _keeps(request: Request, item: Found) -> bool:
@@ -116,7 +117,7 @@ def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Fou
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
     """Return whether nodes mount a Lustre file system."""
-    if request.manages(resources.NAME):
+    if request.manages(NAME):
         return _is_wished(request)
     return resources.FILE_SYSTEMS.find(found) is not None
 

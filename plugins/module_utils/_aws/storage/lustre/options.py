@@ -9,8 +9,6 @@ from ...option import (
     COPY_DATA,
     DELETE_AND_CREATE,
     IN_PLACE,
-    NETWORK,
-    NODE_GROUP,
     REPLACES_NODES,
     Option,
     Suboption,
@@ -20,8 +18,9 @@ from ...option import (
     forbidden,
     in_place,
 )
+from ...tags import NETWORK_COMPONENT, NODES_COMPONENT
 
-MODULE = "lustre_file_system"
+NAME = "lustre"
 # The option that gives the cluster its own file system.
 SWITCH = "lustre"
 # The option that makes the cluster use an existing file system.
@@ -36,7 +35,7 @@ OPTIONS = (
     Option(
         SWITCH,
         {"type": "bool", "default": False},
-        (NETWORK, MODULE),
+        (NETWORK_COMPONENT, NAME),
         Update(
             UpdatePolicy.REPLACES_NODES,
             advice="To disable this option while the file system is mounted on running nodes, delete the cluster (the data is kept) and"
@@ -51,7 +50,7 @@ OPTIONS = (
     Option(
         ADOPTED,
         {"type": "str"},
-        (NETWORK, MODULE, NODE_GROUP),
+        (NETWORK_COMPONENT, NAME, NODES_COMPONENT),
         forbidden(DELETE_AND_CREATE, details="while a different file system is mounted on running nodes"),
         (
             "ID of an existing FSx for Lustre file system to use. A run never changes or deletes the file system. If the file system is in"
@@ -61,7 +60,7 @@ OPTIONS = (
     Option(
         "lustre_capacity",
         {"type": "int", "default": 1200},
-        (MODULE,),
+        (NAME,),
         in_place(
             "but at most once every six hours, and only to a larger size",
             "To reduce the size, copy the data to a smaller file system, then adopt that file system",
@@ -71,28 +70,28 @@ OPTIONS = (
     Option(
         "lustre_deployment",
         {"type": "str", "choices": ["SCRATCH_2", "PERSISTENT_2"], "default": "PERSISTENT_2"},
-        (MODULE,),
+        (NAME,),
         forbidden(COPY_DATA),
         ("V(PERSISTENT_2) replicates the data. V(SCRATCH_2) keeps one copy, which is lost if its disk fails.",),
     ),
     Option(
         "lustre_throughput",
         {"type": "int", "choices": [125, 250, 500, 1000], "default": 250},
-        (MODULE,),
+        (NAME,),
         IN_PLACE,
         ("Throughput of a PERSISTENT_2 file system in MB/s per TiB. SCRATCH_2 file systems have 200 MB/s per TiB.",),
     ),
     Option(
         "lustre_compression",
         {"type": "str", "choices": ["NONE", "LZ4"], "default": "LZ4"},
-        (MODULE,),
+        (NAME,),
         in_place("but the change applies only to data that is written afterwards"),
         ("Data compression on the Lustre file system.",),
     ),
     Option(
         "lustre_data_repositories",
         {"type": "list", "elements": "dict", "default": []},
-        (MODULE,),
+        (NAME,),
         in_place(
             "but imported files stay on the file system",
             "To change the prefix of a path, remove the path in one run, and add it with the new prefix in the next run",
@@ -124,7 +123,7 @@ OPTIONS = (
     Option(
         "lustre_mount_point",
         {"type": "str", "default": "/fsx"},
-        (NODE_GROUP,),
+        (NODES_COMPONENT,),
         REPLACES_NODES,
         ("Directory where the nodes mount the Lustre file system at boot.",),
     ),

@@ -21,8 +21,8 @@ from ...plan.resources import Address, Found, Properties
 from ..common import FileSystems, Lookup, comparable_key
 from ..routing import vpc_id
 from .definition import LUSTRE, data_repository
+from .options import NAME
 
-NAME = "lustre"
 TIMEOUT = 3600  # maximum time to create, change or delete a file system or a link, in seconds. Usually, a few minutes are enough
 FILE_SYSTEM = Lookup(
     "Lustre file system", "fsx", "describe_file_systems", "FileSystems", lambda id_: {"FileSystemIds": [id_]}, ("FileSystemNotFound",)

@@ -20,8 +20,8 @@ from ...validator import Validator
 from ..routing import is_routed, vpc_id
 from .component import is_mounted
 from .definition import PORTS
+from .options import NAME as LUSTRE
 from .resources import FILE_SYSTEMS
-from .resources import NAME as LUSTRE
 
 S3_PREFIX = re.compile(rf"s3://{BUCKET_NAME}(/[^\r\n]*)?")
 DIRECTORY = re.compile(r"/|(/[^/\r\n]+)+")

@@ -8,7 +8,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.planning import make_plan
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Ref
 
-DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
+DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr").items()}
 # The definitions for the `aws emr create-cluster` commands of the former system, and their requests. tests/integration/test_emr.py compares
 # such requests with those of the AWS CLI
 FORMER = {

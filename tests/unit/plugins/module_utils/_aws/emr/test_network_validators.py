@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.defi
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Found
 
-DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
+DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr").items()}
 EVERYBODY = {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 

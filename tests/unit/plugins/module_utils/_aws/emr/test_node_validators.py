@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.componen
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr import node_validators
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 
-DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
+DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr").items()}
 OPTIONS = {**DEFAULTS, "emr_release_label": "emr-7.9.0", "emr_image_id": "ami-1"}
 ROOT = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 100}}
 IMAGE = {"ImageId": "ami-1", "Name": "al2023-ami-2023.5", "RootDeviceName": "/dev/xvda", "BlockDeviceMappings": [ROOT]}

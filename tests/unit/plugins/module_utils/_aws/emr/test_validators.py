@@ -10,7 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.rele
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.options.registry import argument_spec
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Found
 
-DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr_cluster").items()}
+DEFAULTS = {name: spec.get("default") for name, spec in argument_spec("emr").items()}
 OPTIONS = {**DEFAULTS, "emr_release_label": "emr-7.9.0", "emr_instance_type": "c5.xlarge", "emr_core_count": 1}
 
 

@@ -345,9 +345,9 @@ MASTER_NODE = nodes("master", (1,))
         ({"worker_count": 0}, [MASTER_NODE], False),
         ({"worker_count": None}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], True),
         ({"replace_nodes": True}, [MASTER_NODE, nodes(numbers=(2, 3, 4, 5))], True),
-        ({"group": "master"}, [MASTER_NODE], False),
-        ({"group": "workers"}, [nodes(numbers=(2, 3, 4, 5))], False),
-        ({"group": "workers"}, [MASTER_NODE], True),
+        ({"components": ["master"]}, [MASTER_NODE], False),
+        ({"components": ["workers"]}, [nodes(numbers=(2, 3, 4, 5))], False),
+        ({"components": ["workers"]}, [MASTER_NODE], True),
         ({"worker_minimum": 2}, [group(size=3), MASTER_NODE, nodes(numbers=(2, 3, 4))], False),
     ],
 )
