@@ -36,7 +36,7 @@ def of_host_role(task: Any, text: str) -> str:
 
 def message_arguments(task: Any) -> dict[str, str]:
     """Return the arguments of a provisioning module that adapt its messages to the user of a task."""
-    return {"_option_prefix": prefix_of(task), "_run_options": run_options()}
+    return {"option_prefix": prefix_of(task), "run_options": run_options()}
 
 
 def _role_of(task: Any) -> Any:

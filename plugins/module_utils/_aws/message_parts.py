@@ -3,7 +3,7 @@
 
 """The parts of messages that depend on how the user runs the module, as in `f"{P}zones: missing. Set {P}zones or {P}vpc_id."`.
 
-The action that runs the module sets them, with arguments that users do not set.
+The action that runs the module sets them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import UserString
 from collections.abc import Mapping
 from typing import Any
 
-ARGUMENT_SPEC = {"_option_prefix": {"type": "str", "default": ""}, "_run_options": {"type": "str", "default": ""}}
+ARGUMENT_SPEC = {"option_prefix": {"type": "str", "default": ""}, "run_options": {"type": "str", "default": ""}}
 
 # Precedes the name of an option: the beginning of the name of the variable with which a role sets the option, or nothing.
 P = UserString("")
@@ -22,4 +22,4 @@ RUN_OPTIONS = UserString("")
 
 def use(parameters: Mapping[str, Any]) -> None:
     """Use the parts that are in the module's parameters, from now on."""
-    P.data, RUN_OPTIONS.data = parameters["_option_prefix"], parameters["_run_options"]
+    P.data, RUN_OPTIONS.data = parameters["option_prefix"], parameters["run_options"]

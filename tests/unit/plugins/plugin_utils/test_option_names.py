@@ -43,5 +43,5 @@ def test_each_option_of_a_provisioning_role_has_the_name_of_a_variable(role):
 def test_a_provisioning_module_gets_what_its_messages_need(monkeypatch, role, prefix):
     monkeypatch.setattr(option_names, "run_options", lambda: "-i x ")
     arguments = option_names.message_arguments(task(role))
-    assert arguments == {"_option_prefix": prefix, "_run_options": "-i x "}
+    assert arguments == {"option_prefix": prefix, "run_options": "-i x "}
     assert arguments.keys() == ARGUMENT_SPEC.keys()

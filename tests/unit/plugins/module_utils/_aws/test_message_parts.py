@@ -81,7 +81,7 @@ def test_messages_have_the_names_of_the_options_or_of_the_variables(monkeypatch)
     monkeypatch.setattr(P, "data", "")
     monkeypatch.setattr(message_parts.RUN_OPTIONS, "data", "")
     (told,) = check_tags({"aws:a": "x"})
-    message_parts.use({"_option_prefix": "deeplearning_", "_run_options": "-i x "})
+    message_parts.use({"option_prefix": "deeplearning_", "run_options": "-i x "})
     assert [*check_tags({"aws:a": "x"})] == [f"deeplearning_{told}"]
     assert f"ansible-playbook {message_parts.RUN_OPTIONS}deeplearning" == "ansible-playbook -i x deeplearning"
     assert told.startswith("tags: 'aws:a' must not start with")
