@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..plugin_utils.keyboard import is_under_runner
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
 from ..plugin_utils.node_variables import node_variables
 from ..plugin_utils.notifications import Notifications, of_provisioning
-from ..plugin_utils.option_names import of_run, result_of_run
+from ..plugin_utils.option_names import message_arguments, prefix_of
 from ..plugin_utils.output import show
 from ..plugin_utils.runs_for_jobs import run_for_job
 from ..plugin_utils.variable_names import check_names
@@ -29,9 +28,9 @@ from ..plugin_utils.yaml_text import refuse_changed_text
 from .confirmation import ask
 
 # The options with which the module fails before it makes a change, the results that then say why, the questions about them, and what
-# the questions are about. The user has set none of these options.
+# the questions are about, with `P` as in messages of modules. The user has set none of these options.
 QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str], str]] = {
-    "enforce_price_warning": ("price_exceeded", lambda told: f"deeplearning_price_warning: after this run, {told}.", "price_warning"),
+    "enforce_price_warning": ("price_exceeded", lambda told: f"deeplearning_price_warning: after this run, {told}.", "{P}price_warning"),
     "keep_ends": ("removed_ends", removed_ends, "The end of the nodes"),
 }
 
@@ -46,8 +45,8 @@ class ActionModule(ActionBase):
         refuse_injected_facts()
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
-        refuse_changed_text(self._task, {"tags": {"type": "dict"}}, of_run)
-        found = result_of_run(self._task, self._execute_for_job(task_vars or {}))
+        refuse_changed_text(self._task, {"tags": {"type": "dict"}})
+        found = self._execute_for_job(task_vars or {})
         self._notify(found, task_vars or {})
         if found.get("removed_ends") and "changes" in found:
             Display().warning(removed_ends(found["removed_ends"]))
@@ -65,18 +64,18 @@ class ActionModule(ActionBase):
 
     def _execute(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. On a terminal, ask before it makes the cluster cost more than `price_warning`, or removes what ends the nodes."""
-        show = functools.partial(of_run, self._task)
-        given, asked = self._task.args, self._asked(variables)
+        given, asked = {**self._task.args, **message_arguments(self._task)}, self._asked(variables)
         while True:
             self._task.args = {**given, **dict.fromkeys(asked, True)}
-            found = execute_watched(self, variables, show, shares=True)
+            found = execute_watched(self, variables, shares=True)
             option = next((each for each in asked if "changes" not in found and found.get(QUESTIONS[each][0])), None)
             if option is None:
                 return found
             result, question, subject = QUESTIONS[option]
             answer = None if is_under_runner() else ask(f"{question(found[result])} Make the changes?")
             if answer not in (None, "yes"):
-                return found if answer is None else {**found, "msg": f"{subject}: nothing was changed, as you have answered."}
+                told = f"{subject.format(P=prefix_of(self._task))}: nothing was changed, as you have answered."
+                return found if answer is None else {**found, "msg": told}
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from ..plugin_utils.in_process import InProcessAction
 from ..plugin_utils.inventory_nodes import refuse_failed_inventory
 from ..plugin_utils.node_end_messages import deletes_rest, removed_ends
 from ..plugin_utils.node_variables import node_variables
-from ..plugin_utils.option_names import result_of_run
+from ..plugin_utils.option_names import message_arguments
 from ..plugin_utils.output import show
 from ..plugin_utils.runs_for_jobs import run_for_job
 from ..plugin_utils.variable_names import messages_of
@@ -45,8 +45,9 @@ class ActionModule(InProcessAction):
         """Run the module. Return its result, and why the maximum cost of a job does not pay for the nodes that `provision` launches."""
         has_budget = variables.get("deeplearning_node_service", DEFAULT) == DEFAULT
         nodes = node_variables(variables, self._templar) if has_budget else None
+        self._task.args = {**self._task.args, **message_arguments(self._task)}
         run = super().run
-        return run_for_job(self._task, nodes, lambda: result_of_run(self._task, run(None, variables)), show, only_reads=True)
+        return run_for_job(self._task, nodes, lambda: run(None, variables), show, only_reads=True)
 
 
 def with_findings(result: dict[str, Any], own: Sequence[Finding]) -> dict[str, Any]:

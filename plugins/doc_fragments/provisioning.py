@@ -8,11 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..module_utils._aws.message_parts import ARGUMENT_SPEC
 from ..module_utils._aws.options.common import COMPONENTS
 from ..module_utils._aws.options.registry import OPTIONS, options_of
 from ..plugin_utils.option_documentation import documentation
 
 SHARED = [option for option in OPTIONS if option.components == COMPONENTS]
+# What the actions of the modules tell them. Users need not set it.
+PARTS = {
+    "option_prefix": "Text before the names of options in messages. The roles of this collection set it to C(deeplearning_).",
+    "run_options": "Options of C(ansible-playbook) in the commands that messages suggest, with a space at the end.",
+}
 ATTRIBUTES = {
     "check_mode": {"description": "Predicts exactly what a run would change, and changes nothing.", "support": "full"},
     "diff_mode": {"description": "For every change, shows the properties that differ.", "support": "full"},
@@ -29,7 +35,8 @@ def further_options(component: str) -> str:
 
 def shared_options() -> dict[str, Any]:
     known = {option.name for option in SHARED}
-    return {option.name: documentation(option, known=known) for option in SHARED}
+    parts = {name: {"description": [text], **ARGUMENT_SPEC[name]} for name, text in PARTS.items()}
+    return {**{option.name: documentation(option, known=known) for option in SHARED}, **parts}
 
 
 class ModuleDocFragment:

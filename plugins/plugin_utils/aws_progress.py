@@ -43,13 +43,10 @@ def keep_errors() -> int | None:
 ERRORS = keep_errors()
 
 
-def execute_watched(
-    action: ActionBase, task_vars: dict[str, Any] | None, text: Callable[[str], str] = str, *, shares: bool = False
-) -> dict[str, Any]:
+def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, *, shares: bool = False) -> dict[str, Any]:
     """Run the action's module and show the lines of its progress file as they are written.
 
-    The function `text` returns a line in the form that users see. With `shares`, the module runs in this process if possible. Such a module
-    must end by itself after a signal (`interruptible`).
+    With `shares`, the module runs in this process if possible. Such a module must end by itself after a signal (`interruptible`).
 
     On hosts other than the controller, only run the module.
     """
@@ -58,7 +55,7 @@ def execute_watched(
         return execute(action, arguments, variables)
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="deeplearning-") as file:
         arguments["progress_file"] = file.name
-        watch = FileWatch(file.fileno(), text)
+        watch = FileWatch(file.fileno())
         shares = shares and os.getpgrp() == os.getpid() and in_process.is_possible(action, variables)
         with last_words(watch.speak_directly, shares):
             watch.start()
@@ -119,9 +116,9 @@ def last_words(interrupted: Callable[[], None], shares: bool = False) -> Iterato
 class FileWatch(threading.Thread):
     """Displays lines as they are appended to an open file, until `stop` is called."""
 
-    def __init__(self, descriptor: int, text: Callable[[str], str]) -> None:
+    def __init__(self, descriptor: int) -> None:
         super().__init__(daemon=True)
-        self._descriptor, self._rest, self._text = descriptor, b"", text
+        self._descriptor, self._rest = descriptor, b""
         self._over, self._is_direct = threading.Event(), False
 
     def run(self) -> None:
@@ -145,7 +142,7 @@ class FileWatch(threading.Thread):
         *lines, self._rest = (self._rest + os.read(self._descriptor, 1 << 16)).split(b"\n")
         for line in lines:
             # AWS also returns text from other sources, such as the messages of failed EMR steps
-            text = self._text(clean_line(line.decode(errors="replace")))
+            text = clean_line(line.decode(errors="replace"))
             if not self._is_direct:
                 show(ProgressLine(text) if WAITING.search(text) else text)
             elif ERRORS is not None:

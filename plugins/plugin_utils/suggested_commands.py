@@ -19,7 +19,6 @@ from ansible.parsing.splitter import parse_kv
 from .job_formatting import next_name
 from .variable_names import known_variables
 
-COMMAND = re.compile(r"\bansible-playbook (?=deeplearning\.cluster\.\w)")
 # The variables that select a cluster if the inventory is not one of this collection.
 CLUSTER = ("deeplearning_cluster", "deeplearning_region")
 # The names of variables and dictionary keys whose values are not repeated in messages.
@@ -43,11 +42,6 @@ def playbook_command(playbook: str, variables: Mapping[str, Any] | None = None) 
 def continuing_command(job: str) -> str:
     """Return the command that repeats the current run of the playbook `train` and continues a job under a new name."""
     return playbook_command("train", {"training_job_name": next_name(job), "training_job_resume": job})
-
-
-def with_run_options(text: str) -> str:
-    """Return a message in which the commands that run playbooks of this collection have the options from `run_options`."""
-    return COMMAND.sub(lambda command: command.group() + run_options(), text)
 
 
 def run_options() -> str:

@@ -18,7 +18,6 @@ from ..module_utils._aws.option import UnusedRule
 from ..module_utils._aws.options.registry import options_of
 from ..module_utils._aws.storage import kinds
 from .node_variables import UNKNOWN
-from .option_names import with_variables
 
 
 class Variables(Protocol):
@@ -92,33 +91,36 @@ OF_DEFINITION = (
     UnusedRule(
         ("network_cidr", "private_subnet_cidrs", "public_subnet_cidrs", "nat"),
         lambda get: bool(get("vpc_id")),
-        "vpc_id is set, and a run does not change an adopted VPC. Remove this variable.",
+        "deeplearning_vpc_id is set, and a run does not change an adopted VPC. Remove this variable.",
     ),
     UnusedRule(
         ("public_subnet_ids", "private_subnet_ids", "security_group_ids"),
         lambda get: not get("vpc_id"),
-        "vpc_id is not set. Set vpc_id, or remove this variable.",
+        "deeplearning_vpc_id is not set. Set deeplearning_vpc_id, or remove this variable.",
     ),
     UnusedRule(
         ("image_os",),
         lambda get: bool(get("image_id") or get("image_parameter")),
-        "image_id or image_parameter specifies the image. Set image_framework instead, or remove this variable.",
+        "deeplearning_image_id or deeplearning_image_parameter specifies the image. Set deeplearning_image_framework instead, or "
+        "remove this variable.",
     ),
-    UnusedRule(("image_update",), lambda get: bool(get("image_id")), "image_id specifies a fixed image. Remove one of the two."),
+    UnusedRule(
+        ("image_update",), lambda get: bool(get("image_id")), "deeplearning_image_id specifies a fixed image. Remove one of the two."
+    ),
     UnusedRule(
         ("permissions_boundary",),
         lambda get: bool(get("instance_profile")),
-        "the role of the instance profile in instance_profile is not changed. Remove this variable.",
+        "the role of the instance profile in deeplearning_instance_profile is not changed. Remove this variable.",
     ),
     UnusedRule(
         ("master_market",),
         lambda get: {item.get("market") or get("market") for item in ({}, *(get("alternatives") or []))} <= {None, "on-demand"},
-        "the workers are On-Demand Instances too. Set market, or remove this variable.",
+        "the workers are On-Demand Instances too. Set deeplearning_market, or remove this variable.",
     ),
     UnusedRule(
         ("spot_max_price",),
         lambda get: get("market") != "spot" and "spot" not in [item.get("market") for item in get("alternatives") or []],
-        "no nodes are launched as Spot Instances. Set market: spot, or remove this variable.",
+        "no nodes are launched as Spot Instances. Set deeplearning_market: spot, or remove this variable.",
     ),
 )
 
@@ -147,7 +149,7 @@ def of_definition(controller: Variables) -> Iterator[str]:
         return None if value == option.spec.get("default") or value == "" else value
 
     for name, because in _without_effect(OF_DEFINITION, get):
-        yield f"{options[name].variable}: this variable has no effect because {with_variables(because)}"
+        yield f"{options[name].variable}: this variable has no effect because {because}"
     if controller.get("deeplearning_emr_idle_after") and controller.get("deeplearning_node_service", DEFAULT) == DEFAULT:
         yield (
             "deeplearning_emr_idle_after: this variable has no effect because it ends only EMR clusters. Set deeplearning_idle_after, or "

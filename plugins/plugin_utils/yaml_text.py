@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.yaml import yaml_load
 
-from .option_names import of_host_role
+from .option_names import name_of
 
 try:
     # Ansible tags each value with its place in a file, but has no public interface for these tags.
@@ -28,14 +28,12 @@ BOOLEAN = "Put the value in quotes, or leave it empty."
 LITERALS = {True: "true", False: "false", None: "null"}
 
 
-def refuse_changed_text(task: Any, specs: Mapping[str, Mapping[str, Any]], named: Callable[[Any, str], str] = of_host_role) -> None:
-    """Raise AnsibleActionFail if YAML reads a text in one of these options of a task as something else.
-
-    `named` returns a message about an option of the task in which the option has the name of its variable.
-    """
-    errors = [error for name, spec in specs.items() for error in text_errors(name, spec, task.args.get(name, ""))]
+def refuse_changed_text(task: Any, specs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise AnsibleActionFail if YAML reads a text in one of these options of a task as something else."""
+    given = {name: spec for name, spec in specs.items() if name in task.args}
+    errors = [error for name, spec in given.items() for error in text_errors(name_of(task, name), spec, task.args[name])]
     if errors:
-        raise AnsibleActionFail("\n".join(named(task, error) for error in errors))
+        raise AnsibleActionFail("\n".join(errors))
 
 
 def text_errors(name: str, spec: Mapping[str, Any], value: Any) -> Iterator[str]:

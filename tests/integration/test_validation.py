@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 
 import ansible_commands
 import pytest
@@ -213,7 +214,12 @@ def test_the_playbook_takes_the_definition_of_the_role(cloud, definition, name, 
     assert "No errors and 1 warning" in " ".join(validate(allowed, worker_cuont=3).split())
     job = {"training_job_script": "train.py", "training_job_launcher": "torchrum"}
     both = validate(job, key_name="nobody", file_system_id="fs-0123456789abcdef0")
-    assert "key_name: there is no key pair 'nobody'" in both
+    assert "deeplearning_key_name: there is no key pair 'nobody'" in both
+    own_process = tmp_path / "python"
+    own_process.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    own_process.chmod(0o755)
+    other = validate({"ansible_python_interpreter": str(own_process)}, key_name="nobody")
+    assert "deeplearning_key_name: there is no key pair 'nobody'" in other
     assert "training_job_launcher: 'torchrum' is unknown" in both.replace("''", "'")
     assert both.count("fatal:") == 1, "there is only one list"
     assert "fs-0123456789abcdef0" in both

@@ -231,7 +231,7 @@ def test_progress_of_modules_on_the_controller_controls_no_terminal(tmp_path, mo
     file.write_text(HOSTILE.replace("\n", "") + "\r, 5 s\n")
     with file.open() as lines, errors.open("w") as stream:
         monkeypatch.setattr(aws_progress, "ERRORS", stream.fileno())
-        watch = aws_progress.FileWatch(lines.fileno(), str)
+        watch = aws_progress.FileWatch(lines.fileno())
         if direct:
             watch.speak_directly()
         watch._show()

@@ -40,7 +40,7 @@ class UpdatePolicy(Enum):
 
 
 class UnusedRule(NamedTuple):
-    """The options `names` have no effect if `applies` returns true. `because` states the reason and the remedy.
+    """The options `names` have no effect if `applies` returns true. `because` states the reason and the remedy, with names of variables.
 
     The argument of `applies` is a function that returns the value of an option, or None if the option is empty or has its default value.
     """

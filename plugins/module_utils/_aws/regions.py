@@ -9,6 +9,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from .message_parts import P
+
 try:
     from botocore.loaders import Loader
 except ImportError:
@@ -101,7 +103,7 @@ def valid_region(region: str | None) -> str:
     if not region:
         raise ValueError("No region is set. Set 'region' or the environment variable AWS_REGION, for example to us-east-1.")
     if region not in known:
-        raise ValueError(f"region: '{region}' is not an AWS region. Did you mean one of {', '.join(_similar(region, set(known)))}?")
+        raise ValueError(f"{P}region: '{region}' is not an AWS region. Did you mean one of {', '.join(_similar(region, set(known)))}?")
     return region
 
 

@@ -12,6 +12,7 @@ from ..client import (
     ClusterError,
 )
 from ..component import Request
+from ..message_parts import P
 from ..node_service import Instance
 from ..plan.resources import Found
 from . import definition
@@ -95,7 +96,7 @@ def managed_groups(cluster_id: str, groups: Sequence[dict[str, Any]]) -> list[di
     used = [group for group in tasks if group["RequestedInstanceCount"] or group["RunningInstanceCount"]]
     if len(used) > 1:
         raise ClusterError(
-            f"emr_task_count: EMR cluster {cluster_id} has several task groups with nodes: {', '.join(group['Id'] for group in used)}. "
+            f"{P}emr_task_count: EMR cluster {cluster_id} has several task groups with nodes: {', '.join(group['Id'] for group in used)}. "
             "Set the number of nodes to 0 in all but one: aws emr modify-instance-groups"
         )
     return [*(group for group in groups if group["InstanceGroupType"] != "TASK"), *(used or tasks[:1])]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..client import ClusterError
 from ..component import Component, Request
+from ..message_parts import P
 from ..plan.planning import Action, Change
 from ..plan.resources import Found, Wanted, printable
 from ..tags import EMR_COMPONENT
@@ -69,7 +70,7 @@ def _refuse(request: Request, plan: Sequence[Change], _found: Sequence[Found]) -
         protected = change.found is not None and change.found.properties.get("termination_protection")
         if ends and protected and request.options.get("emr_termination_protection") is not False:
             raise ClusterError(
-                f"emr_termination_protection: EMR cluster {change.found.id if change.found else ''} is protected against termination. "
+                f"{P}emr_termination_protection: EMR cluster {change.found.id if change.found else ''} is protected against termination. "
                 "To allow its termination, set this option to false."
             )
 
@@ -78,7 +79,7 @@ def _describe_replacement(change: Change, names: Iterable[str]) -> str:
     differences = "; ".join(f"{name} is {printable(change.before[name])!r}, not {printable(change.after[name])!r}" for name in names)
     return (
         f"EMR cluster {change.found.id if change.found else ''} differs from the definition in settings that EMR cannot change in place: "
-        f"{differences}. Restore the former values, or set emr_replace: true. The run then replaces the cluster, and the data on HDFS "
+        f"{differences}. Restore the former values, or set {P}emr_replace: true. The run then replaces the cluster, and the data on HDFS "
         "is lost."
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..client import AwsClient
 from ..component import Request
+from ..message_parts import P
 from ..network import adopted
 from ..network.definition import ANYWHERE
 from ..network.security_groups import rules
@@ -36,16 +37,16 @@ class EmrNetwork(Validator):
         cloud, subnet_id = request.cloud, request.options["emr_subnet_id"]
         subnet, groups = described_subnet(request), described_groups(request)
         if subnet_id and not subnet:
-            yield f"emr_subnet_id: there is no subnet '{subnet_id}' in {cloud.region}. Specify an existing subnet."
+            yield f"{P}emr_subnet_id: there is no subnet '{subnet_id}' in {cloud.region}. Specify an existing subnet."
         if subnet:
             yield from _check_dns(cloud, subnet)
             yield from _check_service_access(request, subnet, groups)
         for option, identifier in named_groups(request.options):
             if identifier not in groups:
-                yield f"{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing security group."
+                yield f"{P}{option}: there is no security group '{identifier}' in {cloud.region}. Specify an existing security group."
             elif subnet and groups[identifier]["VpcId"] != subnet["VpcId"]:
                 yield (
-                    f"{option}: {identifier} is in {groups[identifier]['VpcId']}, but the subnet {subnet_id} (emr_subnet_id) is in "
+                    f"{P}{option}: {identifier} is in {groups[identifier]['VpcId']}, but the subnet {subnet_id} ({P}emr_subnet_id) is in "
                     f"{subnet['VpcId']}. Specify a security group in that VPC."
                 )
 
@@ -58,7 +59,7 @@ def _check_dns(cloud: AwsClient, subnet: Mapping[str, Any]) -> Iterator[str]:
         if off:
             commands = "; ".join(f"aws ec2 modify-vpc-attribute --vpc-id {vpc['VpcId']} --{flag}" for flag in off)
             yield (
-                f"emr_subnet_id: {vpc['VpcId']}, the VPC of {subnet['SubnetId']}, lacks DNS resolution or DNS hostnames, which EMR "
+                f"{P}emr_subnet_id: {vpc['VpcId']}, the VPC of {subnet['SubnetId']}, lacks DNS resolution or DNS hostnames, which EMR "
                 f"requires. Enable them: {commands}"
             )
 
@@ -74,12 +75,12 @@ def _check_service_access(request: Request, subnet: Mapping[str, Any], described
         return
     if not service:
         yield (
-            f"emr_security_group_ids.service: missing, because the subnet {subnet['SubnetId']} (emr_subnet_id) has no route to an internet "
-            "gateway. Specify the group through which EMR reaches the nodes, or remove emr_security_group_ids."
+            f"{P}emr_security_group_ids.service: missing, because the subnet {subnet['SubnetId']} ({P}emr_subnet_id) has no route to an "
+            f"internet gateway. Specify the group through which EMR reaches the nodes, or remove {P}emr_security_group_ids."
         )
     elif (release(label) or ()) >= FIRST_WITH_SERVICE_RULE and service in described and not _lets_in(described[service], master):
         yield (
-            f"emr_security_group_ids.service: {service} has no inbound rule for TCP port {SERVICE_PORT} from the group of the master, "
+            f"{P}emr_security_group_ids.service: {service} has no inbound rule for TCP port {SERVICE_PORT} from the group of the master, "
             f"{master}. In a private subnet, {label} requires this rule, but EMR does not add it. Add the rule."
         )
 
@@ -113,7 +114,7 @@ class EmrPublicAccess(Validator):
             blocked = _blocked_ports(groups.get(identifier), permitted)
             if blocked:
                 yield (
-                    f"{option}: {identifier} allows traffic from all addresses on ports {blocked}, which EMR's block public access "
+                    f"{P}{option}: {identifier} allows traffic from all addresses on ports {blocked}, which EMR's block public access "
                     "configuration does not permit in a public subnet. Restrict the rules, or permit the ports with "
                     "aws emr put-block-public-access-configuration."
                 )

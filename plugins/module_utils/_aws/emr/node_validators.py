@@ -12,6 +12,7 @@ from typing import Any
 from ..client import AwsClient, ClientError
 from ..component import Request
 from ..error_codes import error_code, is_missing
+from ..message_parts import P
 from ..network.zones import name_advice, offering
 from ..node_group import images, instance_types
 from ..plan.resources import Found
@@ -36,7 +37,7 @@ class EmrNodes(Validator):
         label = options["emr_release_label"]
         supported = supported_types(cloud, label) if release(label) else None
         if release(label) and supported is None:
-            yield f"emr_release_label: there is no release '{label}' in {cloud.region}. Specify a label such as emr-7.9.0."
+            yield f"{P}emr_release_label: there is no release '{label}' in {cloud.region}. Specify a label such as emr-7.9.0."
         types: list[instance_types.InstanceType] = []
         for option in ("emr_instance_type", "emr_core_instance_type", "emr_task_instance_type"):
             name = options[option]
@@ -44,12 +45,14 @@ class EmrNodes(Validator):
                 continue
             offered = offering(cloud, name)
             if not offered:
-                yield f"{option}: {name} is not offered in any zone of {cloud.region}. {name_advice(cloud, name)}"
+                yield f"{P}{option}: {name} is not offered in any zone of {cloud.region}. {name_advice(cloud, name)}"
             elif zone and zone not in offered:
-                yield f"{option}: {name} is not offered in {zone}, the zone of {options['emr_subnet_id']}. Choose another type or subnet."
+                yield (
+                    f"{P}{option}: {name} is not offered in {zone}, the zone of {options['emr_subnet_id']}. Choose another type or subnet."
+                )
             elif supported is not None and name not in supported:
                 yield (
-                    f"{option}: EMR does not support {name} with {label} in {cloud.region}. Choose another type or release. "
+                    f"{P}{option}: EMR does not support {name} with {label} in {cloud.region}. Choose another type or release. "
                     f"To list the types, run aws emr list-supported-instance-types --release-label {label}"
                 )
             else:
@@ -87,35 +90,39 @@ def _check_image(request: Request, types: Sequence[instance_types.InstanceType])
         return
     name = image.get("Name", "")
     if image.get("RootDeviceType", "ebs") != "ebs" or image.get("VirtualizationType", "hvm") != "hvm":
-        yield f"emr_image_id: {image_id} ({name}) is not an HVM image with an EBS root volume, which EMR requires. Specify another image."
+        yield (
+            f"{P}emr_image_id: {image_id} ({name}) is not an HVM image with an EBS root volume, which EMR requires. Specify another image."
+        )
     yield from _check_system(request, image)
     for kind in types:
         if image.get("Architecture", kind.architecture) not in kind.architectures:
             yield (
-                f"emr_image_id: {image_id} is for {image['Architecture']}, but {kind.name} is {kind.architecture}. "
+                f"{P}emr_image_id: {image_id} is for {image['Architecture']}, but {kind.name} is {kind.architecture}. "
                 "Choose an image and instance types with the same architecture."
             )
     volumes = sum("Ebs" in disk for disk in image.get("BlockDeviceMappings", []))
     if volumes > 1:
-        yield f"emr_image_id: {image_id} has {volumes} EBS volumes, but EMR allows only one per image. Specify another image."
+        yield f"{P}emr_image_id: {image_id} has {volumes} EBS volumes, but EMR allows only one per image. Specify another image."
     smallest = images.root_volume_size(image)
     if smallest > LARGEST_ROOT:
         yield (
-            f"emr_image_id: {image_id} needs {smallest} GiB, but EMR supports root volumes of at most {LARGEST_ROOT} GiB. "
+            f"{P}emr_image_id: {image_id} needs {smallest} GiB, but EMR supports root volumes of at most {LARGEST_ROOT} GiB. "
             "Specify another image."
         )
     elif size is not None and size < smallest:
-        yield f"emr_root_volume_size: {size} GiB is too small for {image_id}, which needs {smallest} GiB. Specify at least that size."
+        yield f"{P}emr_root_volume_size: {size} GiB is too small for {image_id}, which needs {smallest} GiB. Specify at least that size."
 
 
 def _check_system(request: Request, image: Mapping[str, Any]) -> Iterator[str]:
     """Check that the system is Amazon Linux, and its version if the image's name or description states it."""
     label, shown = request.options["emr_release_label"], f"{image['ImageId']} ({image.get('Name', '')})"
     if _is_foreign(image):
-        yield f"emr_image_id: {shown} is not an Amazon Linux image, which EMR requires. Specify another image."
+        yield f"{P}emr_image_id: {shown} is not an Amazon Linux image, which EMR requires. Specify another image."
     version, found = release(label), _system(image)
     if version and found and found != amazon_linux(version):
-        yield f"emr_image_id: {shown} is based on {found}, but {label} requires {amazon_linux(version)}. Specify another image or release."
+        yield (
+            f"{P}emr_image_id: {shown} is based on {found}, but {label} requires {amazon_linux(version)}. Specify another image or release."
+        )
 
 
 def _system(image: Mapping[str, Any]) -> str | None:
@@ -142,7 +149,7 @@ class EmrImageSystem(Validator):
         image = images.find(request.cloud, image_id) if image_id and version else None
         if image and version and not _system(image) and not _is_foreign(image):
             yield (
-                f"emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) says which version of "
+                f"{P}emr_image_id: neither the name nor the description of {image_id} ({image.get('Name', '')}) says which version of "
                 f"Amazon Linux it is based on. Check that it is {amazon_linux(version)}, which {label} requires."
             )
 
@@ -158,4 +165,7 @@ def _check_key_pair(request: Request) -> Iterator[str]:
             raise
         pairs = []
     if not pairs:
-        yield f"emr_key_name: there is no key pair '{name}' in {cloud.region}. Create or import this key pair, or specify another key pair."
+        yield (
+            f"{P}emr_key_name: there is no key pair '{name}' in {cloud.region}. Create or import this key pair, or specify another key "
+            "pair."
+        )

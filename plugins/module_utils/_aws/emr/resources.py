@@ -15,6 +15,7 @@ from typing import Any, Mapping
 from ..client import DENIED_TIMEOUT, SDK_ERRORS, AwsClient, ClientError, ClusterError, WaitTimeout, read_concurrently, tag_list
 from ..component import Request
 from ..error_codes import error_code, outcome_is_unknown
+from ..message_parts import P
 from ..node_group.launch_and_termination import number_new_nodes
 from ..node_group.membership_tags import number_of
 from ..node_names import NODE_TYPES
@@ -327,7 +328,7 @@ def ended(described: ClusterDescription, log: str = "") -> str:
     code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
     message = f"EMR cluster {described['Id']} ended ({code}): {text.rstrip('.')}."
     if not described.get("LogUri"):
-        return f"{message} Set emr_log_uri to keep the logs of nodes."
+        return f"{message} Set {P}emr_log_uri to keep the logs of nodes."
     where = "steps/" if code == "STEP_FAILURE" else "node/"
     printed = f" It printed: {log}." if log else ""
     return f"{message}{printed} EMR copies the logs to s3://{'/'.join(_log_folder(described))}/{where} a few minutes later."

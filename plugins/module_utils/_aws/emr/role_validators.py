@@ -11,6 +11,7 @@ from typing import Any
 from ..client import AwsClient, ClientError, tag_dict
 from ..component import Request
 from ..error_codes import DENIED, error_code, is_missing
+from ..message_parts import P
 from ..network import adopted
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT
@@ -39,7 +40,7 @@ class EmrRoles(Validator):
         if role:
             yield from _check_trust("emr_service_role", name, role, "elasticmapreduce")
         elif not (creates and name == definition.DEFAULT_SERVICE_ROLE):
-            yield f"emr_service_role: there is no role '{name}'. {_advice('role', name == definition.DEFAULT_SERVICE_ROLE)}"
+            yield f"{P}emr_service_role: there is no role '{name}'. {_advice('role', name == definition.DEFAULT_SERVICE_ROLE)}"
         name = options["emr_instance_profile"]
         profile = next(iter(roles.described_profile(cloud, name)), None)
         if profile and profile["Roles"]:
@@ -47,20 +48,22 @@ class EmrRoles(Validator):
         elif creates and name == definition.DEFAULT_PROFILE:
             return
         elif profile:
-            yield f"emr_instance_profile: {name} contains no role. Add a role to it, or specify another profile."
+            yield f"{P}emr_instance_profile: {name} contains no role. Add a role to it, or specify another profile."
         else:
-            yield f"emr_instance_profile: there is no instance profile '{name}'. {_advice('profile', name == definition.DEFAULT_PROFILE)}"
+            yield (
+                f"{P}emr_instance_profile: there is no instance profile '{name}'. {_advice('profile', name == definition.DEFAULT_PROFILE)}"
+            )
 
 
 def _advice(kind: str, is_default: bool) -> str:
-    return "To create it, set emr_create_default_roles: true." if is_default else f"Create this {kind}, or specify another {kind}."
+    return f"To create it, set {P}emr_create_default_roles: true." if is_default else f"Create this {kind}, or specify another {kind}."
 
 
 def _check_trust(option: str, name: str, role: Mapping[str, Any], service: str) -> Iterator[str]:
     document = role.get("AssumeRolePolicyDocument")
     if document and not definition.trusts(document, service):
         yield (
-            f"{option}: the trust policy of the role '{name}' does not allow {service}.amazonaws.com to assume it. "
+            f"{P}{option}: the trust policy of the role '{name}' does not allow {service}.amazonaws.com to assume it. "
             "Change the trust policy, or specify another role."
         )
 
@@ -78,13 +81,13 @@ class EmrServicePolicy(Validator):
         role = request.options["emr_service_role"].rpartition("/")[2]
         if not _has_scoped_policy(request.cloud, role):
             return
-        reason = f"the policy {SCOPED_POLICY} of the role '{role}' (emr_service_role) allows EMR to use only resources with this tag"
+        reason = f"the policy {SCOPED_POLICY} of the role '{role}' ({P}emr_service_role) allows EMR to use only resources with this tag"
         if (request.options["tags"] or {}).get(SCOPED_TAG) != "true":
-            yield f"tags: {SCOPED_TAG} is not 'true', but {reason}. Add it to the tags of the cluster."
+            yield f"{P}tags: {SCOPED_TAG} is not 'true', but {reason}. Add it to the tags of the cluster."
         for option, identifier, resource in _used(request):
             if tag_dict(resource.get("Tags", [])).get(SCOPED_TAG) != "true":
                 yield (
-                    f"{option}: {identifier} has no tag {SCOPED_TAG}: 'true', but {reason}. "
+                    f"{P}{option}: {identifier} has no tag {SCOPED_TAG}: 'true', but {reason}. "
                     f"Add it: aws ec2 create-tags --resources {identifier} --tags Key={SCOPED_TAG},Value=true"
                 )
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
 from ..error_codes import error_code, is_missing
+from ..message_parts import P
 from ..plan.resources import Address, Found, Properties
 from . import definition
 
@@ -78,8 +79,8 @@ def attach_policy(cloud: AwsClient, found: Found, properties: Properties, _chang
         if error_code(error) != "PolicyNotAttachable":
             raise
         raise ClusterError(
-            f"emr_create_default_roles: IAM does not allow attaching {properties['policy']} to {found.id}. Create your own roles, and "
-            "specify them with emr_service_role and emr_instance_profile."
+            f"{P}emr_create_default_roles: IAM does not allow attaching {properties['policy']} to {found.id}. Create your own roles, and "
+            f"specify them with {P}emr_service_role and {P}emr_instance_profile."
         ) from error
 
 

@@ -14,6 +14,7 @@ from ..._hosts.shared_storage.mounts import BUCKET_NAME
 from ..client import AwsClient, ClientError
 from ..component import Request
 from ..error_codes import error_code
+from ..message_parts import P
 from ..plan.resources import Found
 from ..tags import EMR_COMPONENT
 from ..validator import Level, Validator
@@ -51,24 +52,24 @@ class EmrOptions(Validator):
         yield from _check_duplicates("emr_applications", options["emr_applications"])
         uri = options["emr_log_uri"]
         if uri and not LOG_URI.fullmatch(uri):
-            yield f"emr_log_uri: '{uri}' is not a location in S3. Specify a general purpose bucket, as in s3://bucket/logs/."
+            yield f"{P}emr_log_uri: '{uri}' is not a location in S3. Specify a general purpose bucket, as in s3://bucket/logs/."
 
 
 def _check_release(options: Mapping[str, Any]) -> Iterator[str]:
     label = options["emr_release_label"]
     version = release(label)
     if not label:
-        yield "emr_release_label: missing. Specify a release, for example emr-7.9.0."
+        yield f"{P}emr_release_label: missing. Specify a release, for example emr-7.9.0."
     elif not version:
-        yield f"emr_release_label: '{label}' is not a release label. Specify a label such as emr-7.9.0."
+        yield f"{P}emr_release_label: '{label}' is not a release label. Specify a label such as emr-7.9.0."
     elif options["emr_image_id"] and version < FIRST_WITH_CUSTOM_IMAGES:
-        yield f"emr_image_id: {label} does not support custom images. Remove this option, or choose release emr-5.7.0 or later."
+        yield f"{P}emr_image_id: {label} does not support custom images. Remove this option, or choose release emr-5.7.0 or later."
     size = options["emr_root_volume_size"]
     smallest = smallest_root(version)
     if size is not None and size < smallest:
-        yield f"emr_root_volume_size: {size} GiB is too small. Specify at least {smallest} GiB for {label}."
+        yield f"{P}emr_root_volume_size: {size} GiB is too small. Specify at least {smallest} GiB for {label}."
     if size is not None and size > LARGEST_ROOT:
-        yield f"emr_root_volume_size: {size} GiB is too large. Specify at most {LARGEST_ROOT} GiB."
+        yield f"{P}emr_root_volume_size: {size} GiB is too large. Specify at most {LARGEST_ROOT} GiB."
 
 
 def _check_idle(options: Mapping[str, Any]) -> Iterator[str]:
@@ -78,24 +79,27 @@ def _check_idle(options: Mapping[str, Any]) -> Iterator[str]:
     try:
         idle_seconds(after)
     except ValueError as error:
-        yield f"emr_idle_after: {error}."
+        yield f"{P}emr_idle_after: {error}."
     version = release(label)
     if version and not has_auto_termination(version):
-        yield f"emr_idle_after: {label} does not support auto-termination. Remove this option, or choose release 5.30.0, 6.1.0 or later."
+        yield f"{P}emr_idle_after: {label} does not support auto-termination. Remove this option, or choose release 5.30.0, 6.1.0 or later."
 
 
 def _check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     if not options["emr_instance_type"]:
-        yield "emr_instance_type: missing. Specify an instance type, for example p4d.24xlarge."
+        yield f"{P}emr_instance_type: missing. Specify an instance type, for example p4d.24xlarge."
     if options["emr_core_count"] is None:
-        yield "emr_core_count: missing. Specify the number of core nodes besides the master. With 0, the master is the only node."
+        yield f"{P}emr_core_count: missing. Specify the number of core nodes besides the master. With 0, the master is the only node."
     for name, role in COUNTS.items():
         if options[name] is not None and options[name] < 0:
-            yield f"{name}: {options[name]} is not valid. Specify the number of {role} nodes."
+            yield f"{P}{name}: {options[name]} is not valid. Specify the number of {role} nodes."
     if options["emr_task_count"] > 0 and options["emr_core_count"] == 0:
-        yield "emr_task_count: task nodes require at least one core node. Set emr_core_count to at least 1."
+        yield f"{P}emr_task_count: task nodes require at least one core node. Set {P}emr_core_count to at least 1."
     if options["emr_core_instance_type"] and options["emr_core_count"] == 0:
-        yield "emr_core_instance_type: the cluster has no core nodes (emr_core_count: 0). Remove this option, or increase emr_core_count."
+        yield (
+            f"{P}emr_core_instance_type: the cluster has no core nodes ({P}emr_core_count: 0). Remove this option, or increase "
+            f"{P}emr_core_count."
+        )
 
 
 def _check_groups(options: Mapping[str, Any]) -> Iterator[str]:
@@ -103,41 +107,41 @@ def _check_groups(options: Mapping[str, Any]) -> Iterator[str]:
     if named and not {"master", "workers"} <= named:
         missing = " and ".join(sorted({"master", "workers"} - named))
         yield (
-            f"emr_security_group_ids: no group for {missing}. EMR requires both the group of the master and the group of the workers. "
+            f"{P}emr_security_group_ids: no group for {missing}. EMR requires both the group of the master and the group of the workers. "
             "Specify both groups, or remove this option."
         )
     for name, groups in options["emr_additional_security_group_ids"].items():
         if len(groups or ()) > MOST_ADDITIONAL_GROUPS:
             yield (
-                f"emr_additional_security_group_ids.{name}: {len(groups)} groups exceed the limit. "
+                f"{P}emr_additional_security_group_ids.{name}: {len(groups)} groups exceed the limit. "
                 f"Specify at most {MOST_ADDITIONAL_GROUPS}."
             )
 
 
 def _check_bootstrap_actions(actions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if len(actions) > MOST_BOOTSTRAP_ACTIONS:
-        yield f"emr_bootstrap_actions: {len(actions)} actions exceed the limit. Specify at most {MOST_BOOTSTRAP_ACTIONS}."
+        yield f"{P}emr_bootstrap_actions: {len(actions)} actions exceed the limit. Specify at most {MOST_BOOTSTRAP_ACTIONS}."
     for action in actions:
         if not SCRIPT.fullmatch(action["path"]):
             yield (
-                f"emr_bootstrap_actions: '{action['path']}' is not the location of a script. Specify a location in S3, such as "
+                f"{P}emr_bootstrap_actions: '{action['path']}' is not the location of a script. Specify a location in S3, such as "
                 "s3://bucket/script.sh, or a path on the nodes."
             )
         if not 0 < len(action["name"]) <= MOST_CHARACTERS:
-            yield f"emr_bootstrap_actions: the name of {action['path']} is not valid. Use 1 to {MOST_CHARACTERS} characters."
+            yield f"{P}emr_bootstrap_actions: the name of {action['path']} is not valid. Use 1 to {MOST_CHARACTERS} characters."
 
 
 def _check_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if len(steps) > MOST_STEPS:
-        yield f"emr_steps: {len(steps)} steps exceed the limit. Specify at most {MOST_STEPS}."
+        yield f"{P}emr_steps: {len(steps)} steps exceed the limit. Specify at most {MOST_STEPS}."
     yield from _check_duplicates("emr_steps", [each["name"] for each in steps])
     if any(not 0 < len(each["name"]) <= MOST_CHARACTERS for each in steps):
-        yield f"emr_steps: a step has no valid name. Use 1 to {MOST_CHARACTERS} characters."
+        yield f"{P}emr_steps: a step has no valid name. Use 1 to {MOST_CHARACTERS} characters."
     for each in steps:
         characters = sum(map(len, (each["jar"], *each["args"])))
         if characters > MOST_CHARACTERS_OF_STEP:
             yield (
-                f"emr_steps: jar and args of '{each['name']}' have {characters} characters. EMR allows at most "
+                f"{P}emr_steps: jar and args of '{each['name']}' have {characters} characters. EMR allows at most "
                 f"{MOST_CHARACTERS_OF_STEP} in total. Put long arguments into a file in S3."
             )
 
@@ -145,7 +149,7 @@ def _check_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _check_duplicates(option: str, names: Sequence[str]) -> Iterator[str]:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        yield f"{option}: {', '.join(map(repr, repeated))} occurs more than once. Use each name only once."
+        yield f"{P}{option}: {', '.join(map(repr, repeated))} occurs more than once. Use each name only once."
 
 
 class EmrLogBucket(Validator):
@@ -157,7 +161,7 @@ class EmrLogBucket(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         location = LOG_URI.fullmatch(request.options["emr_log_uri"] or "")
         if location and _is_missing(request.cloud, location.group(1)):
-            yield f"emr_log_uri: there is no bucket {location.group(1)}. Create it, or specify another location."
+            yield f"{P}emr_log_uri: there is no bucket {location.group(1)}. Create it, or specify another location."
 
 
 def _is_missing(cloud: AwsClient, bucket: str) -> bool:
@@ -182,7 +186,7 @@ class EmrShrinking(Validator):
             if after is not None and after < before:
                 copies = " EMR keeps as many core nodes as HDFS has copies of each block: up to 3." if role == "core" else ""
                 yield (
-                    f"{option}: EMR removes {before - after} of {before} {role} nodes. EMR waits up to an hour for the "
+                    f"{P}{option}: EMR removes {before - after} of {before} {role} nodes. EMR waits up to an hour for the "
                     f"containers on these nodes.{copies}"
                 )
 
@@ -202,7 +206,7 @@ class EmrFailedSteps(Validator):
                 if status["State"] in ("FAILED", "CANCELLED"):
                     reason = status.get("FailureDetails", {}).get("Message", "EMR returned no reason")
                     yield (
-                        f"emr_steps: '{item.address.key}' ({item.id}) has the state {status['State']}: {reason.rstrip('.')}. "
+                        f"{P}emr_steps: '{item.address.key}' ({item.id}) has the state {status['State']}: {reason.rstrip('.')}. "
                         "To run this step again, give it another name."
                     )
 

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from .. import node_ends
 from ..component import Component, Request
+from ..message_parts import P
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..tags import IDLE_COMPONENT, NODES_COMPONENT
@@ -68,7 +69,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     if has_ended(found) and any(map(node_ends.launches, plan)):
         since = function.time_of(existing.properties["since"])
         raise node_ends.NodesEnded(
-            f"idle_after: AWS terminated the nodes of cluster {request.cloud.cluster}, because they had been idle since "
+            f"{P}idle_after: AWS terminated the nodes of cluster {request.cloud.cluster}, because they had been idle since "
             f"{since:%Y-%m-%d %H:%M} UTC. To start nodes again, add -e deeplearning_start_again=true"
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 from .. import node_ends
 from ..client import AwsClient
 from ..component import Component, Request
+from ..message_parts import P
 from ..plan.planning import Change
 from ..plan.resources import Found, Wanted
 from ..schedules.iam_actions import IAM_ACTIONS
@@ -76,7 +77,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
         is_fixed = lease and definition.parse(lease).fixed_end
         anew = "change deeplearning_lease to a later time." if is_fixed else "add -e deeplearning_start_again=true"
         raise node_ends.NodesEnded(
-            f"lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
+            f"{P}lease: the lease of cluster {request.cloud.cluster} ended at {end:%Y-%m-%d %H:%M} UTC, and AWS terminated the nodes. To "
             f"start nodes {'with a new' if lease else 'without a'} lease, {anew}"
         )
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from ..message_parts import P
+
 SMALLEST_SUBNET = 28  # AWS accepts prefix lengths from /16 to /28 for VPCs and subnets
 LARGEST_NETWORK = 16
 MOST_BLOCKS = 8  # four zones with a public and a private subnet each
@@ -28,14 +30,14 @@ def network(cidr: str) -> ipaddress.IPv4Network:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         raise AddressPlanError(
-            f"network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/16."
+            f"{P}network_cidr: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/16."
         ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen < SMALLEST_SUBNET:
         reason = f"large, because the largest VPC is a /{LARGEST_NETWORK}"
         if parsed.prefixlen >= SMALLEST_SUBNET:
             reason = f"small, because the smallest subnet is a /{SMALLEST_SUBNET}"
         raise AddressPlanError(
-            f"network_cidr: '{cidr}' is too {reason}. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}."
+            f"{P}network_cidr: '{cidr}' is too {reason}. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET - 1}."
         )
     return parsed
 
@@ -46,11 +48,11 @@ def subnet_range(option: str, cidr: str) -> ipaddress.IPv4Network:
         parsed = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         raise AddressPlanError(
-            f"{option}: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/24."
+            f"{P}{option}: '{cidr}' is not an IPv4 address range ({error}). Specify a range such as 10.0.0.0/24."
         ) from error
     if not LARGEST_NETWORK <= parsed.prefixlen <= SMALLEST_SUBNET:
         raise AddressPlanError(
-            f"{option}: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET}."
+            f"{P}{option}: '{cidr}' is too large or too small. Specify a prefix length from /{LARGEST_NETWORK} to /{SMALLEST_SUBNET}."
         )
     return parsed
 
@@ -81,15 +83,15 @@ def range_errors(options: Mapping[str, Any], zones: Sequence[str], existing: Map
             yield str(error)
             continue
         if zone not in zones:
-            yield f"{option}: {zone} is not a zone of the cluster ({', '.join(zones)}). Add it to zones, or remove its range."
+            yield f"{P}{option}: {zone} is not a zone of the cluster ({', '.join(zones)}). Add it to {P}zones, or remove its range."
         if not parsed.subnet_of(whole):
-            yield f"{option}: {parsed} is not part of {whole}, the range in network_cidr. Specify a part of this range."
+            yield f"{P}{option}: {parsed} is not part of {whole}, the range in {P}network_cidr. Specify a part of this range."
         valid[f"{side}-{zone}"] = parsed
     others = {key: ipaddress.IPv4Network(block) for key, block in existing.items() if key not in valid}
     for (key, one), (other_key, other) in combinations({**valid, **others}.items(), 2):
         if key in valid and one.overlaps(other):
             option = RANGE_OPTIONS[key.split("-", 1)[0]]
-            yield f"{option}: {one} of subnet {key} overlaps {other} of subnet {other_key}. Specify ranges that do not overlap."
+            yield f"{P}{option}: {one} of subnet {key} overlaps {other} of subnet {other_key}. Specify ranges that do not overlap."
 
 
 def normal_cidr(cidr: str) -> str:
@@ -129,10 +131,10 @@ def subnets(cidr: str, zones: Sequence[str], fixed: Mapping[str, str]) -> dict[s
             key = f"{side}-{zone}"
             if key not in fixed and not free:
                 raise AddressPlanError(
-                    f"network_cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. "
+                    f"{P}network_cidr: '{cidr}' has room for {half} zones, but the cluster has {len(zones)}. "
                     "Specify a larger range or fewer zones."
                     if len(zones) > half
-                    else f"{RANGE_OPTIONS[side]}: the other subnets of '{cidr}' leave no /{blocks[0].prefixlen} block for the {side} "
+                    else f"{P}{RANGE_OPTIONS[side]}: the other subnets of '{cidr}' leave no /{blocks[0].prefixlen} block for the {side} "
                     f"subnet of {zone}. Specify a range for this zone."
                 )
             result[key] = fixed[key] if key in fixed else str(free.pop(0))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..client import ClusterError
 from ..component import Component, Request
+from ..message_parts import P
 from ..plan.planning import Action, Change
 from ..plan.resources import Found, Wanted
 from ..tags import NETWORK_COMPONENT
@@ -91,7 +92,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     option = "zones" if any(key.startswith("private-") for key in subnets) else "master_public_address"
     kept = "Keep the zones of these subnets" if option == "zones" else "Keep this option set to true, or keep a NAT gateway"
     raise ClusterError(
-        f"{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster (the data is kept) and create it again."
+        f"{P}{option}: nodes are running in {', '.join(subnets)}. {kept}, or delete the cluster (the data is kept) and create it again."
     )
 
 
@@ -106,7 +107,7 @@ def _refuse_lost_zones(request: Request, found: Sequence[Found]) -> None:
     lost = inhabited - set(zones(request, found))
     if lost:
         raise ClusterError(
-            f"private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet in each of these zones, "
+            f"{P}private_subnet_ids: nodes are running in {', '.join(sorted(lost))}. Keep a subnet in each of these zones, "
             "or delete the cluster (the data is kept) and create it again."
         )
 

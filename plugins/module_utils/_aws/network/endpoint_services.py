@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..client import AwsClient, ClusterError
+from ..message_parts import P
 
 
 def offered(cloud: AwsClient) -> dict[str, dict[str, Any]]:
@@ -23,7 +24,7 @@ def gateway(cloud: AwsClient, name: str) -> str:
     """Return the full name of a service with gateway endpoints. Raises ClusterError if the region does not offer the service."""
     found = _with(cloud, "Gateway").get(name)
     if not found:
-        raise ClusterError(f"vpc_id: {cloud.region} offers no gateway endpoint for {name}. Use an existing VPC (vpc_id).")
+        raise ClusterError(f"{P}vpc_id: {cloud.region} offers no gateway endpoint for {name}. Use an existing VPC ({P}vpc_id).")
     return str(found["ServiceName"])
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from ..client import AwsClient, ClientError, ClusterError
 from ..error_codes import error_code
+from ..message_parts import P
 from ..plan.resources import Address, Found
 from .tagged import Properties, network_kind, read_tagged, tag_specifications, update_tags
 
@@ -49,7 +50,7 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
         (subnet,) = cloud.ec2.describe_subnets(SubnetIds=[properties["subnet"]])["Subnets"]
         raise ClusterError(
             f"NAT gateways are not available in {subnet['AvailabilityZone']}, the zone of {subnet['SubnetId']}. Choose other zones "
-            "with the option zones, or set nat: none if the nodes do not need a route to the internet."
+            f"with the option {P}zones, or set {P}nat: none if the nodes do not need a route to the internet."
         ) from error
     return Found(address, gateway["NatGatewayId"], properties)
 

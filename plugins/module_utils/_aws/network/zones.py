@@ -12,6 +12,7 @@ from typing import Any
 from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
 from ..error_codes import error_code
+from ..message_parts import P
 from ..plan.resources import Found
 
 NO_RESERVATION = ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed")
@@ -38,7 +39,7 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
     if instance_type:
         offered &= offering(cloud, instance_type)
     if not offered:
-        raise ClusterError(f"instance_type: {instance_type} is not offered in {cloud.region}. Choose another type or another region.")
+        raise ClusterError(f"{P}instance_type: {instance_type} is not offered in {cloud.region}. Choose another type or another region.")
     return sorted({min(offered)} | asked)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
+from ..message_parts import P
 from ..node_names import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
@@ -131,9 +132,9 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     unknown = [] if known is None else sorted(_terminated(request.cloud.cluster, plan, found, frozenset(known)))
     if unknown:
         raise ClusterError(
-            f"known_instances: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has checked "
-            "whether a job is running there. If the inventory is a copy, as in AWX, synchronize its source. Then run the playbook again. "
-            "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
+            f"{P}known_instances: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has "
+            "checked whether a job is running there. If the inventory is a copy, as in AWX, synchronize its source. Then run the playbook "
+            "again. To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
         )
     problems = [text for item in found if item.address.kind == "nodes" for text in item.attributes.get("problems", ())]
     if request.present and problems:

@@ -12,10 +12,11 @@ from typing import Any, Mapping
 from ..client import AwsClient, ClientError, ClusterError
 from ..component import Request
 from ..error_codes import error_code, is_missing
+from ..message_parts import P
 from ..plan.resources import Found
 from .definition import Image
 
-OPTIONS = ("image_id", "image_parameter", "image_framework")  # mutually exclusive
+OPTIONS = ("image_id", "image_parameter", "image_framework")
 DEFAULT_FRAMEWORK = "pytorch"
 BASE = "base"  # images with drivers, but without a framework
 # https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html
@@ -47,6 +48,12 @@ def with_default(options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(options) if selects else {**options, "image_framework": DEFAULT_FRAMEWORK}
 
 
+def check_exclusive(options: Mapping[str, Any]) -> None:
+    """Raise ClusterError if several options select an image."""
+    if sum(options.get(name) is not None for name in OPTIONS) > 1:
+        raise ClusterError(f"parameters are mutually exclusive: {'|'.join(f'{P}{name}' for name in OPTIONS)}")
+
+
 def choose(request: Request, found: Iterable[Found], architecture: str) -> Image:
     """Return the image that the user selected. Raises ClusterError if the image does not exist.
 
@@ -67,7 +74,7 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 def missing(cloud: AwsClient, image_id: str) -> str:
     """Return the message for an `image_id` that does not exist."""
-    return f"image_id: there is no image {image_id} in {cloud.region} that this account is allowed to use. Specify another image."
+    return f"{P}image_id: there is no image {image_id} in {cloud.region} that this account is allowed to use. Specify another image."
 
 
 def _is_meant(source: str | None, options: Mapping[str, Any], architecture: str) -> bool:
@@ -107,7 +114,7 @@ def image_of(cloud: AwsClient, parameter: str) -> str:
         found = []
     if not found:
         raise ClusterError(
-            f"image_parameter: there is no SSM parameter {parameter} in {cloud.region}. Specify an existing parameter, or remove this "
+            f"{P}image_parameter: there is no SSM parameter {parameter} in {cloud.region}. Specify an existing parameter, or remove this "
             "option to use the newest Deep Learning AMI."
         )
     return str(found[0]["Value"])
@@ -134,9 +141,9 @@ def newest(cloud: AwsClient, framework: str, system: str | None, architecture: s
     for name, os in sorted(images):
         known.setdefault(name, []).append(os)
     listing = "; ".join(f"{name} for {', '.join(systems)}" for name, systems in known.items()) or "none"
-    wanted_system = f"image_os '{system}'" if system else f"{NEWEST_TESTED} or older"
+    wanted_system = f"{P}image_os '{system}'" if system else f"{NEWEST_TESTED} or older"
     raise ClusterError(
-        f"image_framework: there is no Deep Learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
+        f"{P}image_framework: there is no Deep Learning AMI '{framework}' for {wanted_system} on {architecture} in {cloud.region}. "
         f"Available: {listing}."
     )
 

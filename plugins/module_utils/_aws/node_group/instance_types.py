@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..client import AwsClient, ClusterError
 from ..component import Request
+from ..message_parts import P
 from .definition import EFA, EFA_ONLY, PLAIN, Interface
 
 
@@ -130,8 +131,8 @@ def interfaces(instance_type: InstanceType, *, efa: bool) -> tuple[Interface, ..
     first, *others = instance_type.network_cards
     if not all(card.types for card in instance_type.network_cards):
         raise ClusterError(
-            f"efa: EC2 does not report which of the {len(instance_type.network_cards)} network cards of {instance_type.name} support an "
-            "Elastic Fabric Adapter. Set efa: false, or choose another instance type."
+            f"{P}efa: EC2 does not report which of the {len(instance_type.network_cards)} network cards of {instance_type.name} support an "
+            f"Elastic Fabric Adapter. Set {P}efa: false, or choose another instance type."
         )
     if instance_type.most_adapters == 1 and EFA in first.types:
         return ((first.number, 0, EFA),)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ..._text import clean_line
+from ..message_parts import P
 
 FAILED = ("Failed", "Cancelled")
 SUCCESSFUL = "Successful"
@@ -39,7 +40,8 @@ class Advice(NamedTuple):
 ADVICE: tuple[Advice, ...] = (
     Advice(
         ("SpotMaxPriceTooLow", "lower than the minimum required Spot request fulfillment price"),
-        "The value of spot_max_price is below the current Spot price. Increase spot_max_price, or remove it to use the On-Demand price.",
+        "The value of {P}spot_max_price is below the current Spot price. Increase {P}spot_max_price, or remove it to use the On-Demand "
+        "price.",
         True,
     ),
     Advice(
@@ -52,7 +54,7 @@ ADVICE: tuple[Advice, ...] = (
             "Unable to fulfill capacity",
         ),
         "AWS has insufficient capacity for this launch at the moment. "
-        "Try another zone, instance type or market (alternatives), or run again later.",
+        "Try another zone, instance type or market ({P}alternatives), or run again later.",
         True,
     ),
     Advice(
@@ -76,7 +78,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("VolumeLimitExceeded", "Volume limit exceeded"),
-        "The account's quota for EBS volumes is exhausted. Request an increase in Service Quotas, or set a smaller root_volume_size.",
+        "The account's quota for EBS volumes is exhausted. Request an increase in Service Quotas, or set a smaller {P}root_volume_size.",
         False,
         frees=True,
     ),
@@ -104,11 +106,11 @@ ADVICE: tuple[Advice, ...] = (
         "Allow AWSServiceRoleForAutoScaling to use that key.",
         False,
     ),
-    Advice(("InvalidKeyPair.NotFound", "The key pair"), "Create the key pair in this region or change key_name.", False),
-    Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Set image_id to an image in this region.", False),
+    Advice(("InvalidKeyPair.NotFound", "The key pair"), "Create the key pair in this region or change {P}key_name.", False),
+    Advice(("InvalidAMIID", "The image id", "The AMI ID"), "Set {P}image_id to an image in this region.", False),
     Advice(
         ("InsufficientFreeAddressesInSubnet", "not enough free addresses"),
-        "The subnet has no free addresses. Specify a larger network_cidr or more zones.",
+        "The subnet has no free addresses. Specify a larger {P}network_cidr or more zones.",
         False,
         frees=True,
     ),
@@ -132,7 +134,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         ("security groups per interface", "SecurityGroupsPerInterface"),
         "The nodes have more security groups than the account's quota allows for a network interface. Remove groups "
-        "from additional_security_group_ids, or request an increase in Service Quotas.",
+        "from {P}additional_security_group_ids, or request an increase in Service Quotas.",
         False,
     ),
     Advice(
@@ -210,5 +212,5 @@ def explain(group: str, launches: Launches, prefix: str = "") -> str:
     """Return one message with the number of ready nodes, the reason from AWS, and advice."""
     message = f"{prefix}{launches.ready} of {launches.wanted} nodes of {group} are in service."
     for reason in launches.reasons[:2]:
-        message += f" AWS reports: {reason.rstrip('.')}. {_advice(reason).advice}".rstrip()
+        message += f" AWS reports: {reason.rstrip('.')}. {_advice(reason).advice.format(P=P)}".rstrip()
     return message

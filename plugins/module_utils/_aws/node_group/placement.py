@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from ..client import AwsClient, ClientError, ClusterError, tag_list
 from ..error_codes import error_code
+from ..message_parts import P
 from ..own_resources import read_own
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties, Wanted
@@ -65,8 +66,8 @@ def _create(cloud: AwsClient, address: Address, properties: Properties) -> Found
 def _refuse_foreign(cloud: AwsClient, name: str) -> None:
     if not any(item.id == name for item in read(cloud, None)):
         raise ClusterError(
-            f"placement_group: the placement group {name} exists, but does not have this cluster's tags. "
-            f"Set placement_group: {name} to use it, or delete it."
+            f"{P}placement_group: the placement group {name} exists, but does not have this cluster's tags. "
+            f"Set {P}placement_group: {name} to use it, or delete it."
         )
 
 

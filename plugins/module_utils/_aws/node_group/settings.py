@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..client import ClusterError
 from ..component import Alternative, Request
+from ..message_parts import P
 from ..node_names import MASTER
 from ..plan.resources import Found
 from ..storage.registry import mounts
@@ -32,7 +33,7 @@ def node_settings(request: Request, alternative: Alternative, found: Sequence[Fo
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:
-        raise ClusterError(f"instance_type: {alternative.instance_type} is not offered in {request.cloud.region}. Choose another type.")
+        raise ClusterError(f"{P}instance_type: {alternative.instance_type} is not offered in {request.cloud.region}. Choose another type.")
     return NodeSettings(
         instance_type=instance_type.name,
         image=images.choose(request, found, instance_type.architecture),

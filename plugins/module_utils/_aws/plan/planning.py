@@ -15,6 +15,7 @@ try:
 except ImportError:
     pass  # Python 3.8, which ansible-test uses only to import the file
 
+from ..message_parts import P
 from .errors import DuplicateResources, ForbiddenChange
 from .resources import Address, Found, Wanted, printable, references, resolve
 
@@ -186,7 +187,7 @@ def _compare(wanted: Wanted, known: Mapping[Address, Found]) -> Change | None:
 def _refuse_forbidden(changes: Iterable[Change], kinds: Mapping[str, Kind]) -> None:
     messages = [
         f"{change.address}: {name} is {printable(change.before[name])!r} and cannot be changed to {printable(value)!r}. "
-        f"{kinds[change.address.kind].advice}"
+        f"{kinds[change.address.kind].advice.format(P=P)}"
         for change in changes
         if change.action is Action.UPDATE
         for name, value in change.after.items()

@@ -14,6 +14,7 @@ from ..client import ClusterError
 from ..component import Request
 from ..lease.component import NODES_LEASE
 from ..lease.definition import LEASE
+from ..message_parts import P
 from ..node_group import capacity, launch_and_termination
 from ..node_group.component import NODE_GROUP
 from ..node_group.definition import launch_template
@@ -47,7 +48,7 @@ def provision(run: Run) -> NoReturn:
         if run.module.check_mode:
             report.succeed(run, plan, found=predict(plan, found), deferred=deferred, alternative=launched, refusal=refusal)
         if forbidden:  # an earlier alternative has failed, and its nodes are gone
-            shortages.append(f"{alternative}: price_warning: with this alternative, {forbidden.reason}.")
+            shortages.append(f"{alternative}: {P}price_warning: with this alternative, {forbidden.reason}.")
             continue
         _announce(request, plan)
         try:

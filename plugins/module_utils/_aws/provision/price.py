@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..client import AwsClient
 from ..component import Alternative
+from ..message_parts import P
 from ..node_group.capacity import zones_in_use
 from ..plan.planning import Change
 from ..plan.resources import Address, Found
@@ -48,7 +49,7 @@ def price_warning(run: Run, estimate: Estimate) -> str:
     """Return that the price exceeds `price_warning` or is not known, or an empty string."""
     reason = " and ".join(each for each in (_excess(run, estimate.describe()), _unknown(run, estimate)) if each)
     playbooks = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate or info"
-    return f"price_warning: {reason}. To see what costs how much, run the playbook {playbooks}." if reason else ""
+    return f"{P}price_warning: {reason}. To see what costs how much, run the playbook {playbooks}." if reason else ""
 
 
 def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], alternative: Alternative | None) -> Forbidden | None:
@@ -59,7 +60,7 @@ def forbidden_price(run: Run, plan: Sequence[Change], found: Sequence[Found], al
     price, unknown = estimate.describe(), _unknown(run, estimate)
     rises = sum(estimate.difference(change.address) or 0 for change in plan) > 0
     if rises and (excess := _excess(run, price)):
-        return Forbidden(excess, "To make the changes, set enforce_price_warning: false or a higher price_warning.")
+        return Forbidden(excess, f"To make the changes, set {P}enforce_price_warning: false or a higher {P}price_warning.")
     return Forbidden(unknown, _advice(price["problem"])) if unknown else None
 
 
@@ -69,7 +70,7 @@ def _advice(problem: str) -> str:
         f"AWS has not told all prices: {problem.rstrip('.')}. Allow pricing:GetProducts and, for Spot Instances, "
         f"ec2:DescribeSpotPriceHistory, and run again after {RETRY // 60} minutes. "
     )
-    return f"{told if problem else ''}To make the changes although the price is not known, set enforce_price_warning: false."
+    return f"{told if problem else ''}To make the changes although the price is not known, set {P}enforce_price_warning: false."
 
 
 def price_of_billed(run: Run, applied: Iterable[Change], billed: Container[Address]) -> str:

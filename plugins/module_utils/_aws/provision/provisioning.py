@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from .. import message_parts
 from ..client import SDK_ERRORS, AnsibleAWSModule, ClusterError, Interrupted
 from ..component import Component
 from ..error_messages import fail
@@ -41,10 +42,11 @@ def run(
     `validators` contains the validators of components that only this module manages. With `only_validate`, the module runs the
     validators and does nothing else.
     """
-    exclusive = [images.OPTIONS] if set(images.OPTIONS) <= argument_spec.keys() else []
-    module = AnsibleAWSModule(argument_spec=dict(argument_spec), supports_check_mode=True, mutually_exclusive=exclusive)
+    module = AnsibleAWSModule(argument_spec={**argument_spec, **message_parts.ARGUMENT_SPEC}, supports_check_mode=True)
+    message_parts.use(module.params)
     register(*components)
     try:
+        images.check_exclusive(module.params)
         this = make_run(module, components, validators)
         try:
             with interruptible(this.request.cloud):

@@ -14,8 +14,10 @@ from ..error_messages import denial_advice, fail
 from ..idle import component as idle
 from ..idle.definition import TERMINATE
 from ..lease import component as lease
+from ..message_parts import RUN_OPTIONS, P
 from ..node_group.definition import auto_scaling_group, desired_workers, nodes
 from ..node_names import WORKERS, group_name, node_name
+from ..options.registry import OPTIONS
 from ..plan.errors import ApplyError
 from ..plan.planning import Action, Change
 from ..plan.resources import KNOWN_AFTER_APPLY, Found
@@ -28,9 +30,6 @@ from .removed_ends import remaining_ends, removed_ends
 
 # The maximum number of nodes, and the maximum length of a value, in a message about outdated nodes.
 SHOWN_NODES, SHOWN_LENGTH = 5, 64
-DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
-# How to delete the resources of a module that manages only some components. Users run such modules in their own playbooks.
-ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 
 
 def succeed(
@@ -58,8 +57,8 @@ def succeed(
     degraded = _degraded(run, found)
     if degraded:
         run.module.warn(
-            f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which worker_minimum allows. "
-            f"{degraded['reason'] or ''} To try to launch the missing workers, set grow: true."
+            f"The cluster has {degraded['workers']} of {degraded['wanted']} workers, which {P}worker_minimum allows. "
+            f"{degraded['reason'] or ''} To try to launch the missing workers, set {P}grow: true."
         )
     run.module.exit_json(
         changed=bool(changes),
@@ -93,27 +92,27 @@ def fail_price(run: Run, forbidden: Forbidden) -> NoReturn:
     """Fail the module because the definition forbids the price of the cluster after the run."""
     check = "emr with --check" if run.request.manages(EMR_COMPONENT) else "validate"
     message = (
-        f"price_warning: this run was stopped because after it, {forbidden.reason}. Nothing was changed. To see what costs how much, run "
-        f"the playbook {check} with enforce_price_warning: false. {forbidden.advice}"
+        f"{P}price_warning: this run was stopped because after it, {forbidden.reason}. Nothing was changed. To see what costs how much, "
+        f"run the playbook {check} with {P}enforce_price_warning: false. {forbidden.advice}"
     )
-    _refuse(run, message, price_exceeded=forbidden.reason)
+    _refuse(run, "price_warning", message, price_exceeded=forbidden.reason)
 
 
 def fail_removed_ends(run: Run, removed: Mapping[str, Any]) -> NoReturn:
     """Fail the module because the run must not remove what ends the nodes."""
     options = {"lease": "lease", "idle": "idle_after", "topic": "notify_topic"}
     lacks = [*(option for name, option in options.items() if removed[name]), *removed["rests"]]
-    missing = " and ".join(f"the option {option}" for option in lacks)
+    missing = " and ".join(f"the option {P}{option}" for option in lacks)
     message = (
-        f"keep_ends: the definition lacks {missing}, which the cluster has. Nothing was changed. Add what is missing, or, to remove it "
-        "from the cluster, set keep_ends: false."
+        f"{P}keep_ends: the definition lacks {missing}, which the cluster has. Nothing was changed. Add what is missing, or, to remove it "
+        f"from the cluster, set {P}keep_ends: false."
     )
-    _refuse(run, message, removed_ends=removed)
+    _refuse(run, "keep_ends", message, removed_ends=removed)
 
 
-def _refuse(run: Run, message: str, **result: Any) -> NoReturn:
-    """Fail the module as a validator does. The message begins with the option that forbids the plan."""
-    finding = Finding(message.partition(":")[0], Level.ERROR, message)
+def _refuse(run: Run, option: str, message: str, **result: Any) -> NoReturn:
+    """Fail the module as a validator does, because an option forbids the plan."""
+    finding = Finding(option, Level.ERROR, message)
     fail(run.module, ClusterError(message), valid=False, findings=[finding.as_dict()], **result)
 
 
@@ -180,7 +179,7 @@ def _describe_deferred(deferred: Iterable[Change]) -> str:
         parts += ["Until then, new nodes are launched with the former template, too."] if templates else []
     if unhealthy:
         parts.append(f"EC2 status checks have failed on nodes {', '.join(unhealthy)}, so these nodes need to be replaced.")
-    return f"{' '.join(parts)} These changes are deferred. To apply them, set replace_nodes: true and run again while no job is running."
+    return f"{' '.join(parts)} These changes are deferred. To apply them, set {P}replace_nodes: true and run again while no job is running."
 
 
 def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
@@ -213,7 +212,8 @@ def _differences(deferred: Iterable[Change]) -> list[str]:
 def _difference(name: str, before: Any, after: Any) -> str:
     """Return a phrase that describes a difference between the nodes and the definition. Only short values of simple types are included."""
     simple = all(isinstance(value, (str, int)) and len(str(value)) <= SHOWN_LENGTH for value in (before, after))
-    return f"{name} is {after!r}, but the nodes have {before!r}" if simple else name
+    shown = f"{P}{name}" if any(option.name == name for option in OPTIONS) else name
+    return f"{shown} is {after!r}, but the nodes have {before!r}" if simple else shown
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
@@ -254,8 +254,12 @@ def _costs_of_rest(cluster: str, before: Sequence[Found], applied: Sequence[Chan
 
 
 def _deletion(run: Run) -> str:
-    """Return instructions for deleting the resources that the module has created."""
-    return DESTROY if run.components == ALL_COMPONENTS else ABSENT
+    """Return instructions for deleting the resources that the module has created. Users run other modules in their own playbooks."""
+    if run.components == ALL_COMPONENTS:
+        how = f"ansible-playbook {RUN_OPTIONS}deeplearning.cluster.destroy (add -e deeplearning_delete_data=true"
+    else:
+        how = f"{P}state: absent (add {P}delete_data: true"
+    return f"{how} to delete the file systems too)."
 
 
 def _launching(cluster: str, before: Iterable[Found], applied: Iterable[Change]) -> str:

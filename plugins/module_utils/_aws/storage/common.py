@@ -16,6 +16,7 @@ from ..client import AwsClient, ClientError, ClusterError
 from ..component import Component
 from ..error_codes import error_code, is_missing
 from ..iam_actions import IamActions
+from ..message_parts import P
 from ..own_resources import with_keys
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found
@@ -91,7 +92,7 @@ class FileSystems:
         if len(matches) > 1:
             ids = " and ".join(item["FileSystemId"] for item in matches)
             raise ClusterError(
-                f"{self.option}: {ids} are tagged as the {self.name} of {cloud.cluster}. "
+                f"{P}{self.option}: {ids} are tagged as the {self.name} of {cloud.cluster}. "
                 "Specify one of them in this option, or remove the tags from all but one."
             )
         return matches[0] if matches else None

@@ -15,6 +15,7 @@ from ..client import AwsClient, ClusterError
 from ..component import Request
 from ..error_codes import error_code
 from ..instances import group_of
+from ..message_parts import P
 from ..network.component import NETWORK
 from ..node_group import capacity
 from ..node_group.component import NODE_GROUP
@@ -100,8 +101,8 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
         f"--desired-value {used + count * each}"
     )
     return (
-        f"instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, but the quota '{quota.name}' "
-        f"({quota.code}) in {cloud.region} allows {quota.value:.0f}{others_use}. Launch fewer nodes (worker_count) or smaller ones, or "
+        f"{P}instance_type: {count} nodes of {instance_type} ({market}) need {count * each} vCPUs, but the quota '{quota.name}' "
+        f"({quota.code}) in {cloud.region} allows {quota.value:.0f}{others_use}. Launch fewer nodes ({P}worker_count) or smaller ones, or "
         f"request an increase: {request}"
     )
 
@@ -225,8 +226,8 @@ class AddressQuota(QuotaValidator):
         if exceeded:
             noun = "address" if needed == 1 else "addresses"
             yield (
-                f"nat: the cluster needs {needed} more Elastic IP {noun}, but {exceeded}. "
-                "Release unused addresses, request an increase in Service Quotas, or set nat: none and master_public_address: false."
+                f"{P}nat: the cluster needs {needed} more Elastic IP {noun}, but {exceeded}. "
+                f"Release unused addresses, request an increase in Service Quotas, or set {P}nat: none and {P}master_public_address: false."
             )
 
 
@@ -248,7 +249,7 @@ class VpcQuota(QuotaValidator):
         exceeded = self._exceeded(request.cloud, VPCS, len(own), needed)
         if exceeded:
             yield (
-                f"vpc_id: the cluster needs a VPC of its own, but {exceeded}. "
+                f"{P}vpc_id: the cluster needs a VPC of its own, but {exceeded}. "
                 "Specify an existing VPC, delete an unused one, or request an increase in Service Quotas."
             )
 
@@ -279,8 +280,8 @@ class NatGatewayQuota(QuotaValidator):
             exceeded = self._exceeded(request.cloud, NAT_GATEWAYS, used[zone], 1)
             if exceeded:
                 yield (
-                    f"nat: the cluster needs a NAT gateway in {zone}, but {exceeded}. "
-                    "Delete unused NAT gateways, choose other zones, request an increase in Service Quotas, or set nat: none."
+                    f"{P}nat: the cluster needs a NAT gateway in {zone}, but {exceeded}. "
+                    f"Delete unused NAT gateways, choose other zones, request an increase in Service Quotas, or set {P}nat: none."
                 )
 
 

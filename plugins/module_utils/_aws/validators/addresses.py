@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..component import Request
+from ..message_parts import P
 from ..network import addresses, adopted
 from ..network.component import own_subnets, subnet_cidrs
 from ..network.zones import zones
@@ -67,7 +68,7 @@ class EnoughAddresses(Validator):
         fitting = [mask for mask in range(addresses.LARGEST_NETWORK, prefix) if addresses.room(mask, zone_count) >= need]
         advice = f"Specify a prefix length of /{max(fitting)} or shorter" if fitting else "Specify more zones or fewer workers"
         yield (
-            f"network_cidr: the public and the private subnets of {cidr} have room for {room} addresses each, "
+            f"{P}network_cidr: the public and the private subnets of {cidr} have room for {room} addresses each, "
             f"but {need} are needed. {advice}."
         )
 
@@ -81,8 +82,8 @@ class EnoughAddresses(Validator):
             if subnets and need > free:
                 names = ", ".join(sorted(item.id for item in subnets))
                 yield (
-                    f"{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
-                    "Specify larger subnets, or reduce worker_count or spares."
+                    f"{P}{side}_subnet_ids: {free} addresses are free in {names}, but {need} are needed. "
+                    f"Specify larger subnets, or reduce {P}worker_count or {P}spares."
                 )
 
 
@@ -93,7 +94,7 @@ def _chosen_ranges_suffice(planned: Mapping[str, str], demand: Mapping[str, int]
         room = sum(addresses.hosts(cidr) for cidr in cidrs)
         if need > room:
             yield (
-                f"{addresses.RANGE_OPTIONS[side]}: {', '.join(cidrs)} have room for {room} addresses, but {need} are needed. "
+                f"{P}{addresses.RANGE_OPTIONS[side]}: {', '.join(cidrs)} have room for {room} addresses, but {need} are needed. "
                 "Specify larger ranges, more zones or fewer workers."
             )
 

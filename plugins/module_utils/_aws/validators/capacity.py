@@ -13,6 +13,7 @@ from typing import Any
 from ..client import AwsClient
 from ..component import Alternative, Request
 from ..instances import group_of
+from ..message_parts import P
 from ..network.zones import available, described_reservation, name_advice, offering, zones
 from ..node_group.capacity import BLOCK, RESERVATION, SPOT, alternatives, choices, least_workers, managed_groups, may_replace_nodes
 from ..node_group.definition import clustered, nodes
@@ -39,7 +40,7 @@ class WorkerMinimum(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         least, count = request.options["worker_minimum"], request.options["worker_count"]
         if least is not None and count and not 1 <= least <= count:
-            yield f"worker_minimum: {least} is not valid. Specify a number from 1 to {count} (worker_count)."
+            yield f"{P}worker_minimum: {least} is not valid. Specify a number from 1 to {count} ({P}worker_count)."
 
 
 class AlternativesOffered(Validator):
@@ -58,15 +59,15 @@ class AlternativesOffered(Validator):
         for number, item in enumerate(options["alternatives"], start=1):
             instance_type, zone = item.get("instance_type"), item.get("zone")
             if zone and zone not in available(cloud):
-                yield f"alternatives: entry {number} specifies {_other_zone(cloud, zone)}"
+                yield f"{P}alternatives: entry {number} specifies {_other_zone(cloud, zone)}"
                 continue
             if zone and zone_names and zone not in zone_names:
-                yield f"alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. Add it to zones."
+                yield f"{P}alternatives: entry {number} specifies {zone}, which is not a zone of the cluster. Add it to {P}zones."
                 continue
             wanted = {zone} if zone else zone_names
             if instance_type and not (offered := offering(cloud, instance_type)) & wanted:
                 where = f"It is offered in {', '.join(sorted(offered))}." if offered else name_advice(cloud, instance_type)
-                yield f"alternatives: {instance_type} (entry {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
+                yield f"{P}alternatives: {instance_type} (entry {number}) is not offered in {', '.join(sorted(wanted))}. {where}"
 
 
 class Market(Validator):
@@ -79,13 +80,13 @@ class Market(Validator):
         options = request.options
         first = {name: options[name] for name in ("market", "spot_max_price", "capacity_reservation_id")}
         if first["capacity_reservation_id"] and first["market"] not in (RESERVATION, BLOCK):
-            yield f"market: {first['market']} does not use capacity_reservation_id. Set market to {RESERVATION} or {BLOCK}."
+            yield f"{P}market: {first['market']} does not use {P}capacity_reservation_id. Set {P}market to {RESERVATION} or {BLOCK}."
         for more in ({}, *options["alternatives"]):
             item = {**first, **{name: value for name, value in more.items() if value}}
             if item["market"] == BLOCK:
                 yield from _check_block(options, item["capacity_reservation_id"])
             if item["market"] == SPOT and item["spot_max_price"] and not _is_price(item["spot_max_price"]):
-                yield f"spot_max_price: '{item['spot_max_price']}' is not a price. Specify US dollars per hour, for example 12.50."
+                yield f"{P}spot_max_price: '{item['spot_max_price']}' is not a price. Specify US dollars per hour, for example 12.50."
 
 
 class SpotMaxPrice(Validator):
@@ -110,7 +111,7 @@ def _price_above(cloud: AwsClient, alternative: Alternative) -> str:
     if len(known) < len(zone_names) or min(known) <= float(most):
         return ""
     return (
-        f"spot_max_price: a Spot Instance of type {alternative.instance_type} in {', '.join(zone_names)} costs {min(known):.3f} USD per "
+        f"{P}spot_max_price: a Spot Instance of type {alternative.instance_type} in {', '.join(zone_names)} costs {min(known):.3f} USD per "
         f"hour at present, more than {most}. AWS launches nodes when the price has fallen. To launch them now, remove this option, or set "
         "it higher."
     )
@@ -118,10 +119,10 @@ def _price_above(cloud: AwsClient, alternative: Alternative) -> str:
 
 def _check_block(options: Mapping[str, Any], reservation: str | None) -> Iterator[str]:
     if not reservation:
-        yield "capacity_reservation_id: missing. Specify the ID of the Capacity Block."
+        yield f"{P}capacity_reservation_id: missing. Specify the ID of the Capacity Block."
     if clustered(options, reserved=True):
         option = "placement_group" if options["placement_group"] else "placement"
-        yield f"{option}: {options[option]} cannot be used in a Capacity Block, which determines the placement. Remove this option."
+        yield f"{P}{option}: {options[option]} cannot be used in a Capacity Block, which determines the placement. Remove this option."
 
 
 class CapacityReservation(Validator):
@@ -137,7 +138,7 @@ class CapacityReservation(Validator):
         for alternative in alternatives(request, found):
             if not alternative.capacity_reservation:
                 continue
-            name = f"capacity_reservation_id: {alternative.capacity_reservation}"
+            name = f"{P}capacity_reservation_id: {alternative.capacity_reservation}"
             described = described_reservation(request.cloud, alternative.capacity_reservation)
             if described is None:
                 yield f"{name} does not exist in {request.cloud.region}. Specify the ID of a reservation or Capacity Block in this region."
@@ -181,9 +182,9 @@ def _shortfall(request: Request, found: Sequence[Found], alternative: Alternativ
         return None
     where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
     return (
-        f"capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
+        f"{P}capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
         f"{available} of {total} instances available for this cluster, but {needed} {'node is' if needed == 1 else 'nodes are'} needed. "
-        "Launch fewer nodes (worker_count or worker_minimum), or use a larger reservation."
+        f"Launch fewer nodes ({P}worker_count or {P}worker_minimum), or use a larger reservation."
     )
 
 
@@ -250,10 +251,10 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_
         yield f"is for instances with the tenancy {tenancy}, but nodes have the tenancy {TENANCY}. Specify another reservation."
     elif (described.get("ReservationType") == "capacity-block") != (alternative.market == BLOCK):
         kind = BLOCK if alternative.market != BLOCK else RESERVATION
-        yield f"is a {kind}, but market is {alternative.market}. Set market to {kind}."
+        yield f"is a {kind}, but {P}market is {alternative.market}. Set {P}market to {kind}."
     elif described.get("PlacementGroupArn") and _name_in(described["PlacementGroupArn"]) != placement_group:
         group = _name_in(described["PlacementGroupArn"])
-        yield f"is only for nodes in the placement group {group}. Set placement_group: {group}, or specify another reservation."
+        yield f"is only for nodes in the placement group {group}. Set {P}placement_group: {group}, or specify another reservation."
 
 
 def _name_in(arn: str) -> str:
@@ -278,8 +279,8 @@ class BlockEnd(Validator):
             described = described_reservation(request.cloud, block)
             if described and described["State"] == "active" and described.get("EndDate"):
                 yield (
-                    f"capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 begins to terminate "
-                    f"its nodes at {_time(_end_of_nodes(described))}. Make sure that jobs finish before then, "
+                    f"{P}capacity_reservation_id: Capacity Block {block} ends at {_time(described['EndDate'])}, and EC2 begins to "
+                    f"terminate its nodes at {_time(_end_of_nodes(described))}. Make sure that jobs finish before then, "
                     "and delete the cluster afterwards. The data is kept."
                 )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._hosts.shared_storage import mounts
 from ..component import Request
+from ..message_parts import P
 from ..network import adopted
 from ..network.addresses import AddressPlanError, network
 from ..network.definition import SSH_GROUP
@@ -57,20 +58,20 @@ def check_tags(wanted: Mapping[str, str], of_mounts: Mapping[str, Any] | None = 
     for key, text in of_mounts.items():
         if isinstance(text, str) and len(text) > MOST_CHARACTERS:
             yield (
-                f"tags: the tag '{key}' describes a mount and has {len(text)} characters, but EC2 allows at most {MOST_CHARACTERS}. "
+                f"{P}tags: the tag '{key}' describes a mount and has {len(text)} characters, but EC2 allows at most {MOST_CHARACTERS}. "
                 "Shorten the source or the path of the mount."
             )
     most -= len(OWN_TAGS) + len(of_mounts)
     if len(wanted) > most:
-        yield f"tags: {len(wanted)} tags exceed the limit. Specify at most {most}."
+        yield f"{P}tags: {len(wanted)} tags exceed the limit. Specify at most {most}."
     keys = ["name", "nodetype"]
     for key, value in wanted.items():
         if not 0 < len(key) <= 128 or len(value) > MOST_CHARACTERS or not TAG_TEXT.fullmatch(key + value):
-            yield f"tags: '{key}' is not valid. Use 1 to 128 letters, digits, spaces or . : / = + - @ _ in keys and up to 256 in values."
+            yield f"{P}tags: '{key}' is not valid. Use 1 to 128 letters, digits, spaces or . : / = + - @ _ in keys and up to 256 in values."
         if key.lower().startswith(RESERVED_TAGS):
-            yield f"tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}. Rename or remove it."
+            yield f"{P}tags: '{key}' must not start with {' or '.join(RESERVED_TAGS)}. Rename or remove it."
         if key.lower() in keys:
-            yield f"tags: '{key}' duplicates another key, because IAM ignores case in tag keys. Rename or remove it."
+            yield f"{P}tags: '{key}' duplicates another key, because IAM ignores case in tag keys. Rename or remove it."
         keys.append(key.lower())
 
 
@@ -78,7 +79,7 @@ def check_buckets(option: str, names: Sequence[str]) -> Iterator[str]:
     """Check that the values are valid bucket names, and not URLs or paths, because bucket names become part of ARNs."""
     for name in names:
         if not re.fullmatch(mounts.BUCKET_NAME, name):
-            yield f"{option}: '{name}' is not a valid bucket name. Specify a general purpose bucket, without s3:// and without a path."
+            yield f"{P}{option}: '{name}' is not a valid bucket name. Specify a general purpose bucket, without s3:// and without a path."
 
 
 def check_network_cidr(cidr: str) -> Iterator[str]:
@@ -92,7 +93,7 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
     """Check the ranges from which SSH is allowed. Large public ranges are accepted only if the definition explicitly allows them."""
     if needed and not cidrs:
         yield (
-            "ssh_cidrs: no address range is set. Specify the address ranges from which SSH is allowed to reach the master, for example "
+            f"{P}ssh_cidrs: no address range is set. Specify the address ranges from which SSH is allowed to reach the master, for example "
             "203.0.113.0/24."
         )
     parsed: list[Any] = []
@@ -100,13 +101,13 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
         try:
             parsed.append(ipaddress.ip_network(cidr))
         except ValueError:
-            yield f"ssh_cidrs: '{cidr}' is not an address range. Specify {_range_of(cidr) or 'a range such as 203.0.113.0/24'}."
+            yield f"{P}ssh_cidrs: '{cidr}' is not an address range. Specify {_range_of(cidr) or 'a range such as 203.0.113.0/24'}."
     for version in (4, 6):
         count = len({item for item in parsed if item.version == version})
         if count > MOST_RULES:
             yield (
-                f"ssh_cidrs: {count} IPv{version} ranges exceed the limit of {MOST_RULES} rules for a security group. Specify fewer, "
-                "larger ranges, or use a security group of yours (security_group_ids)."
+                f"{P}ssh_cidrs: {count} IPv{version} ranges exceed the limit of {MOST_RULES} rules for a security group. Specify fewer, "
+                f"larger ranges, or use a security group of yours ({P}security_group_ids)."
             )
     if not allow_anywhere:
         yield from _check_public_ranges(parsed)
@@ -114,16 +115,16 @@ def check_ssh_cidrs(cidrs: Sequence[str], allow_anywhere: bool, *, needed: bool 
 
 def _check_public_ranges(parsed: Sequence[Any]) -> Iterator[str]:
     """Check that the networks from which SSH is allowed do not contain too many public addresses."""
-    advice = "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true."
+    advice = f"Specify your own ranges. To allow this anyway, set {P}allow_ssh_from_anywhere: true."
     for version, widest in WIDEST_SSH_RANGE.items():
         public = [item for item in parsed if item.version == version and not any(item.subnet_of(own) for own in PRIVATE[version])]
         together = list(ipaddress.collapse_addresses(public))
         if any(item.prefixlen == 0 for item in together):
-            yield f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to the whole internet. {advice}"
+            yield f"{P}ssh_cidrs: {', '.join(map(str, public))} would open SSH to the whole internet. {advice}"
         elif sum(item.num_addresses for item in together) > widest.num_addresses:
             yield (
-                f"ssh_cidrs: {', '.join(map(str, public))} would open SSH to more internet addresses than a /{widest.prefixlen} contains. "
-                f"{advice}"
+                f"{P}ssh_cidrs: {', '.join(map(str, public))} would open SSH to more internet addresses than a /{widest.prefixlen} "
+                f"contains. {advice}"
             )
 
 
@@ -139,24 +140,24 @@ def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
     """Check the options that a group of nodes requires."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
-            yield f"{name}: missing. Specify a value, for example {example}."
+            yield f"{P}{name}: missing. Specify a value, for example {example}."
     if options.get("worker_count") is None:
-        yield "worker_count: missing. Specify the number of workers besides the master."
+        yield f"{P}worker_count: missing. Specify the number of workers besides the master."
     elif options["worker_count"] < 0:
         yield (
-            f"worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master. "
+            f"{P}worker_count: {options['worker_count']} is not valid. Specify the number of workers besides the master. "
             "With 0, the master is the only node."
         )
     if (options.get("spares") or 0) < 0:
-        yield f"spares: {options['spares']} is not valid. Specify the number of spares, or 0."
+        yield f"{P}spares: {options['spares']} is not valid. Specify the number of spares, or 0."
     if options["root_volume_size"] < SMALLEST_ROOT_VOLUME:
-        yield f"root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME} GiB."
+        yield f"{P}root_volume_size: {options['root_volume_size']} GiB is too small. Specify at least {SMALLEST_ROOT_VOLUME} GiB."
     if not 1 <= options["metadata_hop_limit"] <= MOST_HOPS:
-        yield f"metadata_hop_limit: {options['metadata_hop_limit']} is not valid. Specify a number from 1 to {MOST_HOPS}."
+        yield f"{P}metadata_hop_limit: {options['metadata_hop_limit']} is not valid. Specify a number from 1 to {MOST_HOPS}."
     try:
         mounts.check_mount_point(options["mount_point"])
     except ValueError as error:
-        yield f"mount_point: {error}."
+        yield f"{P}mount_point: {error}."
 
 
 class TagNames(Validator):
@@ -174,11 +175,16 @@ class EnforcedPrice(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         if request.options["enforce_price_warning"] and request.options["price_warning"] is None:
-            yield "enforce_price_warning: there is no price to enforce. Set price_warning, for example to 600, or remove this option."
+            yield (
+                f"{P}enforce_price_warning: there is no price to enforce. Set {P}price_warning, for example to 600, or remove this option."
+            )
         elif request.options["enforce_price_warning"] and not request.options["prices"]:
-            yield "enforce_price_warning: there is no price to enforce, because the option prices is false. Remove one of these options."
+            yield (
+                f"{P}enforce_price_warning: there is no price to enforce, because the option {P}prices is false. Remove one of these "
+                "options."
+            )
         if (request.options["price_warning"] or 0) < 0:
-            yield f"price_warning: {request.options['price_warning']:g} is negative. Specify a price per day, such as 600."
+            yield f"{P}price_warning: {request.options['price_warning']:g} is negative. Specify a price per day, such as 600."
 
 
 class NetworkCidr(Validator):

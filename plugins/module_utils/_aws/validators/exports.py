@@ -13,6 +13,7 @@ from ..client import AwsClient, ClientError
 from ..component import Request
 from ..error_codes import error_code
 from ..instance_role.definition import INSTANCE_PROFILE
+from ..message_parts import P
 from ..plan.resources import Found
 from ..regions import partition_of
 from ..tags import INSTANCE_ROLE_COMPONENT
@@ -33,12 +34,12 @@ class ExportDestinations(Validator):
             try:
                 mounts.check_bucket_source(destination)
             except ValueError as error:
-                yield f"export_destinations: {error}."
+                yield f"{P}export_destinations: {error}."
         for bucket in buckets(request):
             if _region(request.cloud, bucket) is None:
                 partition = partition_of(request.cloud.region).name
                 yield (
-                    f"export_destinations: there is no bucket {bucket} in the partition {partition}. Create this bucket, or specify "
+                    f"{P}export_destinations: there is no bucket {bucket} in the partition {partition}. Create this bucket, or specify "
                     "another bucket."
                 )
 
@@ -54,8 +55,8 @@ class ExportRegion(Validator):
             region = _region(request.cloud, bucket) or own
             if region != own:
                 yield (
-                    f"export_destinations: bucket {bucket} is in {region}, but the cluster is in {own}. AWS charges for the transfer, and "
-                    "nodes in private subnets need a NAT gateway to reach the bucket. Use a bucket in the cluster's region."
+                    f"{P}export_destinations: bucket {bucket} is in {region}, but the cluster is in {own}. AWS charges for the transfer, "
+                    "and nodes in private subnets need a NAT gateway to reach the bucket. Use a bucket in the cluster's region."
                 )
 
 
@@ -86,7 +87,7 @@ class ExportAllowed(Validator):
                 return
             if not allowed:
                 yield (
-                    f"export_destinations: the role of {name} is not allowed to write to {destination}. Grant it s3:PutObject and "
+                    f"{P}export_destinations: the role of {name} is not allowed to write to {destination}. Grant it s3:PutObject and "
                     f"s3:AbortMultipartUpload for {bucket}/{prefix}*, and s3:ListBucket for {bucket}."
                 )
 

@@ -15,6 +15,7 @@ from ..component import Request
 from ..error_codes import error_code
 from ..instance_role.component import nodes_policy
 from ..instance_role.definition import INSTANCE_PROFILE
+from ..message_parts import P
 from ..plan.resources import Found
 from ..ssh_authority.parameter import parameter_name
 from ..tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
@@ -59,9 +60,13 @@ class InstanceProfile(Validator):
             return
         profile = next((item for item in found if item.address == INSTANCE_PROFILE), None)
         if not profile:
-            yield f"instance_profile: there is no instance profile '{name}'. Specify another profile, or remove the option to create one."
+            yield (
+                f"{P}instance_profile: there is no instance profile '{name}'. Specify another profile, or remove the option to create one."
+            )
         elif not profile.properties["role"]:
-            yield f"instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another profile."
+            yield (
+                f"{P}instance_profile: {name} contains no role, so nodes would have no permissions. Add a role, or specify another profile."
+            )
 
 
 class IgnoredRights(Validator):
@@ -72,10 +77,10 @@ class IgnoredRights(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         names = ("read_buckets", "write_buckets", "export_destinations", "additional_policy_statements", "session_manager")
-        ignored = [name for name in names if options[name]]
+        ignored = [f"{P}{name}" for name in names if options[name]]
         if options["instance_profile"] and ignored:
             yield (
-                f"instance_profile: this collection does not change {options['instance_profile']}, "
+                f"{P}instance_profile: this collection does not change {options['instance_profile']}, "
                 f"so these options have no effect: {', '.join(ignored)}. "
                 "Check that the role of the profile allows this access."
             )
@@ -98,7 +103,7 @@ def check_statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Check that the statements are valid in the policy of a role."""
     for number, statement in enumerate(statements, 1):
         for problem in _problems(statement):
-            yield f"additional_policy_statements: statement {number}: {problem}"
+            yield f"{P}additional_policy_statements: statement {number}: {problem}"
 
 
 def _problems(statement: Mapping[str, Any]) -> Iterator[str]:
@@ -144,12 +149,12 @@ def check_policy(policy: Mapping[str, Any], options: Sequence[str]) -> Iterator[
     """
     sids = [statement["Sid"] for statement in policy["Statement"] if statement.get("Sid")]
     for sid in sorted({sid for sid in sids if sids.count(sid) > 1}):
-        yield f"additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another Sid."
+        yield f"{P}additional_policy_statements: the Sid '{sid}' occurs twice in the policy of the role. Choose another Sid."
     size = len(json.dumps(policy, separators=(",", ":")))
     if size > LONGEST_POLICY:
         yield (
-            f"{', '.join(options)}: the policy of the role would have {size} characters, but IAM allows {LONGEST_POLICY}. "
-            "Combine statements or buckets, or use your own role with instance_profile."
+            f"{', '.join(f'{P}{name}' for name in options)}: the policy of the role would have {size} characters, but IAM allows "
+            f"{LONGEST_POLICY}. Combine statements or buckets, or use your own role with {P}instance_profile."
         )
 
 
@@ -172,7 +177,7 @@ class AuthorityReadable(Validator):
         if role and _reads_authority(cloud, role):
             parameter = parameter_name(cloud.cluster)
             yield (
-                f"instance_profile: the role of {name} is allowed to read {parameter}. "
+                f"{P}instance_profile: the role of {name} is allowed to read {parameter}. "
                 "A training script could therefore sign certificates for every node. "
                 f"Deny the role ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
             )

@@ -11,6 +11,7 @@ from typing import Any, Mapping
 from ..._hosts.shared_storage.mounts import REQUIRED_TYPES, TYPES
 from ..client import ClusterError
 from ..component import Request
+from ..message_parts import P
 from ..node_group import images, instance_types
 from ..node_group.instance_types import InstanceType
 from ..plan.resources import Found
@@ -43,25 +44,25 @@ class ImageFits(Validator):
             yield (
                 images.missing(request.cloud, chosen.image_id)
                 if options["image_id"]
-                else f"image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
-                "To get a new image, set image_update: true."
+                else f"{P}image_update: the image {chosen.image_id} for {chosen.source} no longer exists. "
+                f"To get a new image, set {P}image_update: true."
             )
             return
         if image.get("Architecture", instance_type.architecture) not in instance_type.architectures:
             yield (
-                f"{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, but {instance_type.name} is "
+                f"{P}{_image_option(options)}: {chosen.image_id} is for {image['Architecture']}, but {instance_type.name} is "
                 f"{' or '.join(sorted(instance_type.architectures))}. Choose an image and an instance type with the same architecture."
             )
         system = images.unsupported_system(image)
         if system:
             yield (
-                f"{_image_option(options)}: {chosen.image_id} ({image['Name']}) runs {system}, which Ansible and the storage clients "
+                f"{P}{_image_option(options)}: {chosen.image_id} ({image['Name']}) runs {system}, which Ansible and the storage clients "
                 "do not support. Choose an Ubuntu, Debian or Amazon Linux 2023 image."
             )
         smallest = images.root_volume_size(image)
         if options["root_volume_size"] < smallest:
             yield (
-                f"root_volume_size: {options['root_volume_size']} GiB is too small for {image['ImageId']}, which needs {smallest} GiB. "
+                f"{P}root_volume_size: {options['root_volume_size']} GiB is too small for {image['ImageId']}, which needs {smallest} GiB. "
                 "Specify at least that size."
             )
 
@@ -82,9 +83,9 @@ class ImageAccelerators(Validator):
             without = images.without_driver(instance_type.accelerators)
             if without:
                 yield (
-                    f"instance_type: {instance_type.name} has {', '.join(without)} accelerators, for which {image['ImageId']} "
-                    f"({image['Name']}) has no driver. Choose another instance type, or set image_id or image_parameter to an image for "
-                    f"{instance_type.family}."
+                    f"{P}instance_type: {instance_type.name} has {', '.join(without)} accelerators, for which {image['ImageId']} "
+                    f"({image['Name']}) has no driver. Choose another instance type, or set {P}image_id or {P}image_parameter to an image "
+                    f"for {instance_type.family}."
                 )
 
 
@@ -100,11 +101,11 @@ class ImageFamilies(Validator):
 
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         base = request.options["image_framework"] == images.BASE
-        advice = "" if base else f", such as image_framework: {images.BASE} with your own Python environment"
+        advice = "" if base else f", such as {P}image_framework: {images.BASE} with your own Python environment"
         for instance_type, image in _unlisted(request, found):
             if not images.without_driver(instance_type.accelerators):
                 yield (
-                    f"instance_type: AWS does not list {instance_type.family} for the image {image['ImageId']} ({image['Name']}), whose "
+                    f"{P}instance_type: AWS does not list {instance_type.family} for the image {image['ImageId']} ({image['Name']}), whose "
                     f"driver may not support {', '.join(instance_type.accelerators)}. Choose another image{advice}, or another instance "
                     "type."
                 )
@@ -125,8 +126,8 @@ class StorageClients(Validator):
             if plain and not client.packages.get("Debian"):
                 listed = ", ".join(f"{identifier} ({name})" for identifier, name in plain.items())
                 yield (
-                    f"{mount.option}: nodes cannot mount {mount.mount_point}, because neither the image {listed} nor its distribution "
-                    f"contains {client.helper}. Set image_os: amazon-linux-2023, or set image_id to your own image with this client."
+                    f"{P}{mount.option}: nodes cannot mount {mount.mount_point}, because neither the image {listed} nor its distribution "
+                    f"contains {client.helper}. Set {P}image_os: amazon-linux-2023, or set {P}image_id to your own image with this client."
                 )
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from ..component import Request
 from ..lease import definition
 from ..lease.component import has_ended, lease_in
+from ..message_parts import P
 from ..plan.resources import Found
 from ..tags import LEASE_COMPONENT
 from ..validator import Level, Validator
@@ -27,7 +28,7 @@ class Lease(Validator):
         try:
             terms = definition.parse(request.options["lease"])
         except ValueError as error:
-            yield f"lease: {error}."
+            yield f"{P}lease: {error}."
             return
         existing = lease_in(found)
         if terms.duration:
@@ -37,14 +38,14 @@ class Lease(Validator):
         end, left = definition.iso(terms.fixed_end), terms.fixed_end - request.cloud.now
         is_new = existing is None or existing.properties["lease"] != str(terms)
         if left <= timedelta():
-            yield f"lease: {end} is in the past. Specify a later time."
+            yield f"{P}lease: {end} is in the past. Specify a later time."
         elif is_new and not definition.LEAST <= left <= definition.MOST:
-            yield f"lease: {end} is not from 15m to 365d from now. Specify another time."
+            yield f"{P}lease: {end} is not from 15m to 365d from now. Specify another time."
 
 
 def _too_long(least: int) -> Iterator[str]:
     if least > definition.MOST.total_seconds():
-        yield f"lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
+        yield f"{P}lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
 
 
 class ShortLease(Validator):
@@ -59,7 +60,7 @@ class ShortLease(Validator):
             minutes = request.options["lease_minimum"] // 60
             if end and timedelta() < end - request.cloud.now < timedelta(minutes=minutes):
                 yield (
-                    f"lease: {definition.iso(end)} is too early for the time limit of the job, which needs {minutes} minutes with the "
+                    f"{P}lease: {definition.iso(end)} is too early for the time limit of the job, which needs {minutes} minutes with the "
                     "configuration of the nodes. Specify a later time, or a shorter time limit."
                 )
 

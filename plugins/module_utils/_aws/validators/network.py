@@ -11,6 +11,7 @@ from typing import Any
 from ..client import AwsClient, ClientError
 from ..component import Request
 from ..error_codes import DENIED, error_code
+from ..message_parts import P
 from ..network import adopted, endpoint_services
 from ..network.definition import NFS, NODES_GROUP, SELF, SSH, SSH_GROUP, STORAGE_GROUP, VPC
 from ..network.zones import available, zones
@@ -41,7 +42,7 @@ class Zones(Validator):
         known = available(cloud) if named else set()
         unknown = [zone for zone in named if zone not in known]
         if unknown:
-            yield f"zones: there is no zone {', '.join(unknown)} in {cloud.region}. Choose from {', '.join(sorted(known))}."
+            yield f"{P}zones: there is no zone {', '.join(unknown)} in {cloud.region}. Choose from {', '.join(sorted(known))}."
 
 
 class AdoptedNetwork(Validator):
@@ -56,11 +57,11 @@ class AdoptedNetwork(Validator):
         groups = adopted.group_ids(request)
         if not vpc_id:
             for option in [name for name, ids in {**subnets, "security_group_ids": groups}.items() if ids]:
-                yield f"{option}: adopted subnets and security groups require an adopted VPC. Set vpc_id, or remove this option."
+                yield f"{P}{option}: adopted subnets and security groups require an adopted VPC. Set {P}vpc_id, or remove this option."
             return
         if not adopted.vpcs(request.cloud, vpc_id):
             region = request.cloud.region
-            yield f"vpc_id: there is no VPC '{vpc_id}' in {region}. Specify an existing VPC. To create a VPC, remove this option."
+            yield f"{P}vpc_id: there is no VPC '{vpc_id}' in {region}. Specify an existing VPC. To create a VPC, remove this option."
             return
         yield from _check_existence(request.cloud, vpc_id, subnets, groups.values())
         yield from _check_completeness(request, vpc_id, subnets)
@@ -71,20 +72,23 @@ def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collec
     for option, ids in subnets.items():
         missing = _missing(ids, {item["SubnetId"] for item in adopted.subnets(cloud, ids)})
         if missing:
-            yield f"{option}: there is no subnet {missing} in {cloud.region}. Specify the IDs of subnets in {vpc_id}."
+            yield f"{P}{option}: there is no subnet {missing} in {cloud.region}. Specify the IDs of subnets in {vpc_id}."
     missing = _missing(groups, {item["GroupId"] for item in adopted.groups(cloud, groups)})
     if missing:
-        yield f"security_group_ids: there is no security group {missing} in {cloud.region}. Specify the IDs of security groups in {vpc_id}."
+        yield (
+            f"{P}security_group_ids: there is no security group {missing} in {cloud.region}. Specify the IDs of security groups in "
+            f"{vpc_id}."
+        )
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Check that the definition specifies all required subnets."""
     if not subnets["private_subnet_ids"]:
-        yield f"private_subnet_ids: missing. Specify one subnet of {vpc_id} for every zone of the cluster."
+        yield f"{P}private_subnet_ids: missing. Specify one subnet of {vpc_id} for every zone of the cluster."
     if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
         yield (
-            f"public_subnet_ids: missing, but the master has a public address. Specify one subnet of {vpc_id} for every zone, "
-            "or set master_public_address: false."
+            f"{P}public_subnet_ids: missing, but the master has a public address. Specify one subnet of {vpc_id} for every zone, "
+            f"or set {P}master_public_address: false."
         )
 
 
@@ -114,13 +118,16 @@ class AdoptedSubnets(Validator):
         if not sides["private"]:
             return
         for zone in sorted(named - sides["private"]):
-            yield f"zones: {zone} has no subnet in private_subnet_ids. Add a subnet, or remove the zone."
+            yield f"{P}zones: {zone} has no subnet in {P}private_subnet_ids. Add a subnet, or remove the zone."
         for zone in sorted(sides["private"] - named):
-            yield f"private_subnet_ids: a subnet is in {zone}, which is missing from zones. Add the zone to zones, or remove the subnet."
+            yield (
+                f"{P}private_subnet_ids: a subnet is in {zone}, which is missing from {P}zones. Add the zone to {P}zones, or remove the "
+                "subnet."
+            )
         if options["master_public_address"] and sides["public"]:
             for zone in sorted(named & sides["private"] - sides["public"]):
                 yield (
-                    f"public_subnet_ids: {zone} has a private subnet, but no public subnet. Add a public subnet, or remove the private "
+                    f"{P}public_subnet_ids: {zone} has a private subnet, but no public subnet. Add a public subnet, or remove the private "
                     "subnet."
                 )
 
@@ -130,11 +137,11 @@ class AdoptedSubnets(Validator):
         for item in subnets:
             subnet_id, zone = item["SubnetId"], item["AvailabilityZone"]
             if item["VpcId"] != vpc_id:
-                yield f"{option}: {subnet_id} is in {item['VpcId']}, not in {vpc_id}. Specify subnets of {vpc_id}."
+                yield f"{P}{option}: {subnet_id} is in {item['VpcId']}, not in {vpc_id}. Specify subnets of {vpc_id}."
             elif not item.get("CidrBlock"):
-                yield f"{option}: {subnet_id} has only IPv6 addresses, but nodes use IPv4. Specify a subnet with an IPv4 range."
+                yield f"{P}{option}: {subnet_id} has only IPv6 addresses, but nodes use IPv4. Specify a subnet with an IPv4 range."
             elif zone in first:
-                yield f"{option}: {first[zone]} and {subnet_id} are both in {zone}. Specify one subnet for each zone."
+                yield f"{P}{option}: {first[zone]} and {subnet_id} are both in {zone}. Specify one subnet for each zone."
             else:
                 first[zone] = subnet_id
 
@@ -153,7 +160,7 @@ class AdoptedDns(Validator):
         off = [option for name, option in attributes.items() if not network.properties[name]]
         if off:
             yield (
-                f"vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes could not resolve the names of file systems. "
+                f"{P}vpc_id: {network.id} has {' and '.join(off)} disabled, so nodes could not resolve the names of file systems. "
                 f"Enable DNS in this VPC, for example with 'aws ec2 modify-vpc-attribute --vpc-id {network.id} --{off[0]}'."
             )
 
@@ -169,8 +176,8 @@ class PublicRoutes(Validator):
             table = adopted.route_table(request.cloud, request.options["vpc_id"], item.id)
             if not adopted.leads_to_the_internet(table):
                 yield (
-                    f"public_subnet_ids: {item.id} has no route to an internet gateway in its route table {table['RouteTableId']}, so the "
-                    "master would not be reachable. Add a route, specify another subnet, or set master_public_address: false."
+                    f"{P}public_subnet_ids: {item.id} has no route to an internet gateway in its route table {table['RouteTableId']}, so "
+                    f"the master would not be reachable. Add a route, specify another subnet, or set {P}master_public_address: false."
                 )
 
 
@@ -211,9 +218,9 @@ class BlockPublicAccess(Validator):
         if settings.get("ExclusionsAllowed") == "not-allowed":
             advice = "The organization allows no exclusions. Set"
         if options["nat"] != "none" and mode == "block-bidirectional" and not excluded:
-            yield f"nat: {where}, so the nodes cannot reach the internet. {advice} nat: none."
+            yield f"{P}nat: {where}, so the nodes cannot reach the internet. {advice} {P}nat: none."
         if options["master_public_address"] and "allow-bidirectional" not in excluded:
-            yield f"master_public_address: {where}, so SSH cannot reach the master. {advice} master_public_address: false."
+            yield f"{P}master_public_address: {where}, so SSH cannot reach the master. {advice} {P}master_public_address: false."
 
 
 def _exclusions(cloud: AwsClient, ids: Collection[str]) -> set[str]:
@@ -235,7 +242,7 @@ class PrivateRoutes(Validator):
             missing = _unreachable(request, item, NEEDED_SERVICES)
             if missing:
                 yield (
-                    f"private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
+                    f"{P}private_subnet_ids: {item.id} has no default route to a NAT, transit or virtual private gateway, and "
                     f"{item.properties['vpc']} has no endpoint for {', '.join(missing)}. Nodes in this subnet cannot reach these services. "
                     "Add a route or the endpoints."
                 )
@@ -272,8 +279,8 @@ class SessionManagerReach(Validator):
             missing = set(SESSION_SERVICES) - set(options["interface_endpoints"])
         if missing:
             yield (
-                f"session_manager: nodes in private subnets cannot reach {', '.join(sorted(missing))}, which Session Manager needs. "
-                "Add these services to interface_endpoints, or add a NAT gateway."
+                f"{P}session_manager: nodes in private subnets cannot reach {', '.join(sorted(missing))}, which Session Manager needs. "
+                f"Add these services to {P}interface_endpoints, or add a NAT gateway."
             )
 
 
@@ -291,7 +298,7 @@ class AdoptedGroups(Validator):
         for group in groups:
             if group.properties["vpc"] != vpc_id:
                 yield (
-                    f"security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']}, not in {vpc_id}. "
+                    f"{P}security_group_ids: {group.id} ({group.address.key}) is in {group.properties['vpc']}, not in {vpc_id}. "
                     f"Specify a security group in {vpc_id}."
                 )
         here = {item.address: item for item in groups if item.properties["vpc"] == vpc_id}
@@ -306,7 +313,7 @@ class AdoptedGroups(Validator):
 
 def _check_ssh_group(group: Found) -> Iterator[str]:
     if not any(adopted.covers(rule, SSH) for rule in group.properties["ingress"]):
-        yield f"security_group_ids: {group.id} (ssh) does not allow inbound traffic on TCP port 22, so SSH would be blocked. Add a rule."
+        yield f"{P}security_group_ids: {group.id} (ssh) does not allow inbound traffic on TCP port 22, so SSH would be blocked. Add a rule."
 
 
 def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]) -> Iterator[str]:
@@ -315,7 +322,7 @@ def _check_storage_group(group: Found, nodes: Found | None, cidrs: Sequence[str]
         sources.add(SELF)
     if not adopted.lets_in(group.properties["ingress"], NFS, sources, cidrs):
         yield (
-            f"security_group_ids: {group.id} (storage) does not allow inbound traffic from the nodes on TCP port 2049. "
+            f"{P}security_group_ids: {group.id} (storage) does not allow inbound traffic from the nodes on TCP port 2049. "
             "Add a rule for the nodes' security group or subnets."
         )
 
@@ -325,11 +332,11 @@ def _check_nodes_group(group: Found, cidrs: Sequence[str], *, efa: bool) -> Iter
         both = [("-1", -1, -1, SELF) in group.properties[direction] for direction in ("ingress", "egress")]
         if not all(both):
             yield (
-                f"security_group_ids: {group.id} (nodes) does not allow all traffic to and from itself, "
+                f"{P}security_group_ids: {group.id} (nodes) does not allow all traffic to and from itself, "
                 "which EFA requires. Add the missing rules."
             )
     elif not adopted.lets_in(group.properties["ingress"], ALL_TCP, {SELF}, cidrs):
-        yield (f"security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes require. Add a rule.")
+        yield (f"{P}security_group_ids: {group.id} (nodes) does not allow all TCP traffic from itself, which nodes require. Add a rule.")
 
 
 class NetworkKept(Validator):
@@ -342,12 +349,12 @@ class NetworkKept(Validator):
         vpc_id, network = request.options["vpc_id"], _one(found, VPC)
         if network and not network.adopted:
             if vpc_id and adopted.vpcs(request.cloud, vpc_id):
-                yield f"vpc_id: the cluster has its own VPC {network.id} and cannot move to {vpc_id}. Remove this option, or {ADVICE}."
+                yield f"{P}vpc_id: the cluster has its own VPC {network.id} and cannot move to {vpc_id}. Remove this option, or {ADVICE}."
             return
         before = self._lies_in(request, found)
         if before and vpc_id != before:
             wish = f"cannot move to {vpc_id}" if vpc_id else "cannot get a VPC of its own"
-            yield f"vpc_id: the cluster is in {before} and {wish}. Specify {before}, or {ADVICE}."
+            yield f"{P}vpc_id: the cluster is in {before} and {wish}. Specify {before}, or {ADVICE}."
             return
         yield from self._check_groups(request, found, before)
 
@@ -357,13 +364,13 @@ class NetworkKept(Validator):
         named = adopted.group_ids(request)
         for name in sorted(own & named.keys()):
             yield (
-                f"security_group_ids: the cluster has its own group for {name}, which cannot be replaced with {named[name]}. "
+                f"{P}security_group_ids: the cluster has its own group for {name}, which cannot be replaced with {named[name]}. "
                 f"Remove {name} from this option, or {ADVICE}."
             )
         if adopted_vpc and NODES_GROUP.key not in {*own, *named} and groups_of_nodes(found):
             yield (
-                "security_group_ids: the nodes are in a security group that is not the cluster's own. "
-                f"Specify that group in security_group_ids.nodes, or {ADVICE}."
+                f"{P}security_group_ids: the nodes are in a security group that is not the cluster's own. "
+                f"Specify that group in {P}security_group_ids.nodes, or {ADVICE}."
             )
 
     @staticmethod
@@ -390,16 +397,16 @@ class InterfaceEndpoints(Validator):
         zone_names = zones(request, found)
         for name in dict.fromkeys(names):
             if name == "s3":
-                yield "interface_endpoints: s3 is not supported, because gateway endpoints for S3 are free of charge. Remove s3."
+                yield f"{P}interface_endpoints: s3 is not supported, because gateway endpoints for S3 are free of charge. Remove s3."
             elif name not in offered:
                 yield (
-                    f"interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. "
+                    f"{P}interface_endpoints: {cloud.region} has no interface endpoint for '{name}'. "
                     "Specify the last part of a service name, such as ssm."
                 )
             else:
                 lacking = [zone for zone in zone_names if zone not in offered[name]["AvailabilityZones"]]
                 if lacking:
-                    yield f"interface_endpoints: {name} is not available in {', '.join(lacking)}. Remove it, or choose other zones."
+                    yield f"{P}interface_endpoints: {name} is not available in {', '.join(lacking)}. Remove it, or choose other zones."
         yield from self._taken(request, found)
 
     @staticmethod
@@ -415,4 +422,6 @@ class InterfaceEndpoints(Validator):
             name = endpoint_services.service_of(endpoint, request.cloud.region)
             foreign = endpoint.get("PrivateDnsEnabled") and endpoint["VpcEndpointId"] not in own
             if foreign and name in request.options["interface_endpoints"]:
-                yield f"interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."
+                yield (
+                    f"{P}interface_endpoints: {endpoint['VpcId']} already has {endpoint['VpcEndpointId']} for {name}. Remove this service."
+                )

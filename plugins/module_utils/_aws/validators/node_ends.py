@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ..component import Request
 from ..idle.definition import TERMINATE, parse
+from ..message_parts import P
 from ..node_group import instance_types
 from ..plan.resources import Found
 from ..storage.registry import mounts
@@ -35,14 +36,14 @@ class Idle(Validator):
         try:
             parse(request.options["idle_after"])
         except ValueError as error:
-            yield f"idle_after: {error}."
+            yield f"{P}idle_after: {error}."
         if request.options["idle_then"] != TERMINATE and not request.options["notify_topic"]:
-            yield "idle_then: notify tells the topic in notify_topic, which is not set. Set it, or set idle_then: terminate."
+            yield f"{P}idle_then: notify tells the topic in {P}notify_topic, which is not set. Set it, or set {P}idle_then: terminate."
         for each in instance_types.in_definition(request):
             if not each.shows_console:
                 yield (
-                    f"idle_after: AWS shows no current console output of {each.name}, on which nodes report that they are idle. Choose an "
-                    "instance type of the Nitro System, or set lease instead."
+                    f"{P}idle_after: AWS shows no current console output of {each.name}, on which nodes report that they are idle. Choose "
+                    "an instance type of the Nitro System, or set lease instead."
                 )
 
 
@@ -56,8 +57,9 @@ class KeptFiles(Validator):
         has_copy = request.options["export_destinations"] or any(mount.holds_jobs for mount in mounts(request, found))
         for option, when in () if has_copy else ends(request):
             yield (
-                f"{option}: the cluster has no shared storage, so the files of jobs are deleted with the nodes {when}. Set "
-                "export_destinations and export each job, use shared storage, or accept the loss with kept_files in suppress_validators."
+                f"{P}{option}: the cluster has no shared storage, so the files of jobs are deleted with the nodes {when}. Set "
+                f"{P}export_destinations and export each job, use shared storage, or accept the loss with kept_files in "
+                f"{P}suppress_validators."
             )
 
 
@@ -69,8 +71,8 @@ class DeletionProtection(Validator):
         protected = [item.id for item in found if item.attributes.get("deletion_protection", "none") != "none"]
         for option, when in ends(request) if protected else ():
             yield (
-                f"{option}: the deletion protection of {' and '.join(sorted(protected))} prevents that AWS terminates the nodes {when}. "
-                f"Turn it off (aws autoscaling update-auto-scaling-group --deletion-protection none), or remove {option}."
+                f"{P}{option}: the deletion protection of {' and '.join(sorted(protected))} prevents that AWS terminates the nodes {when}. "
+                f"Turn it off (aws autoscaling update-auto-scaling-group --deletion-protection none), or remove {P}{option}."
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Mapping
 from ..client import ClientError, ClusterError
 from ..component import Request
 from ..error_codes import DENIED, error_code, is_missing
+from ..message_parts import P
 from ..network import adopted
 from ..network.zones import available, name_advice, offering, zones
 from ..node_group import instance_types, private_key, volumes
@@ -39,7 +40,7 @@ class KeyPair(Validator):
         if name and not _key_pair(request):
             region = request.cloud.region
             yield (
-                f"key_name: there is no key pair '{name}' in {region}. Create or import this key pair, specify another key pair, or "
+                f"{P}key_name: there is no key pair '{name}' in {region}. Create or import this key pair, specify another key pair, or "
                 "correct the region."
             )
 
@@ -65,9 +66,9 @@ class PrivateKey(Validator):
         pair = _key_pair(request) if name else None
         if own and pair and pair.get("PublicKey") and own != private_key.public_part(pair["PublicKey"]):
             yield (
-                f"private_key_file: {path} does not belong to the key pair '{name}' (key_name) in {request.cloud.region}, so SSH logins "
-                "would fail. Set private_key_file in the inventory to that key pair's file, or set key_name to the key pair to which this "
-                "file belongs."
+                f"private_key_file: {path} does not belong to the key pair '{name}' ({P}key_name) in {request.cloud.region}, so SSH logins "
+                f"would fail. Set private_key_file in the inventory to that key pair's file, or set {P}key_name to the key pair to which "
+                "this file belongs."
             )
 
 
@@ -96,11 +97,13 @@ class InstanceTypeOffered(Validator):
             return
         offered = offering(cloud, instance_type)
         if not offered:
-            yield f"instance_type: {instance_type} is not offered in any zone of {cloud.region}. {name_advice(cloud, instance_type)}"
+            yield f"{P}instance_type: {instance_type} is not offered in any zone of {cloud.region}. {name_advice(cloud, instance_type)}"
             return
         missing = [zone for zone in zones(request, found) if zone not in offered and zone in available(cloud)]
         if missing:
-            yield f"instance_type: {instance_type} is not offered in {', '.join(missing)}. It is offered in {', '.join(sorted(offered))}."
+            yield (
+                f"{P}instance_type: {instance_type} is not offered in {', '.join(missing)}. It is offered in {', '.join(sorted(offered))}."
+            )
 
 
 class RootVolumeSize(Validator):
@@ -127,10 +130,10 @@ class RootVolumeKey(Validator):
                 return  # the permissions for launching nodes do not include kms:DescribeKey
             if not is_missing(error) and error_code(error) != "InvalidArnException":
                 raise
-            yield f"root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the ID, ARN or alias (alias/NAME) of a key."
+            yield f"{P}root_volume_kms_key: there is no key '{key}' in {cloud.region}. Specify the ID, ARN or alias (alias/NAME) of a key."
             return
         if state != "Enabled":
-            yield f"root_volume_kms_key: the key '{key}' is in the state {state}. Enable this key, or specify another key."
+            yield f"{P}root_volume_kms_key: the key '{key}' is in the state {state}. Enable this key, or specify another key."
 
 
 class NotifyTopic(Validator):
@@ -143,7 +146,7 @@ class NotifyTopic(Validator):
             return
         if not re.fullmatch(rf"arn:[\w-]+:sns:{cloud.region}:\d{{12}}:[\w-]+", topic):
             yield (
-                f"notify_topic: '{topic}' is not the ARN of a standard topic in {cloud.region}. Specify the ARN of such a topic. AWS "
+                f"{P}notify_topic: '{topic}' is not the ARN of a standard topic in {cloud.region}. Specify the ARN of such a topic. AWS "
                 "cannot send notifications to FIFO topics."
             )
             return
@@ -154,7 +157,7 @@ class NotifyTopic(Validator):
                 return  # the owner of a topic decides who may read its attributes
             if not is_missing(error):
                 raise
-            yield f"notify_topic: there is no topic '{topic}'. Create the topic, or specify the ARN of another topic."
+            yield f"{P}notify_topic: there is no topic '{topic}'. Create the topic, or specify the ARN of another topic."
 
 
 class Efa(Validator):
@@ -172,7 +175,7 @@ class Efa(Validator):
                     if relatives
                     else "No type in the same family supports EFA"
                 )
-                yield f"efa: {instance_type.name} does not support EFA. {advice}. Choose another type, or set efa: false."
+                yield f"{P}efa: {instance_type.name} does not support EFA. {advice}. Choose another type, or set {P}efa: false."
                 continue
             try:
                 instance_types.interfaces(instance_type, efa=True)
@@ -193,8 +196,8 @@ class EfaUnused(Validator):
         for instance_type in instance_types.in_definition(request):
             if instance_type.most_adapters:
                 yield (
-                    f"efa: {instance_type.name} supports EFA at no extra cost, but the nodes do not use it. "
-                    "For a fast network between the nodes, set efa: true."
+                    f"{P}efa: {instance_type.name} supports EFA at no extra cost, but the nodes do not use it. "
+                    f"For a fast network between the nodes, set {P}efa: true."
                 )
 
 
@@ -221,15 +224,17 @@ class Placement(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["placement"] == "none" and options["placement_group"]:
-            yield f"placement_group: {options['placement_group']} cannot be combined with placement: none. Remove one of these options."
+            yield (
+                f"{P}placement_group: {options['placement_group']} cannot be combined with {P}placement: none. Remove one of these options."
+            )
             return
         if not clustered(options):
             return
         for instance_type in instance_types.in_definition(request):
             if STRATEGY not in instance_type.placement_strategies:
                 yield (
-                    f"placement: {instance_type.name} does not support placement groups with the strategy {STRATEGY}. "
-                    "Choose another type, or set placement: none."
+                    f"{P}placement: {instance_type.name} does not support placement groups with the strategy {STRATEGY}. "
+                    f"Choose another type, or set {P}placement: none."
                 )
 
 
@@ -243,10 +248,10 @@ class PlacementGroup(Validator):
             return
         group = next((item for item in found if item.address == PLACEMENT_GROUP), None)
         if group is None:
-            yield f"placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or remove the option."
+            yield f"{P}placement_group: there is no placement group '{name}' in {request.cloud.region}. Create it, or remove the option."
         elif group.properties["strategy"] != STRATEGY:
             yield (
-                f"placement_group: {name} has the strategy {group.properties['strategy']}. "
+                f"{P}placement_group: {name} has the strategy {group.properties['strategy']}. "
                 f"Specify a placement group with the strategy {STRATEGY}."
             )
 
@@ -264,22 +269,27 @@ class AdditionalGroups(Validator):
         most = _groups_per_interface(request) - OWN_GROUPS
         if len(set(ids)) > most:
             yield (
-                f"{option}: {len(set(ids))} groups exceed the limit, because each node is also in {OWN_GROUPS} groups of the cluster. "
+                f"{P}{option}: {len(set(ids))} groups exceed the limit, because each node is also in {OWN_GROUPS} groups of the cluster. "
                 f"Specify at most {most}, or request an increase of '{GROUPS_PER_INTERFACE}' in Service Quotas."
             )
         vpc = request.options["vpc_id"]
         if not vpc:
             yield (
-                f"{option}: this option requires vpc_id, because AWS does not delete a VPC that contains your own security groups. "
-                "Set vpc_id."
+                f"{P}{option}: this option requires {P}vpc_id, because AWS does not delete a VPC that contains your own security groups. "
+                f"Set {P}vpc_id."
             )
             return
         existing = {group["GroupId"]: group["VpcId"] for group in adopted.groups(request.cloud, ids)}
         for identifier in ids:
             if identifier not in existing:
-                yield f"{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing security group."
+                yield (
+                    f"{P}{option}: there is no security group '{identifier}' in {request.cloud.region}. Specify an existing security group."
+                )
             elif existing[identifier] != vpc:
-                yield f"{option}: {identifier} is in {existing[identifier]}, not in {vpc} (vpc_id). Specify a security group in that VPC."
+                yield (
+                    f"{P}{option}: {identifier} is in {existing[identifier]}, not in {vpc} ({P}vpc_id). Specify a security group in that "
+                    "VPC."
+                )
 
 
 def _groups_per_interface(request: Request) -> int:

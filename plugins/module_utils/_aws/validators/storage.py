@@ -11,6 +11,7 @@ from itertools import combinations
 
 from ..._hosts.shared_storage.mounts import check_mount_point
 from ..component import Mount, Request, Server
+from ..message_parts import P
 from ..network import adopted
 from ..network.definition import NODES_GROUP
 from ..network.security_groups import rules as security_group_rules
@@ -49,34 +50,36 @@ def _check_mount_points(mounts: Sequence[Mount]) -> Iterator[str]:
             if mount.option != MOUNT_POINT:
                 check_mount_point(mount.mount_point)
         except ValueError as error:
-            yield f"{mount.option}: {error}."
+            yield f"{P}{mount.option}: {error}."
 
 
 def _check_directory_of_jobs(request: Request, shared: Sequence[Mount]) -> Iterator[str]:
     wanted = request.options[MOUNT_POINT]
     if request.manages(EFS) and not shared and wanted == DEFAULT_MOUNT_POINT:
         yield (
-            f"{MOUNT_POINT}: efs: false leaves the cluster without shared storage, so {wanted} would be on the master's own disk. "
-            f"Set {_switches()}. To keep jobs on that disk, set {MOUNT_POINT} to a directory of the disk, such as /data."
+            f"{P}{MOUNT_POINT}: {P}efs: false leaves the cluster without shared storage, so {wanted} would be on the master's own disk. "
+            f"Set {_switches()}. To keep jobs on that disk, set {P}{MOUNT_POINT} to a directory of the disk, such as /data."
         )
     if shared and wanted not in [mount.mount_point for mount in shared]:
         other = shared[0]
         yield (
-            f"{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. "
-            f"Set {MOUNT_POINT} to {other.mount_point} ({other.option})."
+            f"{P}{MOUNT_POINT}: jobs are stored in {wanted}, but nothing is mounted there. "
+            f"Set {P}{MOUNT_POINT} to {other.mount_point} ({P}{other.option})."
         )
 
 
 def _switches() -> str:
     """Return the settings that give a cluster shared storage, as text for messages."""
-    return " or ".join(f"{option}: true" for option in kinds.SWITCHES)
+    return " or ".join(f"{P}{option}: true" for option in kinds.SWITCHES)
 
 
 def _check_nesting(mounts: Sequence[Mount]) -> Iterator[str]:
     for first, second in combinations(mounts, 2):
         paths = [f"{mount.mount_point}/" for mount in (first, second)]
         if paths[0].startswith(paths[1]) or paths[1].startswith(paths[0]):
-            yield f"{second.option}: {second.mount_point} overlaps with {first.mount_point} ({first.option}). Choose another directory."
+            yield (
+                f"{P}{second.option}: {second.mount_point} overlaps with {first.mount_point} ({P}{first.option}). Choose another directory."
+            )
 
 
 class StorageOfOneNode(Validator):
@@ -93,8 +96,8 @@ class StorageOfOneNode(Validator):
         workers = desired_workers(request.options)
         if workers and not any(mount.holds_jobs for mount in registry.mounts(request, found)):
             yield (
-                f"efs: false leaves the cluster without shared storage, so jobs run only on the master and not on the {workers} other "
-                f"{'node' if workers == 1 else 'nodes'}. Set {_switches()}, or worker_count: 0."
+                f"{P}efs: false leaves the cluster without shared storage, so jobs run only on the master and not on the {workers} other "
+                f"{'node' if workers == 1 else 'nodes'}. Set {_switches()}, or {P}worker_count: 0."
             )
 
 
@@ -105,7 +108,9 @@ class StorageKey(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         key = request.options["kms_key_id"]
         if key and not KMS_KEY.fullmatch(key):
-            yield f"kms_key_id: '{key}' is not the ID or ARN of a KMS key. Specify an ID or ARN, because an alias can move to another key."
+            yield (
+                f"{P}kms_key_id: '{key}' is not the ID or ARN of a KMS key. Specify an ID or ARN, because an alias can move to another key."
+            )
 
 
 class StoragePorts(Validator):
@@ -122,7 +127,7 @@ class StoragePorts(Validator):
                 groups = " or ".join(sorted(server.found.properties["security_groups"]))
                 sources = f"{nodes.id if nodes else 'the nodes'} or from {', '.join(cidrs)}"
                 yield (
-                    f"{server.option}: {server.found.id} does not allow inbound traffic from the nodes on TCP port {server.ports[1]}. "
+                    f"{P}{server.option}: {server.found.id} does not allow inbound traffic from the nodes on TCP port {server.ports[1]}. "
                     f"Allow this traffic in {groups} from {sources}."
                 )
 
@@ -154,7 +159,7 @@ class StorageKept(Validator):
             before, after = launched.get(tag.key), described.get(tag.key)
             if tag.kept and before and tag.variable in request.options and after not in (before, UNKNOWN):
                 yield (
-                    f"{tag.variable}: running nodes have {before} mounted, so this option cannot be changed to {after or 'none'}. "
+                    f"{P}{tag.variable}: running nodes have {before} mounted, so this option cannot be changed to {after or 'none'}. "
                     "Delete the cluster (the data is kept) and create it again."
                 )
 

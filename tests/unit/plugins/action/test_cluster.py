@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -15,10 +16,10 @@ EXCEEDED = {"failed": True, "price_exceeded": "cluster demo costs 600.00 USD per
 def execute(monkeypatch):
     """Return a function that runs the action, and returns its result, the arguments of each execution of the module, and the questions."""
 
-    def run(answer, *, variables=(), check_mode=False, **arguments):
+    def run(answer, *, variables=(), check_mode=False, role=None, **arguments):
         given, questions = [], []
 
-        def execute_watched(action, _variables, _show, **_options):
+        def execute_watched(action, _variables, **_options):
             given.append(dict(action._task.args))
             return EXCEEDED if action._task.args.get("enforce_price_warning") else {"changed": True}
 
@@ -28,7 +29,7 @@ def execute(monkeypatch):
 
         monkeypatch.setattr(cluster, "execute_watched", execute_watched)
         monkeypatch.setattr(cluster, "ask", ask)
-        task = MagicMock(args={"cluster": "demo", "price_warning": 500.0, **arguments}, check_mode=check_mode, _role=None)
+        task = MagicMock(args={"cluster": "demo", "price_warning": 500.0, **arguments}, check_mode=check_mode, _role=role)
         found = cluster.ActionModule(task, *[MagicMock()] * 5)._execute(dict(variables))
         return found, [each.get("enforce_price_warning", False) for each in given], questions
 
@@ -96,7 +97,7 @@ def test_no_node_is_launched_for_a_job_whose_maximum_cost_does_not_pay_for_it(mo
     """The lease need not last longer than the maximum cost allows, also in predictions. Only train.yml says that nodes are for a job."""
     runs = []
 
-    def execute_watched(action, _variables, _show, **_options):
+    def execute_watched(action, _variables, **_options):
         runs.append((action._task.check_mode, action._task.args["lease_minimum"]))
         return {"changed": True, "price": {"currency": "USD", "charges": [WORKERS], "published": "", "read_at": 0, "problem": ""}}
 
@@ -118,6 +119,14 @@ def test_the_run_goes_on_unless_somebody_refuses(execute, answer, goes_on):
     assert (found.get("changed", False), enforced) == (goes_on, [True, False] if goes_on else [True])
     assert found.get("msg") == (None if goes_on else "price_warning: nothing was changed, as you have answered."), "the user has set it"
     assert questions == ["deeplearning_price_warning: after this run, cluster demo costs 600.00 USD per day. Make the changes?"]
+
+
+def test_the_messages_of_a_role_name_its_variables(execute, monkeypatch):
+    given = []
+    role = SimpleNamespace(get_name=lambda: "deeplearning.cluster.provision")
+    monkeypatch.setattr(cluster, "message_arguments", lambda task: given.append(task._role) or {"price_warning": 1.0})
+    found, _enforced, _questions = execute("no", role=role)
+    assert (given, found["msg"]) == ([role], "deeplearning_price_warning: nothing was changed, as you have answered.")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import aws_pr
 def test_interrupts_reach_the_main_thread(tmp_path):
     """Python handles signals only in the main thread, and a signal for another thread does not wake up the main thread."""
     with open(tmp_path / "progress", "wb+", buffering=0) as file:
-        watch = aws_progress.FileWatch(file.fileno(), str)
+        watch = aws_progress.FileWatch(file.fileno())
         watch.start()
         try:
             status = Path(f"/proc/self/task/{watch.native_id}/status")

@@ -89,17 +89,6 @@ def test_a_command_that_continues_a_job_repeats_the_variables_of_the_run(run, gi
     assert FilterModule().filters()["playbook_command"]("train", again) == command
 
 
-def test_the_commands_in_a_message_are_completed(run):
-    here = run()
-    run(inventory=(f"{here}/nodes.yml",))
-    text = "ansible-playbook deeplearning.cluster.stop, or: ansible-playbook deeplearning.cluster.destroy (-e x). ansible-playbook my.yml"
-    assert suggested_commands.with_run_options(text) == (
-        "ansible-playbook -i nodes.yml deeplearning.cluster.stop, or: ansible-playbook -i nodes.yml deeplearning.cluster.destroy"
-        " (-e x). ansible-playbook my.yml"
-    )
-    assert suggested_commands.with_run_options("deeplearning.cluster.stop stops it") == "deeplearning.cluster.stop stops it"
-
-
 def test_the_shell_reads_each_option_as_one_word(run):
     here = run()
     run(inventory=(f"{here}/a'b $c/nodes.yml",))

@@ -8,7 +8,6 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import yaml_text
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.option_names import of_host_role, of_run
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.yaml_text import refuse_changed_text, text_errors
 
 VARIABLES, SECRETS = {"type": "dict"}, {"type": "dict", "no_log": True}
@@ -80,13 +79,13 @@ def test_a_file_that_has_changed_since_it_was_read_says_nothing(read, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("role", "args", "named", "message"),
+    ("role", "args", "message"),
     [
-        ("slurm", {"parameters": {"A": True}}, of_host_role, "slurm_parameters: A: YAML reads the value as true"),
-        ("emr_cluster", {"parameters": "", "tags": {"A": None}}, of_run, "deeplearning_tags: A: YAML reads the value as null"),
+        ("slurm", {"parameters": {"A": True}}, "slurm_parameters: A: YAML reads the value as true"),
+        ("emr_cluster", {"parameters": "", "tags": {"A": None}}, "deeplearning_tags: A: YAML reads the value as null"),
     ],
 )
-def test_a_tasks_message_names_the_variable(role, args, named, message):
+def test_a_tasks_message_names_the_variable(role, args, message):
     task = SimpleNamespace(args=args, _role=SimpleNamespace(get_name=lambda: f"deeplearning.cluster.{role}"))
     with pytest.raises(AnsibleActionFail, match=f"^{message}"):
-        refuse_changed_text(task, {"parameters": VARIABLES, "tags": VARIABLES}, named)
+        refuse_changed_text(task, {"parameters": VARIABLES, "tags": VARIABLES})

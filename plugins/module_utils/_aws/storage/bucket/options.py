@@ -34,6 +34,8 @@ SETTINGS = {"path": "bucket_mount_point"}
 
 UNUSED_RULES = (
     UnusedRule(
-        ("bucket_mount_point",), lambda get: not get("bucket_mount"), "bucket_mount is not set. Set bucket_mount, or remove this variable."
+        ("bucket_mount_point",),
+        lambda get: not get("bucket_mount"),
+        "deeplearning_bucket_mount is not set. Set deeplearning_bucket_mount, or remove this variable.",
     ),
 )

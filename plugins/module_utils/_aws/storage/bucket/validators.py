@@ -11,6 +11,7 @@ from ...._hosts.shared_storage import mounts
 from ...client import ClientError
 from ...component import Request
 from ...error_codes import error_code
+from ...message_parts import P
 from ...plan.resources import Found
 from ...regions import partition_of
 from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
@@ -30,7 +31,7 @@ class BucketMount(Validator):
         try:
             mounts.check_bucket_source(source)
         except ValueError as error:
-            yield f"bucket_mount: {error}."
+            yield f"{P}bucket_mount: {error}."
             return
         bucket, _prefix = mounts.bucket_and_prefix(source)
         try:
@@ -39,7 +40,8 @@ class BucketMount(Validator):
             if error_code(error) in ("404", "NoSuchBucket"):
                 partition = partition_of(cloud.region).name
                 yield (
-                    f"bucket_mount: there is no bucket {bucket} in the partition {partition}. Specify another bucket, or remove the option."
+                    f"{P}bucket_mount: there is no bucket {bucket} in the partition {partition}. Specify another bucket, or remove the "
+                    "option."
                 )
 
 

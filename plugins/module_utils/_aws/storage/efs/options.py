@@ -127,11 +127,11 @@ OPTIONS = (
 SETTINGS = {"path": "mount_point", "encrypt_in_transit": "encrypt_in_transit", "directory": "file_system_directory"}
 
 UNUSED_RULES = (
-    UnusedRule(NEW, lambda get: get(SWITCH) is False, "efs is false. Remove this variable."),
+    UnusedRule(NEW, lambda get: get(SWITCH) is False, "deeplearning_efs is false. Remove this variable."),
     UnusedRule(
         NEW,
         lambda get: bool(get(ADOPTED)),
-        "file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
+        "deeplearning_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
     ),
-    UnusedRule(("encrypt_in_transit",), lambda get: get(SWITCH) is False, "efs is false. Remove this variable."),
+    UnusedRule(("encrypt_in_transit",), lambda get: get(SWITCH) is False, "deeplearning_efs is false. Remove this variable."),
 )

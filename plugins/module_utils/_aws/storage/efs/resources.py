@@ -16,6 +16,7 @@ from typing import Any, Mapping
 from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
 from ...component import Request
 from ...error_codes import error_code, is_missing
+from ...message_parts import P
 from ...network.definition import STORAGE_GROUP
 from ...own_resources import read_own, readable, with_keys
 from ...plan.planning import Kind
@@ -256,7 +257,7 @@ def _create_file_system(cloud: AwsClient, address: Address, properties: Properti
         if not existing or not FILE_SYSTEMS.is_own(cloud, existing):
             raise ClusterError(
                 f"{file_system_id} was created earlier for a cluster named {cloud.cluster}, but it no longer has the cluster's tags. "
-                "Adopt it with file_system_id, or delete it."
+                f"Adopt it with {P}file_system_id, or delete it."
             ) from error
         created = existing  # This call has created the file system, but the first response was lost
     cloud.created.add(created["FileSystemId"])
@@ -365,8 +366,8 @@ def _create_mount_target(cloud: AwsClient, address: Address, properties: Propert
         if error_code(error) != "UnsupportedAvailabilityZone":
             raise
         raise ClusterError(
-            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Specify other zones (zones) "
-            "or subnets in other zones (private_subnet_ids), or set efs: false."
+            f"EFS is not available in {address.key}, the zone of {properties['subnet']}. Specify other zones ({P}zones) "
+            f"or subnets in other zones ({P}private_subnet_ids), or set {P}efs: false."
         ) from error
     return Found(address, created["MountTargetId"], properties)
 

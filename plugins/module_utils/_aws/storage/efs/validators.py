@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...component import Request
+from ...message_parts import P
 from ...network.definition import STORAGE_GROUP
 from ...network.zones import zones
 from ...plan.resources import Found
@@ -32,10 +33,10 @@ class FileSystemOptions(Validator):
         options = request.options
         yield from _check_directory(options)
         if options["file_system_id"] and not options["efs"]:
-            yield f"file_system_id: {options['file_system_id']} is not used with efs: false. Remove one of these options."
+            yield f"{P}file_system_id: {options['file_system_id']} is not used with {P}efs: false. Remove one of these options."
         yield from _check_throughput(options)
         if options["kms_key_id"] and not options["encrypted"] and options["efs"]:
-            yield f"kms_key_id: {options['kms_key_id']} cannot be combined with encrypted: false. Remove one of these options."
+            yield f"{P}kms_key_id: {options['kms_key_id']} cannot be combined with {P}encrypted: false. Remove one of these options."
 
 
 def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
@@ -43,24 +44,27 @@ def _check_directory(options: Mapping[str, Any]) -> Iterator[str]:
     if not directory:
         return
     if not DIRECTORY.fullmatch(directory):
-        yield f"file_system_directory: '{directory}' is not a valid directory for an access point. Specify a path such as /teams/bert."
+        yield f"{P}file_system_directory: '{directory}' is not a valid directory for an access point. Specify a path such as /teams/bert."
     if not options["file_system_id"]:
-        yield f"file_system_directory: '{directory}' requires an adopted file system. Set file_system_id, or remove this option."
+        yield f"{P}file_system_directory: '{directory}' requires an adopted file system. Set {P}file_system_id, or remove this option."
     if options["encrypt_in_transit"] is False:
-        yield "encrypt_in_transit: false cannot be combined with file_system_directory, which requires TLS. Remove one of these options."
+        yield (
+            f"{P}encrypt_in_transit: false cannot be combined with {P}file_system_directory, which requires TLS. Remove one of these "
+            "options."
+        )
 
 
 def _check_throughput(options: Mapping[str, Any]) -> Iterator[str]:
     mode, throughput = options["throughput_mode"], options["provisioned_throughput"]
     if mode == "provisioned" and (throughput is None or throughput < 1):
-        yield "provisioned_throughput: missing or too small. Specify at least 1 MiB/s with throughput_mode: provisioned."
+        yield f"{P}provisioned_throughput: missing or too small. Specify at least 1 MiB/s with {P}throughput_mode: provisioned."
     if mode != "provisioned" and throughput is not None:
         yield (
-            f"provisioned_throughput: {throughput:g} MiB/s cannot be combined with throughput_mode: {mode}. "
-            "Remove this option, or set throughput_mode: provisioned."
+            f"{P}provisioned_throughput: {throughput:g} MiB/s cannot be combined with {P}throughput_mode: {mode}. "
+            f"Remove this option, or set {P}throughput_mode: provisioned."
         )
     if mode == "elastic" and options["performance_mode"] == "maxIO":
-        yield "throughput_mode: elastic cannot be combined with performance_mode: maxIO. Remove one of these options."
+        yield f"{P}throughput_mode: elastic cannot be combined with {P}performance_mode: maxIO. Remove one of these options."
 
 
 class AdoptedFileSystem(Validator):
@@ -77,7 +81,7 @@ class AdoptedFileSystem(Validator):
             yield from _check_reach(request, found, file_system)
         elif adopted_id:
             yield (
-                f"file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
+                f"{P}file_system_id: {adopted_id} does not exist in {request.cloud.region}. "
                 "Specify the ID of an existing file system, or remove the option to create a new one."
             )
 
@@ -89,7 +93,7 @@ def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -
         yield from _check_zones(request, found, file_system)
     elif not is_routed(request.cloud, found, attributes["address"]):
         yield (
-            f"file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in only one VPC. "
+            f"{P}file_system_id: {file_system.id} has its mount targets in {attributes['vpc']}, and EFS allows them in only one VPC. "
             f"Peer that VPC with the cluster's VPC and add routes to {attributes['address']}, delete the mount targets, "
             "or use another file system."
         )
@@ -97,15 +101,15 @@ def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -
 
 def _check_zones(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
     """Check that each zone of the cluster has a mount target of the file system, or that a run can add one."""
-    name, one_zone, zone_names = f"file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
+    name, one_zone, zone_names = f"{P}file_system_id: {file_system.id}", file_system.attributes["one_zone"], zones(request, found)
     addresses, group = file_system.attributes["addresses"], find(found, STORAGE_GROUP)
     if one_zone and not addresses and zone_names != [one_zone]:
-        yield f"{name} is a One Zone file system in {one_zone} without a mount target. Set zones: [{one_zone}], or add a mount target."
+        yield f"{name} is a One Zone file system in {one_zone} without a mount target. Set {P}zones: [{one_zone}], or add a mount target."
     lacking = [zone for zone in zone_names if zone not in addresses and one_zone in (None, zone)]
     if group and group.adopted and file_system.adopted and lacking:
         yield (
             f"{name} has no mount target in {', '.join(lacking)}. With an adopted security group, a run does not add mount targets, "
-            "because later runs could not recognize them. Create the mount targets yourself, or remove security_group_ids.storage."
+            f"because later runs could not recognize them. Create the mount targets yourself, or remove {P}security_group_ids.storage."
         )
 
 

@@ -137,12 +137,12 @@ UNUSED_RULES = (
     UnusedRule(
         (*NEW, "lustre_data_repositories", "lustre_mount_point"),
         lambda get: not get(SWITCH) and not get(ADOPTED),
-        "lustre is false. Set lustre: true, or remove this variable.",
+        "deeplearning_lustre is false. Set deeplearning_lustre: true, or remove this variable.",
     ),
     UnusedRule(
         NEW,
         lambda get: bool(get(ADOPTED)),
-        "lustre_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
+        "deeplearning_lustre_file_system_id is set, and a run does not change an adopted file system. Remove this variable.",
     ),
     UnusedRule(
         ("lustre_throughput",),

@@ -302,6 +302,6 @@ KINDS = (
         update=_update_link,
         settle=_settle_link,
         updatable=frozenset({"imports", "exports", "tags"}),
-        advice="Remove this path from lustre_data_repositories in one run, and add it with the new prefix in the next run.",
+        advice="Remove this path from {P}lustre_data_repositories in one run, and add it with the new prefix in the next run.",
     ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...._hosts.shared_storage.mounts import BUCKET_NAME
 from ...component import Request
+from ...message_parts import P
 from ...network import adopted
 from ...network.definition import NODES_GROUP, SELF, STORAGE_GROUP
 from ...plan.resources import Found
@@ -34,7 +35,9 @@ class LustreOptions(Validator):
     def check(self, request: Request, found: Sequence[Found]) -> Iterator[str]:
         options = request.options
         if options["lustre_file_system_id"] and options["lustre_data_repositories"]:
-            yield "lustre_data_repositories: an adopted file system is never changed. Create the links yourself, and remove this option."
+            yield (
+                f"{P}lustre_data_repositories: an adopted file system is never changed. Create the links yourself, and remove this option."
+            )
         if not options["lustre"] or options["lustre_file_system_id"]:
             return
         yield from _check_capacity(options["lustre_capacity"], FILE_SYSTEMS.find(found))
@@ -43,25 +46,27 @@ class LustreOptions(Validator):
 
 def _check_capacity(capacity: int, own: Found | None) -> Iterator[str]:
     if capacity <= 0 or (capacity != 1200 and capacity % 2400):
-        yield f"lustre_capacity: {capacity} GiB is not a valid size. Specify 1200 or a multiple of 2400."
+        yield f"{P}lustre_capacity: {capacity} GiB is not a valid size. Specify 1200 or a multiple of 2400."
     elif own and capacity < own.properties["capacity"]:
         size = own.properties["capacity"]
-        yield f"lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Specify {size}, or adopt a smaller file system."
+        yield (
+            f"{P}lustre_capacity: {own.id} has {size} GiB and cannot shrink to {capacity}. Specify {size}, or adopt a smaller file system."
+        )
 
 
 def _check_links(repositories: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     option = "lustre_data_repositories"
     if len(repositories) > MOST_LINKS:
-        yield f"{option}: {len(repositories)} links exceed the limit. Specify at most {MOST_LINKS}."
+        yield f"{P}{option}: {len(repositories)} links exceed the limit. Specify at most {MOST_LINKS}."
     for item in repositories:
         if not S3_PREFIX.fullmatch(item["s3"]):
-            yield f"{option}: '{item['s3']}' is not a bucket or prefix. Specify a general purpose bucket, as in s3://bucket/prefix."
+            yield f"{P}{option}: '{item['s3']}' is not a bucket or prefix. Specify a general purpose bucket, as in s3://bucket/prefix."
         if not DIRECTORY.fullmatch(item["path"]):
-            yield f"{option}: '{item['path']}' is not a valid directory. Specify a directory such as /dataset."
+            yield f"{P}{option}: '{item['path']}' is not a valid directory. Specify a directory such as /dataset."
     paths = sorted(item["path"].rstrip("/") + "/" for item in repositories)
     for first, second in zip(paths, paths[1:]):
         if second.startswith(first):
-            yield f"{option}: {second} is in {first}, but linked directories must not contain each other. Choose another directory."
+            yield f"{P}{option}: {second} is in {first}, but linked directories must not contain each other. Choose another directory."
 
 
 class AdoptedLustre(Validator):
@@ -74,17 +79,20 @@ class AdoptedLustre(Validator):
         cloud, adopted_id, file_system = request.cloud, request.options["lustre_file_system_id"], FILE_SYSTEMS.find(found)
         if adopted_id and file_system is None:
             yield (
-                f"lustre_file_system_id: {adopted_id} is not an FSx for Lustre file system in {cloud.region}. "
+                f"{P}lustre_file_system_id: {adopted_id} is not an FSx for Lustre file system in {cloud.region}. "
                 "Specify the ID of an existing file system, or remove the option."
             )
         if file_system is None or not is_mounted(request, found):
             return
         if file_system.attributes["state"] == "FAILED":
-            yield f"lustre: {file_system.id} is in the state FAILED. Delete it, or adopt another file system with lustre_file_system_id."
+            yield (
+                f"{P}lustre: {file_system.id} is in the state FAILED. Delete it, or adopt another file system with "
+                f"{P}lustre_file_system_id."
+            )
         vpc, address = file_system.attributes["vpc"], file_system.attributes["address"]
         if vpc != vpc_id(found) and not is_routed(cloud, found, address):
             yield (
-                f"lustre_file_system_id: {file_system.id} is in {vpc}, which the nodes cannot reach. "
+                f"{P}lustre_file_system_id: {file_system.id} is in {vpc}, which the nodes cannot reach. "
                 f"Peer that VPC with the cluster's VPC and add routes to {address}, or specify another file system."
             )
 
@@ -123,7 +131,7 @@ def _check_ports(group: Found, name: str, peers: AbstractSet[str], who: str, ran
     for direction, traffic in (("ingress", "inbound traffic from"), ("egress", "outbound traffic to")):
         if not all(adopted.lets_in(group.properties[direction], ports, allowed, ranges) for ports in PORTS):
             yield (
-                f"security_group_ids: {group.id} ({name}) does not allow {traffic} {who} on TCP ports 988 and 1018-1023, "
+                f"{P}security_group_ids: {group.id} ({name}) does not allow {traffic} {who} on TCP ports 988 and 1018-1023, "
                 "which Lustre requires. Add rules for these ports."
             )
 

@@ -15,6 +15,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.pricing.
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import report
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision.components import ALL_COMPONENTS
 
+DESTROY = "ansible-playbook deeplearning.cluster.destroy (add -e deeplearning_delete_data=true to delete the file systems too)."
+ABSENT = "state: absent (add delete_data: true to delete the file systems too)."
 GROUP, NAT = Address("auto_scaling_group", "workers"), Address("nat_gateway", "main")
 TEMPLATE, NODES = Address("launch_template", "workers"), Address("nodes", "workers")
 
@@ -77,7 +79,7 @@ def test_each_failure_names_what_goes_on_costing_money(monkeypatch, present, app
     monkeypatch.setattr(report, "fail", fail)
     monkeypatch.setattr(cache, "path", lambda _region, _endpoint: None)
     cloud = SimpleNamespace(cluster="bert", region="us-east-1", interruption=threading.Event())
-    for components, deletion in ((ALL_COMPONENTS, report.DESTROY), (ALL_COMPONENTS[:1], report.ABSENT)):
+    for components, deletion in ((ALL_COMPONENTS, DESTROY), (ALL_COMPONENTS[:1], ABSENT)):
         request = SimpleNamespace(cloud=cloud, present=present, options={"prices": True})
         run = SimpleNamespace(request=request, before=[], module=None, components=components)
         with pytest.raises(ClusterError) as failure:
