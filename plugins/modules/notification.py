@@ -60,7 +60,8 @@ options:
     default: {}
   losses:
     description:
-      - Without O(event), the options of the filter P(deeplearning.cluster.job_failure#filter).
+      - Without O(event), what explains the failure of a job - C(nodes), as the lookup P(deeplearning.cluster.nodes#lookup) returns them;
+        C(former), the return value RV(deeplearning.cluster.former_nodes_info#module:nodes); and C(unreachable), the names of hosts.
     type: dict
     default: {}
 author:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping, Sequence
 
+from . import job_formatting
 from ._output.hosts import host_names
 from ._output.words import form
-from .gone_nodes import gone_hosts
+from .gone_nodes import gone_hosts, with_gone_hosts
 from .suggested_commands import continuing_command, playbook_command
 
 LOST = "This run no longer reaches the job"
@@ -108,12 +109,16 @@ def interrupted_job(job: str, has_queue: bool) -> str:
     return f"Job {job} was stopped on all hosts, as requested with Ctrl-C. {advice}"
 
 
-def unreachable_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
-    """Return which hosts of a job are gone, and why the run no longer reaches the job.
+def failed_job(failure: str, job: Any, losses: Mapping[str, Any]) -> str:
+    """Return why a job has failed, or why the run no longer reaches it, which is `failure`, and which of its hosts are gone.
 
-    `job` is empty if the run has never reached it. `losses` contains the arguments of `gone_hosts`.
+    If a host is gone, the message names the host, not the processes that lost their connection to it. `job` is empty if the run has never
+    reached the job. `losses` contains the arguments of `gone_hosts`.
     """
-    return " ".join([*(gone_hosts(job, **losses).values() if job else ()), failure])
+    gone = gone_hosts(job, **losses) if job else {}
+    if "failure" in job:
+        return job_formatting.failure_message(with_gone_hosts(job, gone), playbook_command, continuing_command(job["name"]))
+    return " ".join([*gone.values(), failure])
 
 
 def unexported_job(job: str, directory: str, reason: str, destination: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
+from . import health_messages
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.prices import Price
@@ -449,3 +450,17 @@ def cluster_events(
     from . import timeline
 
     return timeline.cluster_events(facts, jobs, host, problem, form, place, service)
+
+
+def health_report(
+    findings: Mapping[str, Sequence[Mapping[str, str]]],
+    nodes: Mapping[str, Mapping[str, Any]],
+    region: str,
+    unreachable: Collection[str],
+    exclusions: Mapping[str, Sequence[Mapping[str, Any]]],
+    jobs: Sequence[Mapping[str, str]] | None,
+) -> str:
+    """Return the health of all nodes, and what to do about unhealthy ones. `jobs` are those on unreachable nodes, or None if unknown."""
+    found = {name: health_messages.findings_of({"findings": own}) for name, own in findings.items()}
+    lines = [health_messages.report(found, unreachable, health_messages.jobs_on_nodes(jobs)), *health_messages.exclusion_lines(exclusions)]
+    return "\n".join(filter(None, [*lines, health_messages.advice(found, nodes, region, unreachable)]))

@@ -243,15 +243,23 @@ def test_the_bandwidth_does_not_depend_on_the_number_of_ranks():
     [({"jobs": []}, "No job runs there."), ({"msg": "no answer"}, "It is not known which jobs run there."), ({}, "It is not known which")],
 )
 def test_the_report_names_nodes_that_could_not_be_checked(tmp_path, listed, expected):
-    (task,) = [
-        each for each in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if each["name"] == "Describe the health of the nodes"
-    ]
-    shown = {"ansible.builtin.debug": {"msg": "{{ __node_health_report.text }}"}}
+    (task,) = [each for each in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if each["name"] == "Show the health of the nodes"]
     checked = {"ansible.builtin.set_fact": {"node_health_findings": [], "node_health_exclusions": []}}
     variables = {"__node_health_unreachable": ["lab2"], "__node_health_jobs": listed}
-    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [checked, task, shown]}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [checked, task]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
     done = ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], os.environ, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"lab2: not checked, because of the error above. {expected}" in done.stdout
     assert "1 of 2 nodes are healthy." in done.stdout
+
+
+@pytest.mark.parametrize(("severities", "fails"), [([], False), (["monitor"], False), (["monitor", "restart"], True), (["replace"], True)])
+def test_findings_to_monitor_do_not_make_a_node_unhealthy(tmp_path, severities, fails):
+    (task,) = [
+        each for each in yaml.safe_load((ROLE / "tasks" / "main.yml").read_text()) if each["name"] == "Fail if the node is unhealthy"
+    ]
+    variables = {"node_health_findings": [{"severity": each} for each in severities]}
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}]))
+    done = ansible_commands.run(["ansible-playbook", "-i", "localhost,", "play.yml"], os.environ, tmp_path)
+    assert ("This node is unhealthy." in done.stdout + done.stderr) is bool(done.returncode) is fails

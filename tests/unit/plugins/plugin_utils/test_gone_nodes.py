@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.filter.job_failure import job_failure
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.gone_nodes import gone_hosts, with_gone_hosts
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_messages import failed_job
 
 OLD, NEW = "i-0000000000000000a", "i-0000000000000000b"
 NODES = {"bert-worker3": {"hostname": "w3", "instance_id": OLD}, "bert-worker4": {"hostname": "w4", "instance_id": "i-0000000000000000d"}}
@@ -69,8 +69,12 @@ def test_hosts_that_are_gone(found, nodes, former, unreachable, said):
     assert {host: text for host, text in gone.items() if host == "w3"} == said
 
 
+def failure_of(found, former):
+    return failed_job("", found, {"nodes": NODES, "former": former})
+
+
 def test_a_host_that_went_before_is_the_cause():
-    told = job_failure(job(), NODES, [LEFT])
+    told = failure_of(job(), [LEFT])
     assert told == (
         f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group, and {NEW} was launched."
         " The logs are in /efs/jobs/hk/logs\n"
@@ -82,26 +86,26 @@ def test_a_host_that_went_before_is_the_cause():
 def test_a_host_that_shut_down_in_an_orderly_way_is_the_cause():
     found = job(state="failed", reason="was stopped because its host was shutting down", signal="SIGTERM")
     found["failure"] = blamed(found["processes"][0], found["processes"][0]["reason"])
-    assert f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group" in job_failure(found, NODES, [LEFT])
-    assert "rank 2 on w3 was stopped because its host was shutting down" in job_failure(found, NODES, [])
+    assert f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group" in failure_of(found, [LEFT])
+    assert "rank 2 on w3 was stopped because its host was shutting down" in failure_of(found, [])
 
 
 @pytest.mark.parametrize("found", [job(heartbeat=101.0), job(state="succeeded")])
 def test_a_host_that_went_afterwards_is_not(found):
-    assert "rank 3 on w4 ended with exit status 1. The end of" in job_failure(found, NODES, [LEFT])
+    assert "rank 3 on w4 ended with exit status 1. The end of" in failure_of(found, [LEFT])
 
 
 def test_the_first_of_several_hosts_is_the_cause():
     found = job()
     found["processes"].insert(0, process(0, "w1", "lost", 90.0, instance="i-0000000000000000c"))
-    assert "w1 is gone" in job_failure(found, NODES, [LEFT, {**LEFT, "instance_id": "i-0000000000000000c"}])
+    assert "w1 is gone" in failure_of(found, [LEFT, {**LEFT, "instance_id": "i-0000000000000000c"}])
 
 
 def test_a_job_that_an_operator_stopped_stays_stopped():
     found = job()
     found["processes"][1].update(state="stopped", reason="was stopped by an operator")
     found["failure"] = blamed(found["processes"][1], "was stopped by an operator")
-    assert "was stopped by an operator" in job_failure(found, NODES, [LEFT])
+    assert "was stopped by an operator" in failure_of(found, [LEFT])
 
 
 def test_a_job_without_failure_is_left_alone():

@@ -145,5 +145,5 @@ def test_a_run_that_no_longer_reaches_the_job_names_the_nodes_that_are_gone():
     job = {"processes": [{"host": "w1", "instance": "i-1", "state": "running"}, {"host": "w2", "instance": "i-2", "state": "running"}]}
     losses = {"nodes": {}, "former": [{"instance_id": "i-1", "cause": "", "replacement": ""}], "unreachable": []}
     gone = "w1 is gone: i-1 is no longer running, and no instance has been launched to replace it yet."
-    assert job_messages.unreachable_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
-    assert job_messages.unreachable_job("The host is unreachable.", {}, losses) == "The host is unreachable."
+    assert job_messages.failed_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
+    assert job_messages.failed_job("The host is unreachable.", {}, losses) == "The host is unreachable."

@@ -805,3 +805,35 @@ def test_jobs_of_a_queue_keep_their_nodes(result, expected):
 )
 def test_a_run_names_the_nodes_that_it_terminates(going, workers, kept, predicted, expected):
     assert messages.terminated_nodes(going, workers, kept, predicted) == expected
+
+
+def health_report(findings, unreachable=(), exclusions=(), jobs=None):
+    return messages.health_report(findings, {}, "us-east-1", unreachable, dict(exclusions), jobs)
+
+
+def test_healthy_nodes_have_a_report_without_advice():
+    assert health_report({"c-1": []}) == "The node is healthy."
+
+
+def test_a_report_of_unhealthy_and_unreachable_nodes_has_advice():
+    finding = {"check": "disks", "severity": "restart", "message": "/: full."}
+    assert health_report({"c-1": [finding], "c-2": []}, ["c-3"], jobs=[{"name": "a", "words": "a runs on c-3"}]) == (
+        "restart  c-1: disks: /: full.\n"
+        "c-3: not checked, because of the error above. Job a runs on c-3.\n1 of 3 nodes are healthy.\n"
+        "Correct the cause on c-1, and then restart the jobs there.\nA job can run on an unreachable node. If you cannot reach "
+        "c-3 again, replace it. Replace c-3, or run jobs without it (training_job_hosts)."
+    )
+
+
+def test_exclusions_are_shown_with_the_way_to_end_them():
+    person = {"by": "person", "text": "since 2026-11-25 10:15 UTC by a person: bad cable."}
+    check = {"by": "xid", "text": "since 2026-11-25 10:16 UTC by the check xid: Xid 79.\n\x1b[31m"}
+    report = health_report({"c-1": [], "c-2": [], "c-3": []}, exclusions={"c-1": [person, check], "c-2": [], "c-3": [check]})
+    assert report.splitlines() == [
+        "All 3 nodes are healthy.",
+        "excluded c-1: since 2026-11-25 10:15 UTC by a person: bad cable.",
+        "excluded c-1: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
+        "excluded c-3: since 2026-11-25 10:16 UTC by the check xid: Xid 79.",
+        "To let jobs use c-1 again, run: ansible-playbook deeplearning.cluster.health -e node_health_include=c-1",
+        "Jobs use c-1, c-3 again when the check that has excluded the node passes. After an Xid error, this requires a reboot.",
+    ]
