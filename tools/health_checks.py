@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import (
     AFTER_FAILURE,
     BEFORE_JOB,
     BOOT,
@@ -16,6 +15,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_h
     PERIODIC,
     Check,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS
 from generated_tables import with_tables, write
 

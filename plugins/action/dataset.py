@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._hosts.dataset.local_source import upload_facts
-from ..module_utils._hosts.dataset.source import DataError, human
+from ..module_utils._common.dataset.local_source import upload_facts
+from ..module_utils._common.dataset.source import DataError, human
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.background import until_finished
 from ..plugin_utils.documented_values import refusal

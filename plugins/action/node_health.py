@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._hosts.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
-from ..module_utils._hosts.node_health.clock import decide_clock
+from ..module_utils._common.node_health.check import ON_DEMAND, CheckedNode, HealthFinding
+from ..module_utils._common.node_health.clock import decide_clock
 from ..plugin_utils import custom_health_checks, health_messages
 from ..plugin_utils.answers import NodeAction
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._hosts.node_setup import records
+from ..module_utils._common.node_setup import records
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.output import ProgressLine, show

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from ..module_utils._aws.regions import partition_of
-from ..module_utils._hosts.shared_storage import converge
+from ..module_utils._common.shared_storage import converge
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.snapshot import Inspection, Request, Snapshot

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils._hosts.ssh_trust import converge, files
-from ..module_utils._hosts.ssh_trust.certificates import DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
+from ..module_utils._common.ssh_trust import converge, files
+from ..module_utils._common.ssh_trust.certificates import DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.snapshot import Inspection, Request, Snapshot

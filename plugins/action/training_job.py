@@ -13,7 +13,7 @@ from typing import Any, Mapping, Sequence
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ..module_utils._hosts.worker_metadata.metadata import generation
+from ..module_utils._common.worker_metadata.metadata import generation
 from ..module_utils._job.definition import job_parameters
 from ..module_utils._job.definition.options import OPTIONS
 from ..plugin_utils import cost_limit, job_scripts

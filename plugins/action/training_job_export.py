@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.utils.display import Display
 
-from ..module_utils._hosts.dataset.source import human
+from ..module_utils._common.dataset.source import human
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.background import until_finished
 from ..plugin_utils.output import show

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ..module_utils._hosts import gpus
-from ..module_utils._hosts.worker_metadata import converge
+from ..module_utils._common import gpus
+from ..module_utils._common.worker_metadata import converge
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.snapshot import Inspection, Request, Snapshot

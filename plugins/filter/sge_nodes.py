@@ -52,7 +52,7 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils._hosts.sge.configuration import SgeNode, is_plausible
+from ..module_utils._common.sge.configuration import SgeNode, is_plausible
 from ..plugin_utils.queue_nodes import with_hardware
 from .workers import VARIABLES, workers
 

@@ -53,7 +53,7 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..module_utils._hosts.slurm.configuration import hardware_of, is_plausible
+from ..module_utils._common.slurm.configuration import hardware_of, is_plausible
 from ..plugin_utils.queue_nodes import with_hardware
 from ..plugin_utils.slurm_features import features_of
 from .workers import VARIABLES, workers

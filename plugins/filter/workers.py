@@ -43,7 +43,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils._hosts.worker_metadata.metadata import ordered
+from ..module_utils._common.worker_metadata.metadata import ordered
 
 # The names of the values in the variables of hosts, and in the nodes that the lookup `nodes` returns.
 VARIABLES = {"number": "deeplearning_number", "name": "deeplearning_hostname", "address": "deeplearning_private_ip"}

@@ -268,8 +268,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._common.dataset.source import DataError, check_sources
 from ..module_utils._hosts.dataset.module_run import ARGUMENTS, OF_THE_CALL, examine, refuse_own_disk, work_on
-from ..module_utils._hosts.dataset.source import DataError, check_sources
 
 
 def main() -> None:

@@ -72,7 +72,7 @@ logs:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.dataset.source import DataError
+from ..module_utils._common.dataset.source import DataError
 from ..module_utils._hosts.node_logs.export import ARGUMENTS, export, prefix
 
 

@@ -53,7 +53,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts import gpus
+from ..module_utils._common import gpus
 from ..module_utils._hosts.munge import key
 from ..module_utils._hosts.queue import packages
 from ..module_utils._hosts.services import ServiceError

@@ -153,7 +153,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.shared_storage.converge import SPECIFICATION, ensure_absent, ensure_present
+from ..module_utils._common.shared_storage.converge import SPECIFICATION, ensure_absent, ensure_present
 
 
 def main() -> None:

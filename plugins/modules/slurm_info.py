@@ -77,7 +77,7 @@ key_digest:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts import gpus
+from ..module_utils._common import gpus
 from ..module_utils._hosts.munge import key
 from ..module_utils._hosts.queue import packages
 from ..module_utils._hosts.services import ServiceError

@@ -136,7 +136,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.ssh_trust.converge import SPECIFICATION, check, run
+from ..module_utils._common.ssh_trust.converge import SPECIFICATION, check, run
 
 
 def main() -> None:

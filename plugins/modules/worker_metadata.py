@@ -137,7 +137,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.worker_metadata.converge import SPECIFICATION, ensure_absent, ensure_present
+from ..module_utils._common.worker_metadata.converge import SPECIFICATION, ensure_absent, ensure_present
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from ansible import constants
 from ansible.plugins.loader import module_utils_loader
 from ansible.release import __version__ as ansible_version
 
+from ..module_utils._common import kept_modules
 from ..module_utils._files import replace_file
-from ..module_utils._hosts import kept_modules
 
 PLUGINS = Path(__file__).parents[1]
 # Seconds after which modules that were built from other files are deleted.

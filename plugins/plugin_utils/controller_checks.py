@@ -18,9 +18,9 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._aws.node_group.private_key import read_public_key
 from ..module_utils._aws.validator import Finding, Level
-from ..module_utils._hosts.dataset.source import PATH, SHARED, check_options, check_sources, name_of, name_of_set, parse
-from ..module_utils._hosts.python_environment.definition import check_name, read_sources
-from ..module_utils._hosts.shared_storage.mounts import check_bucket_source
+from ..module_utils._common.dataset.source import PATH, SHARED, check_options, check_sources, name_of, name_of_set, parse
+from ..module_utils._common.python_environment.definition import check_name, read_sources
+from ..module_utils._common.shared_storage.mounts import check_bucket_source
 from ..module_utils._job import naming
 from ..module_utils._job.definition.job_parameters import check_queue, check_tasks, find_launcher
 from . import cost_limit, setup_steps

@@ -17,7 +17,7 @@ from ..module_utils._aws.node_names import MASTER, WORKERS, node_name
 from ..module_utils._aws.option import PREFIX
 from ..module_utils._aws.options.registry import options_of
 from ..module_utils._aws.storage import kinds
-from ..module_utils._hosts.shared_storage.mounts import bucket_and_prefix, check_bucket_source
+from ..module_utils._common.shared_storage.mounts import bucket_and_prefix, check_bucket_source
 from . import setup_steps
 from .inventory_nodes import node_table
 from .node_variables import UNKNOWN, NodeVariables

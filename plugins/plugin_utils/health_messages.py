@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..module_utils._hosts.node_health.check import SEVERITIES, HealthFinding, is_unhealthy, shortened
+from ..module_utils._common.node_health.check import SEVERITIES, HealthFinding, is_unhealthy, shortened
 from ..module_utils._job.exclusions import PERSON, RECOVERY
 from ._output.hosts import host_names
 from .suggested_commands import playbook_command, run_options

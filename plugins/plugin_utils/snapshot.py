@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._hosts.managed_files import Account, FileState, HostFiles
+from ..module_utils._common.managed_files import Account, FileState, HostFiles
 
 # The shell script that prints the accounts, two lines for each path (attributes and content), and the status and output of the command.
 SCRIPT = r"""

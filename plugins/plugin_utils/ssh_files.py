@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..module_utils._hosts.ssh_trust.certificates import HOST_NAME, USER_NAME, bare_key, key_ids, revocation_list
+from ..module_utils._common.ssh_trust.certificates import HOST_NAME, USER_NAME, bare_key, key_ids, revocation_list
 
 # A host key without a comment, as cloud-init prints it and as known_hosts contains it.
 HOST_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/=]{1,2000}")

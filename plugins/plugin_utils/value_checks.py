@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ..module_utils._hosts.dataset.source import DataError
+from ..module_utils._common.dataset.source import DataError
 from ..module_utils._job.definition.refusal import RefusalError
 from ._output.failures import TYPES
 from .command_lines import UNCHANGED, is_one_string, list_error

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import asyncssh
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_trust
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge as storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import files as ssh_files
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import converge as metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import converge as storage
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust import files as ssh_files
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata import converge as metadata
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import KnownHosts, known_hosts_file
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 from permissions import operator
 

@@ -10,7 +10,7 @@ import textwrap
 import ansible_commands
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.console import host_keys
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata import metadata
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from local_cloud.testing import bare_hosts, wait_until

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata import metadata
 from local_cloud.testing import BareHost, LocalCloud, unused_range
 
 from .aws_instances import REGION, launch, mount_file_system

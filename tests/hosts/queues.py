@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mounts
 from gpu_tools import driver, program, smi
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 

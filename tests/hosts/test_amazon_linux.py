@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mounts
 from local_cloud.testing import bare_hosts, wait_until
 
 from .packages import RPM_CLIENTS, amazon_linux

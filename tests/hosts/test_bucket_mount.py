@@ -11,7 +11,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.definition import user_data
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.regions import partition_of
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.bucket.component import statements
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mounts
 from local_cloud.testing import BareHost, LocalCloud, unused_range, wait_until
 
 from .aws_instances import REGION, launch

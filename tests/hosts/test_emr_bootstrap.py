@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 from local_cloud.testing import bare_hosts
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "emr" / "mount_efs.sh"

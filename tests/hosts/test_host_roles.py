@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import first_boot
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mounts
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata import metadata
 from gpu_tools import driver, program, smi
 from local_cloud.testing import bare_hosts, wait_until
 

@@ -10,9 +10,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import examination, local_source, stager, staging_progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset import local_source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import examination, stager, staging_progress
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.shares import patterns
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 IMAGES = {f"class{number % 3}/{number:02d}.jpg": bytes([number]) * (number + 1) for number in range(12)}
 

@@ -22,7 +22,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.defi
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.definition import trust_policy as emr_trust_policy
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.emr.resources import bootstrap_log
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import local_source, stager, staging_progress
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset import local_source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import stager, staging_progress
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import iam_account, iam_playbook_actions, iam_policy_files
 
 from .conftest import FAST, IMAGE_PARAMETER, KEY_NAME, REGION, ModuleFailed, run_module

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.python_environment.definition import BuildLocation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment.definition import BuildLocation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import unpack
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code, users
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import publish

@@ -9,7 +9,7 @@ import ansible_commands
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role import definition as role
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 from integration.clusters import instances, steps
 from integration.conftest import FAST, REGION, ModuleFailed
 from local_cloud.testing import wait_until

@@ -26,9 +26,9 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_gro
     membership_tags,
 )
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group.node_service import AUTO_SCALING
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import archives
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files.status import read_status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.jobs import listing, watch
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare

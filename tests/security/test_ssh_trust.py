@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_files as action
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.ssh_authority.authority import generate, parameter_name, public_key
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.converge import check
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust import certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust.converge import check
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import ssh_files
 from hosts.project import CLUSTER, COLLECTION, Project, changes
 from local_cloud.testing import LocalCloud, bare_hosts

@@ -11,7 +11,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import boot, mount_table, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mount_table, mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
 from local_cloud.hosts.podman import as_root

@@ -95,7 +95,7 @@ class Mount:
     The `nodes` component receives no other information about storage.
     """
 
-    # A kind from `_hosts/shared_storage/mounts.py`. The kind determines the client and the ports.
+    # A kind from `_common/shared_storage/mounts.py`. The kind determines the client and the ports.
     kind: str
     mount_point: str
     # The option that sets the mount point.

@@ -21,8 +21,8 @@ import sys
 import zipfile
 from typing import Any, Iterator, cast
 
+from .._common import kept_modules
 from .._files import replace_file
-from . import kept_modules
 
 # The package of all modules. The names of modules below are relative to it.
 PACKAGE = __name__[: -len("._hosts.programs")]

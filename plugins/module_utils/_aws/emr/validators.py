@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._hosts.shared_storage.mounts import BUCKET_NAME
+from ..._common.shared_storage.mounts import BUCKET_NAME
 from ..client import AwsClient, ClientError
 from ..component import Request
 from ..error_codes import error_code

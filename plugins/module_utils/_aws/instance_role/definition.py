@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..._hosts.shared_storage.mounts import bucket_and_prefix
+from ..._common.shared_storage.mounts import bucket_and_prefix
 from ..plan.resources import Address, Ref, Wanted
 from ..regions import Partition, partition_of
 

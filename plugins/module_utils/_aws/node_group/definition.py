@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Tuple
 
-from ..._hosts.shared_storage import boot
+from ..._common.shared_storage import boot
 from ..component import Mount
 from ..idle.definition import IDLE
 from ..instance_role.definition import INSTANCE_PROFILE

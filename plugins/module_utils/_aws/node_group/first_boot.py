@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._hosts.gpus import METADATA
-from ..._hosts.shared_storage.mounts import KERNEL_PACKAGES
-from ..._hosts.ssh_trust.files import CLIENT_DROP_IN, DAEMON_DROP_IN, DIRECTORY
+from ..._common.gpus import METADATA
+from ..._common.shared_storage.mounts import KERNEL_PACKAGES
+from ..._common.ssh_trust.files import CLIENT_DROP_IN, DAEMON_DROP_IN, DIRECTORY
 
 # Files of the node from which an image was made. Until the first run of `configure`, the new node would trust the former cluster.
 FORMER = (DAEMON_DROP_IN, CLIENT_DROP_IN, DIRECTORY, METADATA)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..._hosts.shared_storage import mounts
+from ..._common.shared_storage import mounts
 from ..component import Request
 from ..message_parts import P
 from ..network import adopted

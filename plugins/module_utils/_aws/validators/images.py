@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Mapping
 
-from ..._hosts.shared_storage.mounts import REQUIRED_TYPES, TYPES
+from ..._common.shared_storage.mounts import REQUIRED_TYPES, TYPES
 from ..client import ClusterError
 from ..component import Request
 from ..message_parts import P

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from ..._hosts.shared_storage.mounts import check_mount_point
+from ..._common.shared_storage.mounts import check_mount_point
 from ..component import Mount, Request, Server
 from ..message_parts import P
 from ..network import adopted

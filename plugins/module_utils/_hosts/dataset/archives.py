@@ -14,10 +14,10 @@ import subprocess
 import zipfile
 from collections import deque
 
+from ..._common.dataset.source import DataError, human
 from . import unpacked
 from .free_space import check_space
 from .s3 import start
-from .source import DataError, human
 
 # A small archive can contain petabytes of zeros. An archive may have contents of this many bytes, or of this many times its own size.
 ALWAYS_UNPACKED, RATIO = 4 << 30, 200

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
 
+from ..._common.dataset.source import DataError, Source
 from ..node_setup.runner import curl_configuration
 from .free_space import check_space
 from .s3 import Report, start
-from .source import DataError, Source
 
 ASK_SECONDS = 60
 POLL_SECONDS = 1.0

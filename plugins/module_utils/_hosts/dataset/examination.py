@@ -10,11 +10,9 @@ import os
 import shutil
 from typing import Any, Dict, NamedTuple
 
-from .. import urls
-from . import download, s3
-from .layout import MARKER, DatasetPaths, read_text, used_size
-from .shares import check_ranks
-from .source import (
+from ..._common import urls
+from ..._common.dataset.layout import MARKER, DatasetPaths, read_text, used_size
+from ..._common.dataset.source import (
     DIRECT,
     PATH,
     S3,
@@ -37,6 +35,8 @@ from .source import (
     parts_of,
     split_markers,
 )
+from . import download, s3
+from .shares import check_ranks
 
 # The options of the module `dataset`.
 DatasetSpec = Dict[str, Any]

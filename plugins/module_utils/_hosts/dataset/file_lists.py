@@ -9,13 +9,13 @@ import json
 import os
 import shutil
 
-from .examination import DatasetSpec, Plan, places
-from .layout import MARKER, new_file, read_text
-from .shares import check_ranks, shards
-from .source import (
+from ..._common.dataset.layout import MARKER, new_file, read_text
+from ..._common.dataset.source import (
     DESCRIBING,
     DatasetFile,
 )
+from .examination import DatasetSpec, Plan, places
+from .shares import check_ranks, shards
 
 FILES = f"{DESCRIBING}files"
 SHARDS = f"{DESCRIBING}shards"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from .source import DataError
+from ..._common.dataset.source import DataError
 
 # The fraction of a file system's space and inodes that must stay free after a download or an unpacking.
 RESERVE = 0.02

@@ -9,9 +9,9 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.dataset.source import DIRECT, S3, SHARED, DataError, fingerprint, name_of_set
 from . import background, examination, file_lists, stager, staging_progress
 from .shares import patterns
-from .source import DIRECT, S3, SHARED, DataError, fingerprint, name_of_set
 
 ARGUMENTS = {
     "source": {"type": "str", "default": ""},

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Callable, Iterator, NamedTuple
 
-from .source import DataError, DeniedError, Source, parse
+from ..._common.dataset.source import DataError, DeniedError, Source, parse
 
 # A function to call with the number of bytes moved so far and the total number of bytes.
 Report = Callable[[int, int], None]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 
-from . import s3
-from .examination import DatasetSpec, Plan, goes_directly, read_marker
-from .layout import MARKER, DatasetPaths, new_file
-from .source import (
+from ..._common.dataset.layout import MARKER, DatasetPaths, new_file
+from ..._common.dataset.source import (
     listed,
     parse,
 )
+from . import s3
+from .examination import DatasetSpec, Plan, goes_directly, read_marker
 from .staging_progress import StagingProgress
 
 

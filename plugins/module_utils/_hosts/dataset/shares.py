@@ -12,7 +12,7 @@ import heapq
 import re
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
-from .source import DataError, DatasetFile
+from ..._common.dataset.source import DataError, DatasetFile
 
 Item = TypeVar("Item")
 # With this many groups per host, all shares have nearly the same size.

@@ -15,14 +15,9 @@ import os
 import shutil
 from typing import Any
 
-from . import archives, download, s3, unpacked
-from .examination import DatasetSpec, Plan, examine, goes_directly, missing_size, places, require_space, s3_access, warnings
-from .file_lists import describe, write_shards
-from .layout import WITHOUT_DESCRIPTION, DatasetPaths, used_size, walk
-from .local_source import local_files
-from .s3_destination import copy_all, mark_incomplete, upload
-from .shares import literal
-from .source import (
+from ..._common.dataset.layout import WITHOUT_DESCRIPTION, DatasetPaths, used_size, walk
+from ..._common.dataset.local_source import local_files
+from ..._common.dataset.source import (
     DIRECT,
     S3,
     URL,
@@ -36,6 +31,11 @@ from .source import (
     parse_checksum,
     parts_of,
 )
+from . import archives, download, s3, unpacked
+from .examination import DatasetSpec, Plan, examine, goes_directly, missing_size, places, require_space, s3_access, warnings
+from .file_lists import describe, write_shards
+from .s3_destination import copy_all, mark_incomplete, upload
+from .shares import literal
 from .staging_progress import StagingProgress
 
 VERSION_PATTERN = "[0-9a-f]" * 12

@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 
-from .source import DESCRIBING, DataError, name_problem
+from ..._common.dataset.source import DESCRIBING, DataError, name_problem
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
 # The first bytes of AppleDouble files (RFC 1740).

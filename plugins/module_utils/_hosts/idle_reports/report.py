@@ -21,12 +21,12 @@ import subprocess
 import time
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
+from ..._common import gpus
+from ..._common.ssh_trust.files import USER_KEY
+from ..._common.worker_metadata.metadata import MASTER_NAME
 from ..._files import replace_file
 from ..._job import directories, schema
 from ..._text import clean_line
-from .. import gpus
-from ..ssh_trust.files import USER_KEY
-from ..worker_metadata.metadata import MASTER_NAME
 
 CONSOLE = "/dev/console"
 # What the last run has found, and why the host is in use. All users can read it.

@@ -9,7 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from .. import managed_files, programs, services
+from ..._common import managed_files
+from .. import programs, services
 
 if TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

@@ -14,8 +14,8 @@ import secrets
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.managed_files import HostFile, converge
 from ..._files import replacing
-from ..managed_files import HostFile, converge
 from ..services import MUNGE, STARTED, STOPPED, converge_service, drop_in
 
 # The key is not in munge.key, because the package creates munge.key with different contents on each host.

@@ -14,7 +14,7 @@ import tempfile
 from functools import partial
 from typing import NamedTuple
 
-from .check import ON_DEMAND, RESTART, Check, CheckedNode, Problem
+from ..._common.node_health.check import ON_DEMAND, RESTART, Check, CheckedNode, Problem
 
 # Maximum number of characters to read from the output. Only the first line is reported.
 OUTPUT_LIMIT = 4096

@@ -20,9 +20,9 @@ import subprocess
 from functools import partial
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from .. import gpus
+from ..._common import gpus
+from ..._common.node_health.check import DEEP, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, Check, CheckedNode, Problem
 from . import gpu
-from .check import DEEP, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, Check, CheckedNode, Problem
 from .gpu_counts import has_nvlinks
 
 PROGRAM = "dcgmi"

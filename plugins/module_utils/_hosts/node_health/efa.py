@@ -9,8 +9,8 @@ import glob
 import os
 import subprocess
 
+from ..._common.node_health.check import REPLACE, RESTART, CheckedNode, Problem
 from ..transient_units import RunCommand
-from .check import REPLACE, RESTART, CheckedNode, Problem
 
 # Patterns for the names of adapters in old and new versions of rdma-core.
 DEVICES = ("efa_*", "rdmap*")

@@ -9,9 +9,9 @@ import base64
 import time
 from typing import Any, Iterable
 
+from ..._common.node_health.check import BEFORE_JOB, DEEP, ON_DEMAND, CheckedNode, HealthFinding, is_unhealthy
 from ..._job import exclusions
 from . import custom_checks, dcgm, exclusion_by_checks, shared_storage
-from .check import BEFORE_JOB, DEEP, ON_DEMAND, CheckedNode, HealthFinding, is_unhealthy
 from .registry import CHECKS, checks_for
 from .run import Readings, run
 

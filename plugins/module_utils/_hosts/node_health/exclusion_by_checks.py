@@ -10,9 +10,9 @@ import re
 from typing import Callable, Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
+from ..._common import gpus
+from ..._common.node_health.check import REBOOT, REPLACE, Check, HealthFinding, is_unhealthy
 from ..._job import exclusions
-from .. import gpus
-from .check import REBOOT, REPLACE, Check, HealthFinding, is_unhealthy
 from .run import is_failure
 
 # The bus and the device in the PCI address of a GPU. The kernel and nvidia-smi write the domain and the function differently.

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from .. import gpus
+from ..._common import gpus
+from ..._common.node_health.check import MONITOR, RESTART, CheckedNode, Problem
 from . import gpu
-from .check import MONITOR, RESTART, CheckedNode, Problem
 
 SERVICE = "nvidia-fabricmanager"
 PROGRAM = "systemctl"

@@ -19,10 +19,10 @@ import subprocess
 from typing import Iterator, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
+from ..._common import gpus
+from ..._common.gpus import PROGRAM
+from ..._common.node_health.check import CONFIGURE, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
 from ..._job.naming import JOBS_SLICE
-from .. import gpus
-from ..gpus import PROGRAM
-from .check import CONFIGURE, MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
 from .gpu_counts import gpu_count, has_nvlinks, read_configured_gpus
 
 # The socket of the persistence daemon, which keeps the GPUs initialized.

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from .check import CheckedNode
+from ..._common.node_health.check import CheckedNode
 
 # Families in which the number of GPUs depends on the size. Sizes that are not listed have one GPU.
 FAMILIES: dict[str, dict[str, int]] = {

@@ -9,8 +9,8 @@ import os
 import socket
 from typing import NamedTuple
 
-from ..worker_metadata.metadata import alias, parse_metadata
-from .check import CONFIGURE, RESTART, CheckedNode, Problem
+from ..._common.node_health.check import CONFIGURE, RESTART, CheckedNode, Problem
+from ..._common.worker_metadata.metadata import alias, parse_metadata
 
 
 class Names(NamedTuple):

@@ -9,8 +9,8 @@ import contextlib
 import os
 from typing import NamedTuple, Sequence
 
-from ..shared_storage.mount_table import mounted_at
-from .check import REBOOT, RESTART, CheckedNode, Problem
+from ..._common.node_health.check import REBOOT, RESTART, CheckedNode, Problem
+from ..._common.shared_storage.mount_table import mounted_at
 
 GIB = 1 << 30
 # A disk must have this many free bytes. On a small disk, such as a tmpfs, a fraction of its size is sufficient.

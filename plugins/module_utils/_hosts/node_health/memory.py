@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .check import MONITOR, CheckedNode, Problem
+from ..._common.node_health.check import MONITOR, CheckedNode, Problem
 
 AVAILABLE_MEMORY_SHARE = 0.05
 

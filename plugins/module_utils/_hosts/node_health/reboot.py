@@ -14,8 +14,8 @@ import os
 import time
 from typing import IO, Any, Iterator, Mapping, Sequence
 
+from ..._common.node_health.check import REBOOT, REPLACE, HealthFinding
 from ..._job import directories, exclusions, schema
-from .check import REBOOT, REPLACE, HealthFinding
 from .exclusion_by_checks import requires_exclusion
 
 # Files in the directory of the exclusions, which only root can write: the result of the checks after the last boot, and the time of the

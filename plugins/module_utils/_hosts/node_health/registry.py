@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Sequence
 
-from . import clock, dcgm, efa, fabric_manager, gpu, host_names, local_disks, memory, shared_storage, ssh_certificates, xid
-from .check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
+from ..._common.node_health import clock
+from ..._common.node_health.check import BETWEEN_NODES, MONITOR, OF_HOST, ON_DEMAND, PERIODIC, REBOOT, REPLACE, RESTART, Check
+from . import dcgm, efa, fabric_manager, gpu, host_names, local_disks, memory, shared_storage, ssh_certificates, xid
 
 # In seconds. Without the persistence daemon, nvidia-smi must first initialize all GPUs.
 NVIDIA_SMI = 30.0

@@ -18,7 +18,7 @@ import signal
 import time
 from typing import Any, Callable, Iterator, NoReturn, Sequence
 
-from .check import MONITOR, SEVERITIES, Check, CheckedNode, HealthFinding, Problem, shortened
+from ..._common.node_health.check import MONITOR, SEVERITIES, Check, CheckedNode, HealthFinding, Problem, shortened
 
 # Maximum size of a child's result in bytes, maximum number of problems per check, and maximum length of a message in characters.
 ANSWER_LIMIT, PROBLEM_LIMIT = 1 << 20, 20

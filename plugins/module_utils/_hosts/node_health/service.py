@@ -15,9 +15,9 @@ import sys
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from ..._common.node_health.check import AFTER_FAILURE, BOOT, PERIODIC, RESTART, CheckedNode, HealthFinding
 from ..._job import jobs_after_reboot, periodic_findings
 from . import answers_to_supervisors, exclusion_by_checks, reboot, registry, run, shared_storage, xid
-from .check import AFTER_FAILURE, BOOT, PERIODIC, RESTART, CheckedNode, HealthFinding
 
 # The file descriptor of the socket. Source: sd_listen_fds(3).
 LISTENER = 3

@@ -9,9 +9,9 @@ import contextlib
 import os
 from typing import NamedTuple
 
-from ..shared_storage.fstab import fstab_fields, is_own_entry
-from ..shared_storage.mounts import DEAD, is_shared
-from .check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
+from ..._common.node_health.check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
+from ..._common.shared_storage.fstab import fstab_fields, is_own_entry
+from ..._common.shared_storage.mounts import DEAD, is_shared
 
 FSTAB = "/etc/fstab"
 # With this option, an entry with `noauto` is mounted when a program opens its mount point.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ..ssh_trust.certificates import DAY, parse_certificate
-from ..ssh_trust.files import HOST_CERTIFICATE, USER_CERTIFICATE
-from .check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
+from ..._common.node_health.check import CONFIGURE, MONITOR, RESTART, CheckedNode, Problem
+from ..._common.ssh_trust.certificates import DAY, parse_certificate
+from ..._common.ssh_trust.files import HOST_CERTIFICATE, USER_CERTIFICATE
 
 
 def read_certificates(_node: CheckedNode) -> dict[str, str]:

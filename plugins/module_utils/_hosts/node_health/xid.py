@@ -21,7 +21,7 @@ import shutil
 import subprocess
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from .check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
+from ..._common.node_health.check import MONITOR, REBOOT, REPLACE, RESTART, SEVERITIES, CheckedNode, Problem
 from .gpu import has_gpus
 
 # The name of the check.

@@ -14,11 +14,11 @@ import shutil
 import tempfile
 from typing import Any, Callable, Iterator
 
+from ..._common.node_setup.records import LOGS
+from ..._common.shared_storage.boot import UNIT
+from ..._common.shared_storage.mounts import bucket_and_prefix, check_bucket_source
 from ..._job.schema import open_regular
 from ..dataset import s3
-from ..node_setup.records import LOGS
-from ..shared_storage.boot import UNIT
-from ..shared_storage.mounts import bucket_and_prefix, check_bucket_source
 
 # A function, such as AnsibleModule.run_command, that runs a command and returns its exit status, output and errors.
 RunCommand = Callable[..., "tuple[int, str, str]"]

@@ -14,13 +14,14 @@ from typing import Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.node_setup import records
 from ..._files import replace_file
 from ..._secret_forms import forms
 from ..._text import clean_line
 from .. import programs
 from ..services import wait_until
 from ..transient_units import TransientUnit, UnitError, exclusive, unit_state
-from . import records, runner
+from . import runner
 
 UNIT = "deeplearning-node-setup.service"
 # This directory is in /run, which is an in-memory file system, because the description of the steps contains secrets.

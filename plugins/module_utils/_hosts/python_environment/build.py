@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .definition import (
+from ..._common.python_environment.definition import (
     BuildLocation,
     Interpreter,
     Sources,

@@ -13,7 +13,7 @@ import shutil
 import time
 from typing import Any
 
-from .definition import BuildLocation
+from ..._common.python_environment.definition import BuildLocation
 from .record import EnvironmentRefusalError, exclusive
 
 DAY = 86400.0

@@ -10,7 +10,7 @@ import os
 import re
 from typing import Collection, Mapping
 
-from ..managed_files import THIS
+from ..._common.managed_files import THIS
 from ..services import ServiceError
 
 OS_RELEASE = "/etc/os-release"

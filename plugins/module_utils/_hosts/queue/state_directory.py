@@ -15,7 +15,7 @@ import shutil
 import stat
 from typing import Collection
 
-from ..managed_files import THIS
+from ..._common.managed_files import THIS
 
 FSTAB, MOUNTS = "/etc/fstab", "/proc/self/mounts"
 MODE = 0o700

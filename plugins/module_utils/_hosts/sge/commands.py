@@ -11,10 +11,10 @@ from typing import Iterable
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.sge import configuration
+from ..._common.sge.configuration import SgeObject
 from ..._queues.sge import GROUP
 from ..services import ServiceError
-from . import configuration
-from .configuration import SgeObject
 
 # Time limit of a command in seconds.
 COMMAND_TIMEOUT = "60"

@@ -12,12 +12,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.managed_files import converge
+from ..._common.sge import configuration
+from ..._common.sge.configuration import SgeNode, SgeSettings
 from .. import services
-from ..managed_files import converge
 from ..queue import module_steps, state_directory
 from ..services import STARTED, STOPPED, ServiceError
-from . import commands, configuration, hosts
-from .configuration import SgeNode, SgeSettings
+from . import commands, hosts
 
 # Creates an empty queue, as the package's script init_cluster does for another kind of storage.
 CREATE = """\

@@ -9,9 +9,10 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.sge import configuration
+from ..._common.sge.configuration import SgeObject
 from ..._queues.sge import GROUP
-from . import commands, configuration, hosts
-from .configuration import SgeObject
+from . import commands, hosts
 
 
 def drain(module: AnsibleModule) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 import os
 
-from ..managed_files import HostFile
+from ..._common.managed_files import HostFile
+from ..._common.sge import configuration
 from ..services import MUNGE
-from . import configuration, shepherd
+from . import shepherd
 
 CONTROLLER, NODE = "sge_qmaster.service", "sge_execd.service"
 USER = "sgeadmin"

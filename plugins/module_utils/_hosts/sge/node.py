@@ -10,11 +10,12 @@ import socket
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.managed_files import converge
+from ..._common.sge import configuration
 from .. import services
-from ..managed_files import converge
 from ..queue.module_steps import check_host_name
 from ..services import STARTED, STOPPED, ServiceError
-from . import commands, configuration, hosts
+from . import commands, hosts
 
 
 def ensure_present(module: AnsibleModule) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..managed_files import THIS, HostFile, converge
+from ..._common.managed_files import THIS, HostFile, converge
+from ..._common.slurm import configuration
+from ..._common.slurm.configuration import SlurmNode, SlurmSettings
 from ..queue import state_directory
 from ..queue.module_steps import check_controller, check_programs, check_queue_is_empty, warn_of_missing_hardware
 from ..services import STARTED, STOPPED, converge_service, drop_in, find_service
-from . import configuration
 from .commands import CONTROLLER, SlurmError, ask, change_state, node_states, update_node, wait_for_controller
-from .configuration import SlurmNode, SlurmSettings
 from .membership import REASON, NodeState, decide, parse_jobs
 
 USER = "slurm"

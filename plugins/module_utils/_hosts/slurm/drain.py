@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..managed_files import THIS
-from . import configuration
+from ..._common.managed_files import THIS
+from ..._common.slurm import configuration
 from .commands import ask, change_state, node_states
 from .controller import SLURM
 from .membership import REASON, parse_jobs

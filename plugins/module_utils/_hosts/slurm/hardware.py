@@ -11,8 +11,8 @@ import re
 import stat
 from typing import Any, Callable, Iterable
 
+from ..._common.slurm.configuration import MEMORY_SHARE, Hardware
 from ..transient_units import RunCommand
-from .configuration import MEMORY_SHARE, Hardware
 
 CPUS = "/sys/devices/system/cpu"
 CONTROL_GROUPS = "/sys/fs/cgroup/cgroup.controllers"

@@ -11,13 +11,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..managed_files import THIS, HostFile, converge
+from ..._common.managed_files import THIS, HostFile, converge
+from ..._common.slurm import configuration
+from ..._common.slurm.configuration import PORT, SlurmNode
+from ..._common.worker_metadata.metadata import MASTER_NAME
 from ..queue.module_steps import check_host_name
 from ..services import STARTED, STOPPED, converge_service, drop_in, find_service, log_end, refuse_other_queue, wait_until
-from ..worker_metadata.metadata import MASTER_NAME
-from . import configuration
 from .commands import NODE, SlurmError, change_state, node_states
-from .configuration import PORT, SlurmNode
 from .membership import NodeState
 
 DIGEST = re.compile(r"[0-9a-f]{12}")

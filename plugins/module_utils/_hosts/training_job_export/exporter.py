@@ -22,6 +22,7 @@ import threading
 import time
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple, TypedDict, cast
 
+from ..._common.dataset.source import DataError, DeniedError, listed, parse
 from ..._files import replacing
 from ..._job import schema, state_names
 from ..._job.directories import Paths, delete, is_held, runtime_directories
@@ -30,7 +31,6 @@ from ..._job.job_states import attempt_state, read_export, with_state
 from ..._job.records import newest_attempt, read_queued, read_records, read_verdict, write_json
 from ..._job.state_names import FAILED, LOST, RUNNING, SUCCEEDED, WAITING
 from ..dataset import s3
-from ..dataset.source import DataError, DeniedError, listed, parse
 from ..training_job.files import checkpoint_files
 from .selection import FILES_LIMIT, GONE, KEY_LIMIT, ExportFile, Root, Selection, SelectionError, open_file, select
 

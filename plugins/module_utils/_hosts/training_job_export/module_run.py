@@ -12,11 +12,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._common.shared_storage import mounts
 from ..._job import directories, document_schemas, job_states, naming, records, schema
 from ..._job.documents import Export
 from ..._job.state_names import FAILED, LOST, RUNNING, WAITING
 from .. import transient_units
-from ..shared_storage import mounts
 from ..training_job.units import local_code, users
 from . import unit
 from .exporter import PLAN_FILES, ExportSpec, is_over

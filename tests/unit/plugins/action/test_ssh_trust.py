@@ -7,9 +7,9 @@ import subprocess
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import ssh_trust
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust import certificates
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust import certificates
 
-from unit.plugins.module_utils._hosts.ssh_trust.signing import ARGUMENTS, AUTHORITY, NAMES, PUBLIC, key_pair, signed
+from unit.plugins.module_utils._common.ssh_trust.signing import ARGUMENTS, AUTHORITY, NAMES, PUBLIC, key_pair, signed
 
 
 @pytest.mark.parametrize(("kind", "principals"), [("host", NAMES), ("user", ["ubuntu"])])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import training_job as action
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata import metadata
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata import metadata
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.options import OPTIONS
 
 from unit.inventories import HostVars, node

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from ansible import constants
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import kept_modules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import kept_modules
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import built_modules
 
 FILE = "ansible_collections.deeplearning.cluster.plugins.modules.sge_info-ZIP_DEFLATED-none"

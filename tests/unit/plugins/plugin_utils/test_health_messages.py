@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import health_messages
 
 LOST = HealthFinding("xid", "replace", "GPU 0000:64:00: Xid 79.")

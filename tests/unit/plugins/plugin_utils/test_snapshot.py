@@ -7,8 +7,8 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.managed_files import THIS, HostFile, agree
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import converge
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.managed_files import THIS, HostFile, agree
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import converge
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import snapshot
 
 USER = getpass.getuser()

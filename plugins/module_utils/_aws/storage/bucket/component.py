@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...._hosts.shared_storage import mounts
+from ...._common.shared_storage import mounts
 from ...component import Component, Mount, Request
 from ...iam_actions import IamActions
 from ...plan.resources import Computed, Found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...._hosts.shared_storage import mounts
+from ...._common.shared_storage import mounts
 from ...client import ClientError
 from ...component import Request
 from ...error_codes import error_code

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...._hosts.shared_storage import mounts
+from ...._common.shared_storage import mounts
 from ...component import Mount, Request, Server
 from ...network.definition import NFS
 from ...network.zones import zones

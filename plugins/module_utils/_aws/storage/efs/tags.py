@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...._hosts.shared_storage import mounts
+from ...._common.shared_storage import mounts
 from ..tags import StorageTag
 
 FILE_SYSTEM_TAG = "deeplearning:file-system"

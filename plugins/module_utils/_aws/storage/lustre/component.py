@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...._hosts.shared_storage import mounts
+from ...._common.shared_storage import mounts
 from ...client import ClientError
 from ...component import Mount, Request, Server
 from ...error_codes import error_code

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Mapping
 
-from ...._hosts.shared_storage.mounts import lustre_source
+from ...._common.shared_storage.mounts import lustre_source
 from ...client import CLUSTER_TAG, AwsClient, ClusterError, tag_dict, tag_list
 from ...component import Request
 from ...option import DEFAULT_WAIT_TIMEOUT

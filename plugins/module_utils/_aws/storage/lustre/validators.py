@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ...._hosts.shared_storage.mounts import BUCKET_NAME
+from ...._common.shared_storage.mounts import BUCKET_NAME
 from ...component import Request
 from ...message_parts import P
 from ...network import adopted

@@ -17,7 +17,7 @@ import stat
 import time
 from typing import Iterator, Mapping
 
-from ...shared_storage.mounts import is_shared
+from ...._common.shared_storage.mounts import is_shared
 from .storage_watch import file_system
 
 # Directories in the home directory, and variables with the paths of directories, in which frameworks keep their caches.

@@ -18,8 +18,8 @@ import threading
 import time
 from typing import Callable, Iterable, Mapping
 
+from ...._common.shared_storage.mounts import is_shared
 from ...._job.storage_problems import INODES, LIMIT, QUOTA, READ_ONLY, SPACE, StorageProblem
-from ...shared_storage.mounts import is_shared
 
 # Directories to which every job can write: for temporary files and for the shared memory of data loaders.
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")

@@ -14,16 +14,16 @@ from typing import Any, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ...._common.node_health.check import HealthFinding
+from ...._common.node_setup import records as node_setup_records
 from ...._job import directories, exclusion_after_failures, exclusions, job_states, records
 from ...._job.definition.refusal import EXPECTED, RefusalError
 from ...._job.documents import ProcessRecord
 from ...._job.state_names import LOST, RUNNING, SUCCEEDED
 from ...node_health import exclusion_by_checks
-from ...node_health.check import HealthFinding
 from ...node_health.efa import missing_for_efa
 from ...node_health.examine import before_job, refusal
 from ...node_health.run import Readings
-from ...node_setup import records as node_setup_records
 from ..queue import submission
 from ..units import checkpoint_directory, local_code, systemd, users
 from ..units.host import check_interfaces, check_python, describe_host, read_metadata

@@ -11,9 +11,9 @@ import socket
 import struct
 from typing import Any, Mapping, Sequence
 
+from ...._common.worker_metadata.metadata import parse_metadata
 from ...._job.definition.refusal import RefusalError
 from ...._launchers.base import Host
-from ...worker_metadata.metadata import parse_metadata
 
 # The variables with which users select network interfaces.
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")

@@ -12,9 +12,9 @@ import os
 import pwd
 import shutil
 
+from ...._common.shared_storage.mount_table import mount_points, mounted_at
 from ...._job import directories
 from ...._job.definition.refusal import RefusalError
-from ...shared_storage.mount_table import mount_points, mounted_at
 
 # The file that marks a directory as filled by a job. The contents of directories without this file are never replaced.
 MARK = ".deeplearning-job"

@@ -8,7 +8,8 @@ import sys
 import zipfile
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import kept_modules, programs
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import kept_modules
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 
 MAIN = "_hosts.training_job.run.supervisor"
 

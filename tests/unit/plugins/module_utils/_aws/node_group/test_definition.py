@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.component import Mount
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import definition
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.plan.resources import Address, Computed, Found, Ref, resolve
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 
 
 def test_nodes_know_no_more_of_storage_than_mounts():

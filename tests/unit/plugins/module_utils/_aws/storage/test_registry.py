@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage import kinds
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.registry import STORAGE
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 
 
 def test_every_kind_of_storage_is_known_everywhere():

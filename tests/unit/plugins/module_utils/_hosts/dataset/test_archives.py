@@ -10,11 +10,11 @@ import zipfile
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
     archives,
     free_space,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 
 def bomb(path, size):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
     examination,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 
 def test_an_upload_needs_free_space_before_it_starts(tmp_path, monkeypatch):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import module_run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
 
 
 def test_shared_storage_has_to_be_mounted():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3, source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset import source
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import s3
 
 
 def replace_aws(folder, monkeypatch, script):

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError, parse
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
     download,
     examination,
@@ -22,7 +23,6 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.datase
     stager,
     staging_progress,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, parse
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -10,15 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import (
-    file_lists,
-    layout,
-    s3,
-    s3_destination,
-    stager,
-    unpacked,
-)
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset import layout
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset import file_lists, s3, s3_destination, stager, unpacked
 
 KEY = b"ssh-ed25519 AAAA attacker"
 PLAN = SimpleNamespace(name="set", source=SimpleNamespace(shown="s3://data/set", kind="url"), version="0" * 12)

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import custom_checks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from local_cloud.testing import wait_until
 

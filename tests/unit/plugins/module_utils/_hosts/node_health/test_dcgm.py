@@ -10,9 +10,9 @@ import time
 from functools import partial
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import DEEP, CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import dcgm
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import DEEP, CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.run import run
 from gpu_tools import (
     FAULTY_MEMORY,

@@ -8,9 +8,9 @@ import threading
 import time
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import efa, examine, shared_storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from gpu_tools import driver, nvlink, program, smi
 
 PARAMETERS = {

@@ -8,8 +8,8 @@ import threading
 from xml.etree import ElementTree
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import AFTER_FAILURE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import exclusion_by_checks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import AFTER_FAILURE, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import CHECKS, checks_for
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 from gpu_tools import driver, program, smi

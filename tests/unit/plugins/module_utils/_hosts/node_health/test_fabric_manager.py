@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import fabric_manager, gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from gpu_tools import program
 
 NODE = CheckedNode("ubuntu", instance_type="p4d.24xlarge")

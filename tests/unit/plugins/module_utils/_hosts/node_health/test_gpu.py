@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common import gpus
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from gpu_tools import LOST, NO_DRIVER, V100, driver, nvlink, process, program, smi
 
 from .problems import severities

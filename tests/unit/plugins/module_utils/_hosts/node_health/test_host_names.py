@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import gpu_counts, host_names
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 
 from .problems import severities
 

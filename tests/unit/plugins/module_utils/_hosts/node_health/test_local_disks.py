@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import local_disks
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 
 from .problems import severities
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import memory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 
 from .problems import severities
 

@@ -7,9 +7,9 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import transient_units
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import reboot, registry, service, shared_storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import systemd
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import unit
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (

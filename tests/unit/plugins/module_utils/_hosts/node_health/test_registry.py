@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import (
     AFTER_FAILURE,
     BEFORE_JOB,
     BETWEEN_NODES,

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import run
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import (
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import (
     MESSAGE_LIMIT,
     Check,
     CheckedNode,
     HealthFinding,
 )
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import run
 from local_cloud.testing import wait_until
 
 NODE = CheckedNode(getpass.getuser())

@@ -7,8 +7,8 @@ import os
 import time
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import BOOT, PERIODIC, Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import registry, service, shared_storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import BOOT, PERIODIC, Check, HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions, periodic_findings
 
 

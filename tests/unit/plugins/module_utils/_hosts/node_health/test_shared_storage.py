@@ -7,10 +7,10 @@ import os
 from dataclasses import replace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import shared_storage
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.registry import checks_for
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage import mounts
 
 ONE, TWO = CheckedNode("ubuntu", number=1, token="t"), CheckedNode("ubuntu", number=2, token="t", peer=1)
 

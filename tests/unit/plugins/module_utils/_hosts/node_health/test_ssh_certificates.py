@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import CheckedNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.ssh_trust.certificates import DAY, parse_certificate
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import ssh_certificates
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import CheckedNode
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.ssh_trust.certificates import DAY, parse_certificate
 
-from ..ssh_trust.signing import signed
+from unit.plugins.module_utils._common.ssh_trust.signing import signed
+
 from .problems import severities
 
 NODE = CheckedNode("ubuntu")

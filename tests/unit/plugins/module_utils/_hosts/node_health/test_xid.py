@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import SEVERITIES, CheckedNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import xid
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import SEVERITIES, CheckedNode
 from gpu_tools import kernel_log, program
 
 NODE = CheckedNode("ubuntu")

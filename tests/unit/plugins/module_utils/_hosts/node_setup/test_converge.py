@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import converge, records, runner
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_setup import records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import converge, runner
 
 SECRETS = {"TOKEN": "hunter2/hunter2"}
 STEPS = [{"number": number, "name": name, "digest": name * 12, "secrets": SECRETS} for number, name in ((1, "a"), (2, "b"), (4, "c"))]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pip
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.python_environment import definition as environments
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import definition as environments
 
 
 def test_the_environments_of_an_image_are_found_by_name(tmp_path, monkeypatch):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.sge import configuration
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.sge.configuration import SgeObject
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands, configuration
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeObject
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands
 
 from .qmaster import MISSING, Module
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.sge.configuration import SgeNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import services
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import Service, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge.configuration import SgeNode
 
 from .qmaster import MISSING, ExitError, Module
 

@@ -6,8 +6,9 @@ import grp
 import os
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import configuration, controller
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, SlurmNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm import configuration
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm.configuration import Hardware, SlurmNode
+from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
 
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict(), "features": []}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm.configuration import Hardware, SlurmNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import node
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.configuration import Hardware, SlurmNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, NodeState
 
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.dataset.source import DataError, DeniedError
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.dataset.source import DataError, DeniedError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_export import exporter
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths

@@ -13,9 +13,9 @@ import threading
 import time
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import programs
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health import answers_to_supervisors, service
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.run import host_health
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import exclusions
 

@@ -9,8 +9,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_health.check import HealthFinding
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.node_setup import records as node_setup_records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_health.check import HealthFinding
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_setup import records as node_setup_records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.start import prepare
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, exclusions, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import job_parameters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.worker_metadata.metadata import metadata_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import host
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.worker_metadata.metadata import metadata_file
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.job_parameters import RefusalError
 
 

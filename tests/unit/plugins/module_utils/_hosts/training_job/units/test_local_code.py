@@ -6,7 +6,7 @@ import os
 import pwd
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.shared_storage.mount_table import MountTableEntry
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage.mount_table import MountTableEntry
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.units import local_code
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition.refusal import RefusalError
 
