@@ -82,7 +82,7 @@ class NodeAction(ActionBase):
     def __init_subclass__(cls, module: str = "", **options: Any) -> None:
         """Read what the action needs of files when the plugin is loaded, before Ansible starts a process for each host.
 
-        An action runs the module of the same name unless it names another one. Actions that differ only in this are links to one file.
+        An action runs the module of the same name unless it names another one.
         """
         super().__init_subclass__(**options)
         module = module or cls.__module__.rpartition(".")[2]
