@@ -75,12 +75,10 @@ class ActionModule(NodeAction):
         """
         if self._task._role is None or self._task._role.get_name() != ROLE:
             return {}
-        values = {}
-        for option in OPTIONS:
-            value = self._templar.template(variables[f"training_job_{option.variable or option.name}"])
-            if not option.spec.get("no_log") and (value or "default" in option.spec or option.default):
-                values[option.name] = value
-        return values
+        options = {option.name: option for option in OPTIONS if not option.spec.get("no_log")}
+        # Ansible leaves out the members of a dictionary that are omitted
+        given = self._templar.template({name: variables[f"training_job_{each.variable or name}"] for name, each in options.items()})
+        return {name: value for name, value in given.items() if value or "default" in options[name].spec or options[name].default}
 
     def _prepared(self, answer: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a host that can run the job. The first host knows what the job has cost, so it tells the limit.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible.inventory.manager import split_host_pattern
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._aws.node_names import MASTER, WORKERS, node_name
@@ -35,15 +36,20 @@ THEN = ("keep", "scale_in", "destroy")
 
 
 def definition_errors(controller: NodeVariables) -> Iterator[str]:
-    """Return an error message for each variable of the definition whose value has the wrong type or is not one of the choices.
-
-    The modules themselves report invalid keys in dictionaries.
-    """
+    """Return an error message for each variable of the definition whose value has the wrong type or is not one of the choices."""
     for name, spec in argument_spec("provision").items():
         value = controller.get(name)
         if value not in (None, "", UNKNOWN):
             wrong = value_errors(name, {key: part for key, part in spec.items() if key != "options"}, value, unchanged=False)
-            yield from wrong or text_errors(name, spec, value)
+            yield from wrong or nested_errors(name, spec, value) or text_errors(name, spec, value)
+
+
+def nested_errors(name: str, spec: Mapping[str, Any], value: Any) -> list[str]:
+    """Return an error message for each key in dictionaries of a variable that is unknown or missing, or has a value of the wrong type."""
+    if not spec.get("options"):
+        return []
+    found = ArgumentSpecValidator({name: dict(spec)}).validate({name: value}).error_messages
+    return [each if each.startswith(name) else f"{name}: {each}" for each in found]
 
 
 def host_errors(controller: NodeVariables, variables: Mapping[str, Any]) -> Iterator[str]:

@@ -39,7 +39,9 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
         names = {check.name for check in CHECKS}
         for each in params["programs"]:
             if each["name"] in names:
-                raise ValueError(f"checks: {each['name']!r} is the name of one of the collection's checks. Rename the file.")
+                raise custom_checks.CheckNameError(
+                    f"checks: {each['name']!r} is the name of one of the collection's checks. Rename the file."
+                )
             program = custom_checks.CustomCheck(each["name"], base64.b64decode(each["content"]))
             checks.append(custom_checks.check(program, params["checks_timeout"]))
     elif params["context"] == DEEP:

@@ -74,7 +74,8 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     try:
         return _ensure(module)
     except UnitError as error:
-        raise SetupError(f"{error}. Check systemd on this host.") from None
+        # Only the message about another run that holds the lock is a sentence, with its own advice
+        raise SetupError(str(error) if str(error).endswith(".") else f"{error}. Check systemd on this host.") from None
 
 
 def _ensure(module: AnsibleModule) -> dict[str, Any]:

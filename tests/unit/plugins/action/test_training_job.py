@@ -215,10 +215,16 @@ def test_printing_needs_hosts(tmp_path):
 @pytest.mark.parametrize("role", ["deeplearning.cluster.training_job", "other"])
 def test_all_tasks_of_the_role_get_all_options_of_the_job_from_its_variables(monkeypatch, role):
     """The module gets the options at several times, and plans a later attempt from those with which the processes were started."""
-    given = {**DEFAULTS, "training_job_script": "{{ own }}", "training_job_secrets": {"TOKEN": "t"}}
+    given = {**DEFAULTS, "training_job_script": "{{ own }}", "training_job_stop_timeout": "{{ omit }}"}
     task = SimpleNamespace(args={"name": "digits-1", "restarts": 0}, async_val=0, check_mode=False, _role=Mock())
     task._role.get_name.return_value = role
-    templar = Mock(template=lambda value: "train.py" if value == "{{ own }}" else value)
+    given["training_job_secrets"] = {"TOKEN": "{{ lookup('a vault that is down') }}"}
+
+    def template(values):
+        assert "lookup" not in str(values), "only the start of a job needs its secrets"
+        return {name: "train.py" if value == "{{ own }}" else value for name, value in values.items() if value != "{{ omit }}"}
+
+    templar = Mock(template=template)
     plugin = action.ActionModule(task, Mock(), Mock(), Mock(), templar, Mock())
     found = plugin._arguments_of_role(given)
     if role == "other":
@@ -226,7 +232,7 @@ def test_all_tasks_of_the_role_get_all_options_of_the_job_from_its_variables(mon
         return
     left_out = {name.removeprefix("training_job_") for name, value in DEFAULTS.items() if value == ""}
     expected = {option.name for option in OPTIONS} - {"secrets", "gpus"}
-    assert {*found} == expected - left_out | {"script"}
+    assert {*found} == expected - left_out - {"stop_timeout"} | {"script"}
     assert (found["script"], found["launcher"], found["restarts"]) == ("train.py", "torchrun", 3)
 
 

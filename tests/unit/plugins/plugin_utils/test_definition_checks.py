@@ -168,6 +168,19 @@ def test_values_of_the_definition():
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([{"zones": "us-east-1a"}], "deeplearning_alternatives.zones. Supported parameters include: "),
+        ([{"market": "cheap"}], "deeplearning_alternatives: value of market must be one of: "),
+        ([{"market": "spot"}], None),
+    ],
+)
+def test_the_keys_of_dictionaries_in_the_definition(value, message):
+    found = list(definition_errors({"deeplearning_alternatives": value}))
+    assert [each.startswith(message or "") for each in found] == [True] * (message is not None), found
+
+
 def test_good_empty_and_unknown_values_of_the_definition():
     good = {
         "state": "validated",

@@ -188,5 +188,5 @@ def test_problems_of_other_storage_do_not_end_the_test_between_nodes(ran):
 @pytest.mark.parametrize("name", ["disks", "clock"])
 def test_a_program_cannot_have_the_name_of_a_check_of_the_collection(name):
     programs = [{**PARAMETERS["programs"][0], "name": name}]
-    with pytest.raises(ValueError, match=f"checks: '{name}' is the name of one of the collection's checks"):
+    with pytest.raises(examine.custom_checks.CheckNameError, match=f"checks: '{name}' is the name of one of the collection's checks"):
         examine.examine({**PARAMETERS, "programs": programs})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_setup import records
@@ -57,6 +58,20 @@ def test_only_steps_that_have_not_succeeded_run(systemd):
     module.params["attempt"] = "next"
     assert converge.ensure(module) == {"changed": False, "finished": True, "ran": []}
     assert len(module.started) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("systemd-run could not start x: no bus", "systemd-run could not start x: no bus. Check systemd on this host."),
+        ("another playbook run has held the lock. Wait until it ends.", "another playbook run has held the lock. Wait until it ends."),
+    ],
+)
+def test_only_systemd_is_to_be_checked_if_systemd_has_failed(systemd, monkeypatch, error, told):
+    monkeypatch.setattr(converge, "exclusive", Mock(side_effect=converge.UnitError(error)))
+    with pytest.raises(converge.SetupError) as failure:
+        converge.ensure(systemd([]))
+    assert str(failure.value) == told
 
 
 def test_check_mode_names_the_steps_and_starts_nothing(systemd):
