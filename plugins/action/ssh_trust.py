@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._common.ssh_trust import converge, files
-from ..module_utils._common.ssh_trust.certificates import DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
+from ..module_utils._common.ssh_trust.certificates import CLOCK_SKEW, DAY, HOST, USER, Terms, bare_key, key_ids, parse_certificate
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.snapshot import Inspection, Request, Snapshot
@@ -37,8 +37,6 @@ else:
 VERSION = "signing certificates requires the Python package cryptography 41.0.2 or later on the controller"
 UPGRADE = "Run pip install 'cryptography>=41.0.2'."
 NEW_KEY = "Create a key with ssh-keygen -t ed25519 -N ''."
-# Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
-CLOCK_SKEW = 3600
 
 
 class ActionModule(NodeAction):

@@ -18,6 +18,9 @@ KINDS = {1: USER, 2: HOST}  # SSH_CERT_TYPE_USER and SSH_CERT_TYPE_HOST in OpenS
 
 DAY = 86400
 
+# Certificates are valid from this number of seconds before the current time, because the clock of a newly booted host may be slow.
+CLOCK_SKEW = 3600
+
 # Critical option: the addresses from which a user certificate may be used.
 SOURCE_ADDRESS = "source-address"
 # A user certificate permits only a terminal: no port, agent or X11 forwarding, and no `~/.ssh/rc`.
