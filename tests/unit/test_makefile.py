@@ -5,6 +5,7 @@ make runs a recipe that contains $(MAKE) in a dry run, too.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -49,9 +50,12 @@ def state(folder):
 
 
 def make(folder, *arguments):
-    """Run make without installing the requirements."""
+    """Run make without installing the requirements, and without the settings of a make that runs these tests."""
     command = ["make", "--assume-old=test-setup", *arguments]
-    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+    )
 
 
 @pytest.mark.parametrize(

@@ -59,17 +59,16 @@ def test_fsx_works_on_one_request_after_another(account: Account, subnet: str) -
     account.client("s3").create_bucket(Bucket=bucket)
     identifier = create(account, subnet, SCRATCH, FileSystemTypeVersion="2.15")["FileSystemId"]
     available(account, identifier)
-    account.control.set_delays(data_repository_association=0.5)
+    account.control.set_delays(data_repository_association=100)
     for name in "abc":
         fsx.create_data_repository_association(
             FileSystemId=identifier, FileSystemPath=f"/{name}", DataRepositoryPath=f"s3://{bucket}/{name}"
         )
-    seen = []
 
     def states() -> list[str]:
         found = fsx.describe_data_repository_associations(Filters=[{"Name": "file-system-id", "Values": [identifier]}])["Associations"]
-        seen.append([each["Lifecycle"] for each in sorted(found, key=lambda each: each["FileSystemPath"])])
-        return seen[-1]
+        return [each["Lifecycle"] for each in sorted(found, key=lambda each: each["FileSystemPath"])]
 
-    wait_until(lambda: set(states()) == {"AVAILABLE"})
-    assert ["AVAILABLE", "CREATING", "CREATING"] in seen
+    for count in range(4):
+        assert states() == ["AVAILABLE"] * count + ["CREATING"] * (3 - count)
+        account.control.advance(100)
