@@ -93,7 +93,7 @@ def bare_hosts(
         BareHost(
             f"i-{digest.hex()[:12]}{number:05x}",
             f"10.{200 + digest[0] % 50}.{digest[1]}.{10 + number}",
-            f"127.{40 + digest[0] % 20}.{digest[1]}.{number}",
+            f"127.{40 + digest[0] % 20}.{digest[1]}.{digest[2] % 12 * 20 + number}",  # for at most 20 hosts
             key,
         )
         for number in range(1, count + 1)
