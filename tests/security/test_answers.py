@@ -71,6 +71,9 @@ def test_the_answer_of_every_module_on_nodes_is_filtered(module):
     """Without an action plugin based on NodeAction, ansible-core would pass on the result of a node unchanged."""
     action = importlib.import_module(f"ansible_collections.deeplearning.cluster.plugins.action.{module}")
     assert issubclass(action.ActionModule, NodeAction)
+    # Equal actions inherit from each other, and each must run its own module
+    other = {"training_job_logs": "training_job_info", "training_job_status": "training_job_info", "training_job_wait": "training_job_info"}
+    assert action.ActionModule._module == f"deeplearning.cluster.{other.get(module, module)}"
 
 
 def test_no_answer_becomes_a_variable_unless_documented(nodes):
