@@ -178,7 +178,7 @@ EXHAUSTIVE_FOLDERS := tests/integration tests/security tests/hosts tests/end_to_
 ROTATION := --rotation tests/rotation.txt --seconds $(or $(ROTATION_SECONDS),120)
 
 .PHONY: rotation
-rotation: test-setup ## Run the next two minutes of exhaustive, frameworks, chaos, molecule, docs and galaxy in tests/rotation.txt, then update this file
+rotation: test-setup ## Run the next two minutes of exhaustive, frameworks, chaos, molecule, mutation, docs and galaxy in tests/rotation.txt, then update this file
 	time PYTHONPATH=tests pytest -m "exhaustive or frameworks or rotation" -p rotation $(ROTATION) $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS) tests/targets
 
 .PHONY: exhaustive
@@ -186,8 +186,8 @@ exhaustive: test-setup ## Run tests that take too long for every change: interru
 	time pytest -m exhaustive $(PYTEST_ARGS) --timeout 3600 $(EXHAUSTIVE_FOLDERS)
 
 .PHONY: mutation
-mutation: test-setup ## Run mutation tests of the pure code: unit tests must detect nine out of ten mutations in each file
-	python tools/mutation.py
+mutation: test-setup ## Run mutation tests of the pure code, or of FILES: unit tests must detect nine out of ten mutations in each file
+	python tools/mutation.py $(FILES)
 
 .PHONY: newest
 newest: test-setup ## Run tests, on hosts too, with the newest ansible-core, 2.21, on the first installed Python of NEWEST_PYTHON

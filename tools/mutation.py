@@ -1,6 +1,6 @@
 """Shows how many faults the unit tests detect in the pure code. mutmut creates one fault at a time, and runs the function's tests.
 
-`python tools/mutation.py` tests all files, and `python tools/mutation.py records planning` tests the files with these names.
+`python tools/mutation.py` tests all files, and `python tools/mutation.py records _job.planning` tests the files with these names.
 pyproject.toml lists the pure files and the tests. tests/equivalent_mutants.yml lists the mutants that do not change behavior, with reasons.
 
 mutmut finds a module by its import path. The collection is imported as `ansible_collections.deeplearning.cluster`,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,29 @@ from chaos.catalogue import HEALTH_FAULTS, JOB_FAULTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent.name for path in (REPOSITORY / "extensions" / "molecule").glob("*/molecule.yml"))
-# The names of the faults that each run of the chaos suite injects: 4 in jobs or 28 in hosts.
-JOBS, HEALTH = [fault.name for fault in JOB_FAULTS], [fault.name for fault in HEALTH_FAULTS]
-FAULTS = [
-    *(JOBS[start : start + 4] for start in range(0, len(JOBS), 4)),
-    *(HEALTH[start : start + 28] for start in range(0, len(HEALTH), 28)),
-]
 
 pytestmark = [pytest.mark.rotation, pytest.mark.each_case]
+
+
+def pure_files() -> list[str]:
+    """Return the last two parts of the import paths of the files that mutation tests cover."""
+    options = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["mutmut"]
+    paths = [path for path in sorted((REPOSITORY / "plugins").rglob("*.py")) if path.stem != "__init__"]
+    only, never = (
+        {path for path in paths for pattern in options[key] if fnmatch(str(path), pattern)} for key in ("only_mutate", "do_not_mutate")
+    )
+    return [f"{path.parent.name}.{path.stem}" for path in paths if path in only - never]
+
+
+def groups(names: list[str], size: int) -> list[list[str]]:
+    """Split the names into cases of this size."""
+    return [names[start : start + size] for start in range(0, len(names), size)]
+
+
+# Each run of the chaos suite injects 4 faults in jobs or 28 in hosts.
+FAULTS = [*groups([fault.name for fault in JOB_FAULTS], 4), *groups([fault.name for fault in HEALTH_FAULTS], 28)]
+# Before mutmut tests any file, it measures for a minute which tests cover what.
+PURE = groups(pure_files(), 3)
 
 
 def make(target: str, *variables: str) -> None:
@@ -43,3 +60,9 @@ def test_molecule(scenario):
 @pytest.mark.parametrize("names", FAULTS, ids=lambda names: names[0])
 def test_chaos(names):
     make("chaos", "SEED=12", f"CHAOS_ARGS=--only '{'|'.join(names)}'")
+
+
+# Three files for each case, because the measurement of which tests cover what takes a minute.
+@pytest.mark.parametrize("names", PURE, ids=lambda names: names[0])
+def test_mutation(names):
+    make("mutation", f"FILES={' '.join(names)}")
