@@ -10,7 +10,7 @@ version_added: 0.2.0
 short_description: Keeps nodes that look idle
 description:
   - If a cluster has the option O(deeplearning.cluster.cluster#module:idle_after), AWS terminates its nodes when they are idle. As long as
-    the cluster has a hold, AWS keeps the nodes, whatever their metrics are. A hold ends by itself.
+    the cluster has a hold, AWS keeps the nodes, whatever they report. A hold ends by itself.
   - A hold is a tag of the function that looks for idle nodes. The nodes themselves cannot set it.
 options:
   cluster:

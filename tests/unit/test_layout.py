@@ -183,6 +183,13 @@ def test_no_doc_fragment_extends_another():
     assert [path.name for path in (PLUGINS / "doc_fragments").glob("*.py") if "extends_documentation_fragment" in path.read_text()] == []
 
 
+def test_the_action_group_contains_the_modules_that_use_aws():
+    """Otherwise, `module_defaults` for the group, such as a profile, do not apply to a module."""
+    group = DataLoader().load_from_file(str(REPOSITORY / "meta" / "runtime.yml"))["action_groups"]["aws"]
+    modules = {path.stem for path in (PLUGINS / "modules").glob("*.py") if "amazon.aws.common.modules" in path.read_text()}
+    assert {each for each in group if isinstance(each, str)} == modules
+
+
 def test_the_files_to_change_contain_what_the_contributing_guide_says():
     section = (REPOSITORY / "CONTRIBUTING.md").read_text().partition("## Change something")[2].partition("\nEach change")[0]
     found = re.findall(r"`([\w./]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?", section)
