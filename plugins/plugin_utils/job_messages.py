@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping, Sequence
 
+from ..module_utils._words import form
 from . import job_formatting
 from ._output.hosts import host_names
-from ._output.words import form
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .suggested_commands import continuing_command, playbook_command
 
@@ -54,15 +54,16 @@ def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:
     fewer = "" if has_queue else ", or set training_job_min_hosts to the minimum number of hosts"
     return (
         f"Job {job} was not started: {' '.join(excluded)} To run the job on the other nodes, set training_job_hosts{fewer}. To see how to "
-        f"let jobs use {form(excluded, 'this node', 'these nodes')} again, run {playbook_command('health')}"
+        f"let jobs use {form(len(excluded), 'this node', 'these nodes')} again, run {playbook_command('health')}"
     )
 
 
 def shared_hosts(job: str, others: Sequence[str]) -> str:
     """Return which other jobs run on the hosts of a job."""
     return (
-        f"Job {job} shares processors and memory with {', '.join(others)}, which {form(others, 'is', 'are')} running on the same hosts. "
-        f"To stop {form(others, 'that job', 'one of these jobs')}, run {playbook_command('stop')} -e training_job_name={others[0]}"
+        f"Job {job} shares processors and memory with {', '.join(others)}, which {form(len(others), 'is', 'are')} running on the same "
+        f"hosts. To stop {form(len(others), 'that job', 'one of these jobs')}, run {playbook_command('stop')} "
+        f"-e training_job_name={others[0]}"
     )
 
 

@@ -15,11 +15,12 @@ from typing import Any
 from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
+from ..module_utils._words import form, plural
 from . import health_messages
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.prices import Price
-from ._output.words import duration, form, plural
+from ._output.words import duration
 from .cost_limit import limited_seconds
 from .job_messages import LOST
 from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, incomplete, missing_emr, node_ends, unread, utc
@@ -78,7 +79,7 @@ def running_nodes(
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     count = len(groups)
     price = of_nodes(price, groups) if price else None
-    them = form(groups, "it", "them")
+    them = form(len(groups), "it", "them")
     end = f"To terminate {them}" if service else "To delete the cluster"
     unlimited = (
         "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
@@ -98,7 +99,7 @@ def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str
     if not groups:
         return f"{what} are running. "
     types = ", ".join(instance_types)
-    return f"{what} {form(groups, 'keeps', 'keep')} running ({types}) and {form(groups, 'costs', 'cost')} money. "
+    return f"{what} {form(len(groups), 'keeps', 'keep')} running ({types}) and {form(len(groups), 'costs', 'cost')} money. "
 
 
 def costs_after_job(
@@ -344,7 +345,7 @@ def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence
     keeps, advice = "Deleting the cluster keeps no file system.", ""
     if kept:
         keeps = f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money."
-        advice = f" To delete {form(kept, 'it', 'them')} as well, add {DELETE_DATA}"
+        advice = f" To delete {form(len(kept), 'it', 'them')} as well, add {DELETE_DATA}"
     lost = f"The jobs in {own_disk} on the master's own disk would be lost. " if own_disk else ""
     return f"{keeps} {lost}S3 buckets are always kept.{advice}"
 
@@ -361,8 +362,8 @@ def remaining_resources(
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
     if kept:
         found.append(
-            f"Kept, with all data: {', '.join(kept)}, which {form(kept, 'continues', 'continue')} to cost {money}. To delete "
-            f"{form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}"
+            f"Kept, with all data: {', '.join(kept)}, which {form(len(kept), 'continues', 'continue')} to cost {money}. To delete "
+            f"{form(len(kept), 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}"
         )
     if not found and not is_changed:
         return _nothing_to_delete(cluster, region)
@@ -396,7 +397,7 @@ def ignored_jobs(going: Iterable[str], host: str, cluster: str, silent: Collecti
 
 def damaged_jobs(problems: Iterable[str], silent: Sequence[str]) -> str:
     """Return what was wrong with the files of jobs. `silent` are the nodes to terminate that have not answered."""
-    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {form(silent, 'does', 'do')} not answer"
+    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {form(len(silent), 'does', 'do')} not answer"
     return f"Damaged files of jobs were skipped. They do not affect this run{unless if silent else ''}. {' '.join(problems)}"
 
 
@@ -409,9 +410,9 @@ def jobs_in_the_way(jobs: Sequence[Mapping[str, str]], cluster: str, destroying:
     number = f" with -e deeplearning_worker_count={kept}" if kept else ""
     keep = "" if destroying or replacing else f", keep the number of workers{number}"
     return (
-        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {form(jobs, 'job ends', 'jobs end')}{keep}, or run "
-        f"{playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
-        f"{form(jobs, 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
+        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {form(len(jobs), 'job ends', 'jobs end')}{keep}, or "
+        f"run {playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
+        f"{form(len(jobs), 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
     )
 
 
@@ -422,9 +423,9 @@ def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], h
         why = result.get("msg", "no reason given.")
         return f"This run would terminate {', '.join(going)}, but {host} cannot drain them in the queue of {queue}: {why} {IGNORE_JOBS}"
     return (
-        f"{queue} {form(jobs, 'job', 'jobs')} {', '.join(jobs)} {form(jobs, 'is', 'are')} running on nodes that this run would "
-        f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(jobs, 'job ends', 'jobs end')} and run the "
-        f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}\n{IGNORE_JOBS}"
+        f"{queue} {form(len(jobs), 'job', 'jobs')} {', '.join(jobs)} {form(len(jobs), 'is', 'are')} running on nodes that this run would "
+        f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(len(jobs), 'job ends', 'jobs end')} and run "
+        f"the playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}\n{IGNORE_JOBS}"
     )
 
 
@@ -433,7 +434,7 @@ def terminated_nodes(going: Sequence[str], workers: int, kept: str, predicted: b
     because = f", because the definition has {plural(workers, 'worker', 'workers')}. To keep all nodes, use -e deeplearning_worker_count="
     return (
         f"This run {'would terminate' if predicted else 'terminates'} {', '.join(going)}, and the data on "
-        f"{form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
+        f"{form(len(going), 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
     )
 
 
