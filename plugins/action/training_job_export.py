@@ -11,6 +11,7 @@ from typing import Any
 from ansible.utils.display import Display
 
 from ..module_utils._common.dataset.source import human
+from ..module_utils._words import plural
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.background import until_finished
 from ..plugin_utils.output import show
@@ -54,5 +55,4 @@ def omitted(answer: Mapping[str, Any]) -> str:
 
 def changing(count: int) -> str:
     """Return the warning about files that are still being written."""
-    files = "1 file" if count == 1 else f"{count} files"
-    return f"{files} changed while being uploaded. Export again after the job has ended."
+    return f"{plural(count, 'file', 'files')} changed while being uploaded. Export again after the job has ended."

@@ -41,6 +41,7 @@ from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 
 from ..module_utils._text import clean, clean_line
+from ..module_utils._words import form, plural
 from ..plugin_utils._output import changes, failures
 from ..plugin_utils._output.folding import short
 from ..plugin_utils._output.hosts import Folded, host_names
@@ -416,14 +417,14 @@ class CallbackModule(DefaultCallback):
                 continue
             lines.append((short(f"{host_names(hosts, self._hosts)} {are(hosts)} unreachable: {text}"), hosts))
         for other, hosts in behind.items():
-            them = "it" if len(hosts) == 1 else "them"
+            them = form(len(hosts), "it", "them")
             why = f"because SSH reaches {them} through {other}"
             lines.append((f"{host_names(hosts, self._hosts)} {are(hosts)} unreachable, {why}.", hosts))
         return fitting(lines, room, "unreachable hosts")
 
     def _show_block(self, heading: str, lines: list[str], limit: int) -> None:
         rest = len(lines) - limit
-        more = [f"... ({rest} more lines, -v shows them)" if rest > 1 else "... (1 more line, -v shows it)"] if rest > 0 else []
+        more = [f"... ({plural(rest, 'more line, -v shows it', 'more lines, -v shows them')})"] if rest > 0 else []
         self._display.display("\n".join([heading, *lines[:limit], *more]))
 
     def _who(self, events: TaskEvents, hosts: list[str]) -> str:

@@ -45,9 +45,10 @@ from typing import Any
 def message(facts: Mapping[str, Any], name: str) -> str:
     """Return the message about the facts."""
     # A playbook run that uses any of the collection's filters loads all filters, so this file imports only what most runs need.
-    from ..plugin_utils import job_messages, messages, node_end_messages
+    from ..plugin_utils import job_end_messages, job_messages, messages, node_end_messages, role_messages
 
-    text: str = next(vars(each)[name] for each in (messages, job_messages, node_end_messages) if name in vars(each))(**facts)
+    modules = (messages, job_messages, job_end_messages, node_end_messages, role_messages)
+    text: str = next(vars(each)[name] for each in modules if name in vars(each))(**facts)
     return text
 
 

@@ -24,7 +24,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils._text import clean, clean_line
-from . import built_modules
+from . import built_modules, role_messages
 from .budget import RUN_SIZE, VALUES, RunBudget, size_of
 from .documented_values import documented_part, indented, refusal, returned_values, without
 from .inventory_nodes import known_nodes, node_table
@@ -58,9 +58,6 @@ ANSWER_TIMEOUT = 600
 
 # The strategies that run each task on all hosts before the next task.
 STRATEGIES = ("linear", "debug")
-SETTING = """\
-[defaults]
-inject_facts_as_vars = false"""
 
 
 class NodeAction(ActionBase):
@@ -262,10 +259,7 @@ class NodeAction(ActionBase):
 def refuse_injected_facts() -> None:
     """Raise AnsibleActionFail if facts from nodes could override variables on the controller."""
     if constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
-        raise AnsibleActionFail(
-            "inject_facts_as_vars: this setting is enabled, so facts returned by a node could override any variable. "
-            f"Set ANSIBLE_INJECT_FACT_VARS=false in the environment, or add these lines to ansible.cfg:\n{SETTING}"
-        )
+        raise AnsibleActionFail(role_messages.injected_facts())
 
 
 def refuse_other_strategy() -> None:

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..module_utils._words import plural
 from ._output.prices import GROUP, INSTANCES, Price, amount, dated, hourly_of_nodes, is_prepaid, name_of, source
-from ._output.words import duration, plural
+from ._output.words import duration
 from .node_variables import UNKNOWN, NodeVariables
 
 # The minimum time in seconds that the maximum cost must pay for.

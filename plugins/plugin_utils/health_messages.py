@@ -10,6 +10,7 @@ from typing import Any
 
 from ..module_utils._common.node_health.check import SEVERITIES, HealthFinding, is_unhealthy, shortened
 from ..module_utils._job.exclusions import PERSON, RECOVERY
+from ..module_utils._words import form
 from ._output.hosts import host_names
 from .suggested_commands import playbook_command, run_options
 
@@ -43,7 +44,7 @@ def report(findings: Mapping[str, Sequence[HealthFinding]], unreachable: Collect
     if unreachable:
         lines.append(f"{', '.join(unreachable)}: not checked, because of the error above. {jobs}".rstrip())
     healthy, total = sum(not worst(own) for own in findings.values()), len(findings) + len(unreachable)
-    everybody = "The node is healthy." if total == 1 else f"All {total} nodes are healthy."
+    everybody = form(total, "The node is healthy.", f"All {total} nodes are healthy.")
     return "\n".join([*lines, everybody if healthy == total else f"{healthy} of {total} nodes are healthy."])
 
 
@@ -93,9 +94,9 @@ def advice(
     if by_severity["restart"]:
         lines.append(f"Correct the cause on {', '.join(by_severity['restart'])}, and then restart the jobs there.")
     if unreachable:
-        one = "it" if len(unreachable) == 1 else "them"
+        them = form(len(unreachable), "it", "them")
         lines.append(
-            f"A job can run on an unreachable node. If you cannot reach {', '.join(unreachable)} again, replace {one}. "
+            f"A job can run on an unreachable node. If you cannot reach {', '.join(unreachable)} again, replace {them}. "
             + _replacement(list(unreachable), nodes, region)
         )
     return "\n".join(lines)
@@ -104,7 +105,7 @@ def advice(
 def _replacement(names: Sequence[str], nodes: Mapping[str, Mapping[str, Any]], region: str) -> str:
     ids = [str(nodes[name]["instance_id"]) for name in names if name in nodes]
     if not ids:  # hosts in a hand-written inventory
-        return f"Replace {', '.join(names)}, or run jobs without {'it' if len(names) == 1 else 'them'} (training_job_hosts)."
+        return f"Replace {', '.join(names)}, or run jobs without {form(len(names), 'it', 'them')} (training_job_hosts)."
     return (
         f"To replace {', '.join(names)}, run the following commands. Data on the disks of terminated nodes is lost.\n"
         f"  aws ec2 terminate-instances --region {region} --instance-ids {' '.join(ids)}\n"

@@ -23,8 +23,9 @@ from ..module_utils._job.schema import Document
 from ..module_utils._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES
 from ..module_utils._text import clean_line, log_line
+from ..module_utils._words import plural
 from ._output.prices import amount
-from ._output.words import duration, moment, percent, plural
+from ._output.words import duration, moment, percent
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000

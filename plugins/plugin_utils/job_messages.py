@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
+import json
+from operator import itemgetter
 from typing import Any, Collection, Mapping, Sequence
 
+from ..module_utils._words import form, plural
 from . import job_formatting
 from ._output.hosts import host_names
-from ._output.words import form
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .suggested_commands import continuing_command, playbook_command
-
-LOST = "This run no longer reaches the job"
 
 
 def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
@@ -27,42 +27,21 @@ def continued_job(wanted: str, jobs: Collection[str], directory: str) -> str:
     return f"training_job_resume: {why}. {advice}"
 
 
-def used_name(job: str, directory: str, then: str) -> str:
-    """Return that a job with this name has succeeded before the run, so that the action `then` does not follow it."""
-    used = f"training_job_name: job {job} has already run and its results are in {directory}."
-    if then == "keep":
-        return f"{used} Choose another name, or remove this variable to get a name that contains the current time."
-    return (
-        f"{used} Because it had ended before this run, training_job_then: {then} is not applied, and the nodes continue to cost money. To "
-        f"delete the cluster and keep the file systems, run {playbook_command('destroy')}"
-    )
-
-
-def kept_nodes(then: str, has_failed: bool, out_of_reach: bool, running: str, not_started: bool = False) -> str:
-    """Return why nodes stay after a job that has failed, is out of reach, was not exported, or for which no run has launched them.
-
-    `running` is about the running nodes.
-    """
-    what = LOST if out_of_reach else f"The job {'was not started' if not_started else 'failed' if has_failed else 'was not exported'}"
-    failed = has_failed and not out_of_reach and not not_started
-    always = " To apply it even if a job fails, set training_job_then_always: true." if failed else ""
-    return f"{what}, as shown above, so training_job_then: {then} is not applied.{always} {running}"
-
-
 def excluded_hosts(job: str, excluded: Sequence[str], has_queue: bool) -> str:
     """Return why too few hosts may run a job. `excluded` contains a sentence for each excluded host."""
     fewer = "" if has_queue else ", or set training_job_min_hosts to the minimum number of hosts"
     return (
         f"Job {job} was not started: {' '.join(excluded)} To run the job on the other nodes, set training_job_hosts{fewer}. To see how to "
-        f"let jobs use {form(excluded, 'this node', 'these nodes')} again, run {playbook_command('health')}"
+        f"let jobs use {form(len(excluded), 'this node', 'these nodes')} again, run {playbook_command('health')}"
     )
 
 
 def shared_hosts(job: str, others: Sequence[str]) -> str:
     """Return which other jobs run on the hosts of a job."""
     return (
-        f"Job {job} shares processors and memory with {', '.join(others)}, which {form(others, 'is', 'are')} running on the same hosts. "
-        f"To stop {form(others, 'that job', 'one of these jobs')}, run {playbook_command('stop')} -e training_job_name={others[0]}"
+        f"Job {job} shares processors and memory with {', '.join(others)}, which {form(len(others), 'is', 'are')} running on the same "
+        f"hosts. To stop {form(len(others), 'that job', 'one of these jobs')}, run {playbook_command('stop')} "
+        f"-e training_job_name={others[0]}"
     )
 
 
@@ -133,3 +112,90 @@ def unexported_job(job: str, directory: str, reason: str, destination: str) -> s
 def stopped_job(job: str, hosts: Sequence[str]) -> str:
     """Return on which hosts a job was stopped."""
     return f"Stopped job {job} on {host_names(hosts, ())}."
+
+
+def unstarted_job(job: str, reason: str) -> str:
+    """Return why a job was not started. `job` and `reason` are empty if the run has failed before they were known."""
+    return f"{f'Job {job}' if job else 'The job of this run'} was not started: {reason or 'the output of the run says why.'}"
+
+
+def lost_hosts(job: str, hosts: Sequence[str]) -> str:
+    """Return that a job does not start because hosts have failed earlier."""
+    return (
+        f"Job {job} was not started: {', '.join(hosts)} could not be reached or failed earlier in this run. Correct the error above, or "
+        "run the job on the other hosts with training_job_hosts."
+    )
+
+
+def unused_hosts(job: str, excluded: Sequence[str]) -> str:
+    """Return without which hosts a job runs. `excluded` contains a sentence for each of them."""
+    return (
+        f"Job {job} runs without these hosts: {' '.join(excluded)} To see how to let jobs use them again, run {playbook_command('health')}"
+    )
+
+
+def hosts_of_queues(job: str, queues: Sequence[str]) -> str:
+    """Return that queues can start other jobs on the hosts of a job that does not wait for its turn."""
+    return (
+        f"A queue ({', '.join(queues)}) manages the hosts of job {job}, and is not aware of this job. The queue can start other jobs on "
+        f"the same hosts. To let the job wait for its turn, set training_job_queue: {queues[0]}. To run it immediately, drain its hosts "
+        "first."
+    )
+
+
+def started_job(job: str, directory: str) -> str:
+    """Return how to follow a job for which the run does not wait."""
+    name = f"-e training_job_name={job}"
+    return (
+        f"Job {job} runs in {directory}/{job}.\nTo watch it: {playbook_command('logs')} {name} -e follow=true\n"
+        f"To show its status: {playbook_command('status')} {name}\nTo stop it: {playbook_command('stop')} {name}"
+    )
+
+
+def nothing_to_stop(job: str, running: Mapping[str, Sequence[str]]) -> str:
+    """Return that no host runs a job. `running` contains the names of the jobs that each host runs."""
+    others = "; ".join(f"{host}: {', '.join(names)}" for host, names in running.items() if names) or "none"
+    return (
+        f"training_job_name: no process of job {json.dumps(job)} is running on any host, so there is nothing to stop. Running jobs: "
+        f"{others}. {playbook_command('status')} shows all jobs and how they ended. To delete a job that is pending because no run has "
+        f"started it, run {playbook_command('cleanup')} -e training_job_name={job} -e cleanup_days=0"
+    )
+
+
+def continued_job_without_cluster(wanted: str, cluster: str, region: str) -> str:
+    """Return that a job cannot be continued, because the cluster of the inventory does not exist."""
+    return (
+        f"training_job_resume: there is no job {wanted} to continue, because cluster {cluster} in {region} has neither nodes nor a file "
+        "system. Check the cluster and the region in the inventory, or remove this variable."
+    )
+
+
+def unmatched_hosts(pattern: str, cluster: str, region: str, hosts: Sequence[str]) -> str:
+    """Return that the pattern for the hosts of a job matches none. Inventories written by hand have no cluster and no region."""
+    return (
+        f"training_job_hosts: '{pattern}' matches no host. The nodes of cluster {cluster or '(none)'} in {region or '(no region)'} are "
+        f"{', '.join(hosts)}. Use their names, or a group such as workers."
+    )
+
+
+def cleanup(
+    jobs: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]], environments: Sequence[str], directories: Sequence[str]
+) -> str:
+    """Return which jobs and environments are deleted, and which jobs are kept for which reasons."""
+    reasons: dict[str, list[str]] = {}
+    for job in sorted(kept, key=itemgetter("reason")):
+        reasons.setdefault(job["reason"], []).append(job["name"])
+    lines = [
+        f"In {' and '.join(directories)}:",
+        f"  jobs to delete          {', '.join(job['name'] for job in jobs) or 'none'}",
+        f"  jobs to keep            {'' if kept else 'none'}".rstrip(),
+        *(f"    {', '.join(names)}: {reason}" for reason, names in reasons.items()),
+        f"  environments to delete  {', '.join(environments) or 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def cleanup_question(jobs: Collection[Any], environments: Collection[Any]) -> str:
+    """Return the question before jobs and environments are deleted."""
+    deleted = plural(len(jobs), "job with its", "jobs with their")
+    return f"Delete {deleted} checkpoints, and {plural(len(environments), 'environment', 'environments')}?"

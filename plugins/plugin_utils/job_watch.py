@@ -20,9 +20,9 @@ from ..module_utils._job.job_status import STATUS_COMMAND, JobStatus
 from ..module_utils._job.naming import JOB_NAME
 from ..module_utils._job.records import LINES_LIMIT
 from ..module_utils._text import clean_line
+from ..module_utils._words import plural
 from . import job_formatting
 from ._output.hosts import host_names
-from ._output.words import plural
 from .answers import NodeAction
 from .budget import LOG_TEXT, MESSAGES, Budget
 from .documented_values import refusal

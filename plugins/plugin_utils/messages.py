@@ -15,13 +15,13 @@ from typing import Any
 from ..module_utils._aws.pricing.charges import of_nodes
 from ..module_utils._aws.tags import CLUSTER_NAME
 from ..module_utils._job.failure_causes import ANNOUNCED_BEFORE
+from ..module_utils._words import form, plural
 from . import health_messages
 from ._output import prices
 from ._output.changes import PlannedChange, plan_lines
 from ._output.prices import Price
-from ._output.words import duration, form, plural
+from ._output.words import duration
 from .cost_limit import limited_seconds
-from .job_messages import LOST
 from .node_end_messages import emr_end, ended_nodes, endless, ends_after_run, incomplete, missing_emr, node_ends, unread, utc
 from .suggested_commands import playbook_command
 
@@ -30,6 +30,22 @@ NAMED_CLUSTERS = 20
 IGNORE_JOBS = "To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
 DELETE_DATA = "-e deeplearning_delete_data=true"
 ENDLESS_EMR = "Nothing ends the EMR cluster by itself. To let EMR terminate it when it is idle, set deeplearning_emr_idle_after."
+
+
+def unmanaged_nodes(cluster: str, service: str) -> str:
+    """Return that the playbook destroy does not terminate the nodes, because another service has launched them."""
+    return (
+        f"node_service: this playbook does not manage the nodes of cluster {cluster}, because the inventory specifies {service}. To "
+        f"terminate these nodes, run {playbook_command(service)} -e deeplearning_state=absent"
+    )
+
+
+def unvalidated_nodes(service: str) -> str:
+    """Return that the playbook validate does not check the nodes, because another service launches them."""
+    return (
+        f"node_service: this playbook checks the clusters of the playbook provision, but the inventory specifies {service}. To check the "
+        f"definition of these nodes and to see their price, run {playbook_command(service)} --check"
+    )
 
 
 def validated(
@@ -54,7 +70,24 @@ def emr_costs(price: Price | None, idle_after: str | None) -> str:
     return "\n".join([*(prices.lines(price) if price else ()), end if idle_after else ENDLESS_EMR])
 
 
-def price_sentence(price: Price | None) -> str:
+def running_emr_cluster(cluster: str, region: str, cluster_id: str, price: Price | None) -> str:
+    """Return that an EMR cluster keeps running, what it costs, and how to log in to its master and to terminate it."""
+    return (
+        f"EMR cluster {cluster} ({cluster_id}) keeps running and costs money, whether or not a step is running. {_price_sentence(price)}"
+        f"To log in to the master, run aws emr ssh --region {region} --cluster-id {cluster_id} --key-pair-file FILE. To terminate the "
+        f"cluster, run {playbook_command('emr')} -e deeplearning_state=absent"
+    )
+
+
+def absent_emr_cluster(cluster: str, region: str) -> str:
+    """Return that a run has found no EMR cluster to terminate."""
+    return (
+        f"Cluster {cluster} has no running EMR cluster in {region}, so there is nothing to terminate. Check the cluster and the region in "
+        "the inventory."
+    )
+
+
+def _price_sentence(price: Price | None) -> str:
     """Return a sentence about what the cluster costs, and a space. Return an empty string if this run does not know the price."""
     return f"The cluster costs {prices.per_hour(price)}. " if price and prices.is_known(price) else ""
 
@@ -78,7 +111,7 @@ def running_nodes(
     lost = f"The jobs in {own_disk} are on the master's own disk, and are lost when the master is terminated. To keep a job, export it to "
     count = len(groups)
     price = of_nodes(price, groups) if price else None
-    them = form(groups, "it", "them")
+    them = form(len(groups), "it", "them")
     end = f"To terminate {them}" if service else "To delete the cluster"
     unlimited = (
         "" if service or not count else f"To let AWS terminate {them} by itself, set deeplearning_lease or deeplearning_idle_after. "
@@ -86,7 +119,7 @@ def running_nodes(
     return (
         (f"{lost}S3 with the playbook export. " if own_disk else "")
         + _running(cluster, groups, instance_types)
-        + price_sentence(price)
+        + _price_sentence(price)
         + (node_ends(lease, price, idle, count) or unlimited)
         + f"{end}{'' if own_disk or service else ' and keep the file systems'}, run "
         + (f"{playbook_command(service)} -e deeplearning_state=absent" if service else playbook_command("destroy"))
@@ -98,43 +131,7 @@ def _running(cluster: str, groups: Collection[str], instance_types: Iterable[str
     if not groups:
         return f"{what} are running. "
     types = ", ".join(instance_types)
-    return f"{what} {form(groups, 'keeps', 'keep')} running ({types}) and {form(groups, 'costs', 'cost')} money. "
-
-
-def costs_after_job(
-    run: Mapping[str, Any],
-    then: str,
-    has_failed: bool,
-    then_always: bool,
-    groups: Collection[str] | None = None,
-    out_of_reach: bool = False,
-    not_started: bool = False,
-) -> str:
-    """Return whether the nodes continue to cost money after a job, how much, and until when, or an empty string if this run does not know.
-
-    `run` is the result of the provisioning in this run, if any. `then` is training_job_then. `groups` contains the group of each node that
-    still runs, if this run has listed them. With `out_of_reach`, the run does not know whether the job still runs.
-    """
-    if not run or run.get("skipped"):  # other nodes, such as those of EMR
-        return ""
-    if then != "keep" and (then_always or not has_failed):
-        gone = " The next command works until then, and again when a run has launched nodes." if then == "destroy" else ""
-        return f"The run continues with training_job_then: {then}.{gone}"
-    what = LOST if out_of_reach else f"The job {'was not started' if not_started else 'failed'}"
-    why = f"{what}, so training_job_then: {then} is not applied. " if then != "keep" else ""
-    return f"{why}{_continuing_costs(run, groups)}"
-
-
-def _continuing_costs(run: Mapping[str, Any], groups: Collection[str] | None) -> str:
-    price = run.get("price")
-    price = of_nodes(price, groups) if price and groups is not None else price
-    costs = (
-        f"The cluster continues to cost {prices.per_hour(price)}"
-        if price and prices.is_known(price)
-        else "The nodes continue to cost money"
-    )
-    ends = node_ends(run.get("lease"), price, run.get("idle"), 1 if groups is None else len(groups))
-    return f"{costs}. {ends}".rstrip() if ends else f"{costs}, until you run {playbook_command('destroy')}"
+    return f"{what} {form(len(groups), 'keeps', 'keep')} running ({types}) and {form(len(groups), 'costs', 'cost')} money. "
 
 
 def prolonged_lease(end: str, former_end: str, predicted: bool) -> str:
@@ -176,7 +173,7 @@ def missing_nodes(
     tag, so the message contains only names of clusters, and not too many. `playbook` creates the cluster. `info` is the result of
     cluster_info, which fails without permissions, or None if the run has not tried to read it.
     """
-    names = _clusters(instances or ())
+    names, region = _clusters(instances or ()), region or "(no region)"
     if cluster in names:
         return (
             f"cluster: '{cluster}' has running instances in {region} that the inventory does not contain. If the inventory is a copy, as "
@@ -188,7 +185,7 @@ def missing_nodes(
     more = [f"and {len(names) - NAMED_CLUSTERS} more"] if len(names) > NAMED_CLUSTERS else []
     others = f"Clusters with nodes in this region: {', '.join(names[:NAMED_CLUSTERS] + more)}."
     known = "" if instances is None else f"{others if names else 'No cluster has nodes in this region.'} "
-    advice = f"Correct cluster or region in {inventory}, or create the cluster: {playbook_command(playbook)}"
+    advice = f"Correct cluster or region in {inventory or 'the inventory'}, or create the cluster: {playbook_command(playbook)}"
     return f"cluster: '{cluster}' has no nodes in {region}. {known}{advice}\n{_whether_ended(info)}".rstrip()
 
 
@@ -208,6 +205,14 @@ def _end_of(info: Mapping[str, Any]) -> str:
 
 def _clusters(instances: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted({tag for each in instances if CLUSTER_NAME.fullmatch(tag := each["tags"]["deeplearning:cluster"])})
+
+
+def clusters_elsewhere(cluster: str, region: str, others: Iterable[str]) -> str:
+    """Return that this run creates a cluster in a region, although clusters of this name have been configured in `others`."""
+    return (
+        f"Cluster {cluster} has no nodes in {region}, but this controller has configured a cluster with this name in {', '.join(others)}. "
+        "They are different clusters, and each costs money. If you meant the other one, correct region in the inventory file."
+    )
 
 
 def unverified_nodes(cluster: str, names: Iterable[str], authority: Mapping[str, Any]) -> str:
@@ -289,6 +294,11 @@ def ssh_configuration(file: str, login: str, others: Sequence[str], is_removed: 
     return f"Log in with {login}, or use the name of another node: {', '.join(others)}." if others else f"Log in with {login}."
 
 
+def missing_ssh_configuration(file: str, cluster: str) -> str:
+    """Return that this controller cannot log in to the nodes, because it has not configured them."""
+    return f"{file} does not exist: this controller has not configured cluster {cluster} yet. Run {playbook_command('configure')} first."
+
+
 def revoked_host(host: str, instance_id: str, is_listed: bool, problem: str) -> str:
     """Return why a host is revoked. `is_listed` is true if the user has revoked the host, and `problem` is about the host's keys."""
     why = "ssh_trust_revoked contains it" if is_listed else problem or "it has left the cluster"
@@ -344,7 +354,7 @@ def planned_deletion(cluster: str, region: str, is_changed: bool, kept: Sequence
     keeps, advice = "Deleting the cluster keeps no file system.", ""
     if kept:
         keeps = f"Deleting the cluster keeps {', '.join(kept)} and all data. Kept file systems continue to cost money."
-        advice = f" To delete {form(kept, 'it', 'them')} as well, add {DELETE_DATA}"
+        advice = f" To delete {form(len(kept), 'it', 'them')} as well, add {DELETE_DATA}"
     lost = f"The jobs in {own_disk} on the master's own disk would be lost. " if own_disk else ""
     return f"{keeps} {lost}S3 buckets are always kept.{advice}"
 
@@ -361,18 +371,12 @@ def remaining_resources(
         found.append(f"Resources that remain in AWS: {', '.join(leftovers)}.")
     if kept:
         found.append(
-            f"Kept, with all data: {', '.join(kept)}, which {form(kept, 'continues', 'continue')} to cost {money}. To delete "
-            f"{form(kept, 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}"
+            f"Kept, with all data: {', '.join(kept)}, which {form(len(kept), 'continues', 'continue')} to cost {money}. To delete "
+            f"{form(len(kept), 'it', 'them')} as well, run {playbook_command('destroy')} {DELETE_DATA}"
         )
     if not found and not is_changed:
         return _nothing_to_delete(cluster, region)
     return " ".join(found) or f"No resources of cluster {cluster} remain in {region}."
-
-
-def cleanup_question(jobs: Collection[Any], environments: Collection[Any]) -> str:
-    """Return the question before jobs and environments are deleted."""
-    deleted = plural(len(jobs), "job with its", "jobs with their")
-    return f"Delete {deleted} checkpoints, and {plural(len(environments), 'environment', 'environments')}?"
 
 
 def unlisted_jobs(going: Iterable[str], host: str, reason: str) -> str:
@@ -396,7 +400,7 @@ def ignored_jobs(going: Iterable[str], host: str, cluster: str, silent: Collecti
 
 def damaged_jobs(problems: Iterable[str], silent: Sequence[str]) -> str:
     """Return what was wrong with the files of jobs. `silent` are the nodes to terminate that have not answered."""
-    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {form(silent, 'does', 'do')} not answer"
+    unless = f", unless a job with damaged files is running only on {', '.join(silent)}, which {form(len(silent), 'does', 'do')} not answer"
     return f"Damaged files of jobs were skipped. They do not affect this run{unless if silent else ''}. {' '.join(problems)}"
 
 
@@ -409,9 +413,9 @@ def jobs_in_the_way(jobs: Sequence[Mapping[str, str]], cluster: str, destroying:
     number = f" with -e deeplearning_worker_count={kept}" if kept else ""
     keep = "" if destroying or replacing else f", keep the number of workers{number}"
     return (
-        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {form(jobs, 'job ends', 'jobs end')}{keep}, or run "
-        f"{playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
-        f"{form(jobs, 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
+        f"{what} while {' and '.join(job['words'] for job in jobs)}. Wait until the {form(len(jobs), 'job ends', 'jobs end')}{keep}, or "
+        f"run {playbook_command('stop')} -e training_job_name={jobs[0]['name']} to stop "
+        f"{form(len(jobs), 'it', 'the first one, and stop the others in the same way')}. {IGNORE_JOBS}"
     )
 
 
@@ -422,9 +426,9 @@ def running_queue(queue: str, result: Mapping[str, Any], going: Iterable[str], h
         why = result.get("msg", "no reason given.")
         return f"This run would terminate {', '.join(going)}, but {host} cannot drain them in the queue of {queue}: {why} {IGNORE_JOBS}"
     return (
-        f"{queue} {form(jobs, 'job', 'jobs')} {', '.join(jobs)} {form(jobs, 'is', 'are')} running on nodes that this run would "
-        f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(jobs, 'job ends', 'jobs end')} and run the "
-        f"playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}\n{IGNORE_JOBS}"
+        f"{queue} {form(len(jobs), 'job', 'jobs')} {', '.join(jobs)} {form(len(jobs), 'is', 'are')} running on nodes that this run would "
+        f"terminate. These nodes are drained, so no new job starts there. Wait until the {form(len(jobs), 'job ends', 'jobs end')} and run "
+        f"the playbook again, or keep the nodes and resume them with {playbook_command(queue.lower())}\n{IGNORE_JOBS}"
     )
 
 
@@ -433,7 +437,7 @@ def terminated_nodes(going: Sequence[str], workers: int, kept: str, predicted: b
     because = f", because the definition has {plural(workers, 'worker', 'workers')}. To keep all nodes, use -e deeplearning_worker_count="
     return (
         f"This run {'would terminate' if predicted else 'terminates'} {', '.join(going)}, and the data on "
-        f"{form(going, 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
+        f"{form(len(going), 'its disk', 'their disks')} is lost{f'{because}{kept}' if kept else ''}."
     )
 
 
@@ -443,13 +447,18 @@ def missing_folder_of_events(file: str) -> str:
 
 
 def cluster_events(
-    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, place: str, service: str
+    facts: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], host: str, problem: str, form: str, cluster: str, region: str, service: str
 ) -> str:
     """Return what happened to a cluster. `timeline.cluster_events` describes the arguments."""
     # Only one playbook needs this file, which imports the SDK
     from . import timeline
 
-    return timeline.cluster_events(facts, jobs, host, problem, form, place, service)
+    return timeline.cluster_events(facts, jobs, host, problem, form, f"{cluster} in {region}", service)
+
+
+def uploaded_logs(count: int, destination: str) -> str:
+    """Return where the logs of a node are."""
+    return f"{plural(count, 'log', 'logs')} uploaded to {destination}"
 
 
 def health_report(

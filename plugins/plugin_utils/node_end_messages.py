@@ -15,9 +15,10 @@ from ..module_utils._aws.idle.definition import TERMINATE
 from ..module_utils._aws.idle.function import IN_USE, NO_NODES, SILENT, UNCONFIGURED, UNREPORTED, WARNING
 from ..module_utils._aws.idle.messages import NEVER, shown, unreachable
 from ..module_utils._aws.lease.definition import INTERVAL
+from ..module_utils._words import form, plural
 from ._output import prices
 from ._output.prices import Price
-from ._output.words import duration, form, plural
+from ._output.words import duration
 from .suggested_commands import playbook_command
 
 # What ends the nodes, by the options that set it.
@@ -192,7 +193,7 @@ def incomplete(options: Collection[str]) -> str:
     """Return that AWS does not end the nodes with what these options set, because parts of it are missing, and what to do."""
     if not options:
         return ""
-    what, them = " and ".join(ENDS[option] for option in options), form(options, "it", "them")
+    what, them = " and ".join(ENDS[option] for option in options), form(len(options), "it", "them")
     return (
         f"Parts of {what} are missing, so AWS does not end the nodes with {them}. To complete {them}, or to remove the rest, run "
         f"{playbook_command('provision')}"

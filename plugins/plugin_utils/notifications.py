@@ -34,8 +34,8 @@ from ..module_utils._job import state_names
 from ..module_utils._job.job_status import JobStatus
 from ..module_utils._secret_forms import mask
 from ..module_utils._text import clean_line
+from ..module_utils._words import plural
 from ._output import changes
-from ._output.words import plural
 from .gone_nodes import gone_hosts, with_gone_hosts
 from .job_formatting import after_maximum_cost, failure_cause
 from .node_end_messages import removed_ends

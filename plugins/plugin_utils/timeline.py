@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from ..module_utils._aws.cluster_events.scaling_activities import DETACHMENT, LAUNCH, LAUNCH_FAILED, STOP, TERMINATION
 from ..module_utils._text import clean_line
+from ..module_utils._words import plural
 from ._output import prices
-from ._output.words import moment, node_time, plural
+from ._output.words import moment, node_time
 from ._report.events import of_job
 from .job_formatting import failure_cause
 from .suggested_commands import playbook_command

@@ -59,7 +59,8 @@ def test_a_destination_that_the_nodes_may_not_write_to_is_refused_before_aws_is_
 def test_nodes_stay_for_a_limited_time_if_the_job_cannot_be_exported(train, nodes):
     kept = " ".join(train("kept", RESULT + NO_NAME + "raise SystemExit('no luck')\n", 2).output.split())
     assert "no luck" in kept
-    assert "The job failed, as shown above, so training_job_then: destroy is not applied. 1 node of cluster demo" in kept
+    assert "The job failed, as shown above, so training_job_then: destroy is not applied. To apply it even if a job fails, set" in kept
+    assert "training_job_then_always: true. 1 node of cluster demo keeps running" in kept
     assert len(nodes()) == 1
     gone = " ".join(train("gone", RESULT + NO_NAME, 2, then_delay=0).output.split())
     assert "Job gone was not exported: These files cannot be exported:" in gone

@@ -438,7 +438,7 @@ def test_after_a_failed_job_the_workers_go_if_that_was_asked_for(first_run, play
     other |= {"training_job_then": "keep", "training_job_hosts": "demo-worker2"}
     playbook("train.yml", "-e", json.dumps({**job, **then, **other}))
     refused = playbook("train.yml", "-e", json.dumps({**job, **then, "training_job_then_always": True}), status=2).output
-    assert "training_job_then: scale_in was not applied. Nodes cannot be removed while other runs on demo-worker2" in " ".join(
+    assert "training_job_then: scale_in is not applied. Nodes cannot be removed while other runs on demo-worker2" in " ".join(
         refused.split()
     )
     assert (len(instance_of(cloud, 2)), len(instance_of(cloud, 3))) == (1, 1)

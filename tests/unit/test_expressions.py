@@ -16,6 +16,8 @@ FILES = sorted(file for folder in ("playbooks", "roles") for suffix in ("yml", "
 LIMIT = 160
 # The keys whose values are expressions without braces.
 CONDITIONS = {"when", "that", "until", "failed_when", "changed_when"}
+# The keys whose values people read.
+MESSAGES = {"msg", "fail_msg", "success_msg", "question", "note"}
 ENDS = {"variable_begin": "variable_end", "block_begin": "block_end"}
 
 
@@ -66,6 +68,26 @@ def is_plural(choice: nodes.CondExpr) -> bool:
     return bool(forms and counts)
 
 
+def parts_of(template: str) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """Return the text of a template, and the expressions in it."""
+    parts = [part for output in jinja2.Environment().parse(template).find_all(nodes.Output) for part in output.nodes]
+    words = [part for part in parts if isinstance(part, nodes.TemplateData)]
+    return words, [part for part in parts if part not in words]
+
+
+def composed_sentences(key: str, template: str) -> Iterator[str]:
+    """Yield the template if it is a sentence about several facts, and the words in it that replace a missing fact."""
+    words, facts = parts_of(template)
+    if key != "block" and len({repr(fact) for fact in facts}) > 1 and is_prose(*words):
+        yield template
+    parsed = jinja2.Environment().parse(template)
+    alternatives = [(each.left, each.right) for each in parsed.find_all(nodes.Or)]
+    alternatives += [tuple(each.args) for each in parsed.find_all(nodes.Filter) if each.name in ("default", "d")]
+    for found in alternatives:
+        if is_prose(*(each for each in found if isinstance(each, nodes.Const))):
+            yield " / ".join(text for each in found for text in strings(each))
+
+
 def chosen_words(key: str, template: str) -> Iterator[str]:
     """Yield the conditions of a template that choose words of a sentence."""
     parsed = jinja2.Environment().parse(re.sub(r"\| *[\w.]+", "| x", template))
@@ -78,10 +100,17 @@ def chosen_words(key: str, template: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(REPOSITORY)))
-def test_expressions_are_short_and_choose_no_words(file):
+def test_expressions_are_short_and_compose_no_sentences(file):
     found = templates(file)
     assert [expression for _key, text in found for expression in expressions(text) if len(expression) > LIMIT] == []
     assert [words for key, text in found for words in chosen_words(key, text)] == []
+    assert [words for key, text in found for words in composed_sentences(key, text)] == []
+
+
+def test_no_message_stands_twice():
+    told = [text for file in FILES for key, text in templates(file) if key in MESSAGES and is_prose(*parts_of(text)[0])]
+    assert len(told) > 10
+    assert [text for text in sorted(set(told)) if told.count(text) > 1] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(REPOSITORY)))
@@ -108,6 +137,24 @@ def test_ansible_escapes_backslashes_itself(file):
 )
 def test_conditions_that_choose_words_are_found(template, count):
     assert len(list(chosen_words("msg", template))) == count
+
+
+@pytest.mark.parametrize(
+    ("template", "count"),
+    [
+        ("Job {{ name }} runs in {{ directory }}.", 1),
+        ("Job {{ name }} runs. To stop it, run {{ 'stop' | team.net.command }}", 1),
+        ("Job {{ name }} runs. To stop it, set stop={{ name }}", 0),
+        ("There are no jobs in {{ directory }}.", 0),
+        ("{{ result.msg | default('no reason given') }}", 1),
+        ("{{ master or 'no host has this number' }}", 1),
+        ("{{ name }}: {{ result.msg }}", 0),
+        ("{{ a | default('') }}/{{ b or 'none' }}", 0),
+        ("{{ facts | team.net.message('jobs') }} {{ running }}", 0),
+    ],
+)
+def test_composed_sentences_are_found(template, count):
+    assert len(list(composed_sentences("msg", template))) == count
 
 
 def test_the_content_of_a_file_may_depend_on_conditions():

@@ -255,6 +255,53 @@ def test_no_file_is_too_long(folder):
     assert {str(path): lines for path in paths if (lines := lines_of_code(path.read_text())) > LINES} == {}
 
 
+def is_text(node: ast.expr) -> bool:
+    """Return whether an expression is a string or an f-string that contains a word."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, str) and re.search("[A-Za-z]", part.value) for part in parts)
+
+
+def own_plurals(source: str) -> Iterator[str]:
+    """Yield the conditions, also those in the text of a template, that compare with 1 to choose between the forms of words."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.IfExp) and re.search("(==|!=|[<>]) 1\\b", ast.unparse(node.test)):
+            # "node" + ("" if number == 1 else "s"), but not ", 3 times" if there are several
+            suffixes = {getattr(branch, "value", None) for branch in (node.body, node.orelse)} & {"s", "es"}
+            if suffixes or (is_text(node.body) and is_text(node.orelse)):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"'\w*' if [^{}]* == 1 else '\w+'", node.value)
+
+
+# AWS runs the first file, without other files of the collection.
+OWN_PLURALS = {"_aws/idle/messages.py", "_job/explanations.py", "_job/recovery.py"}
+
+
+@pytest.mark.parametrize("folder", ["plugins", "roles", "tools"])
+def test_one_function_chooses_the_forms_of_words(folder):
+    paths = [path for path in (REPOSITORY / folder).rglob("*.py") if not str(path).endswith(tuple(OWN_PLURALS))]
+    assert {str(path): found for path in paths if (found := list(own_plurals(path.read_text())))} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("'node' if number == 1 else 'nodes'", 1),
+        ("'jobs' if len(jobs) > 1 else 'job'", 1),
+        ("'1 file' if count == 1 else f'{count} files'", 1),
+        ("f\"{count} node{'' if count == 1 else 's'}\"", 1),
+        ("x = \"{{ count }} {{ 'file' if count == 1 else 'files' }}\"", 1),
+        ("'' if count == 1 else f', {count} times'", 0),
+        ("'0' if gpus == 1 else f'[0-{gpus - 1}]'", 0),
+        ("f'{hours} node-hours' if hours >= 1 else f'{60 * hours} node-minutes'", 0),
+        ("name if attempt == 1 else f'attempt{attempt}'", 0),
+        ("form(number, 'node', 'nodes')", 0),
+    ],
+)
+def test_own_plurals_are_found(source, count):
+    assert len(list(own_plurals(source))) == count
+
+
 def lines_of_code(source: str) -> int:
     """Return the number of lines of a file without those of its DOCUMENTATION, EXAMPLES and RETURN."""
     assignments = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]

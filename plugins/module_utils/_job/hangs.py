@@ -13,6 +13,7 @@ import math
 import statistics
 from typing import Any, Hashable, Mapping, Sequence
 
+from .._words import form, plural
 from . import failure_causes
 from .documents import CauseRecord, ProcessRecord, Stuck
 from .naming import SERVICE
@@ -208,7 +209,11 @@ def _details(process: ProcessRecord, rank: Stuck, others: Sequence[Stuck], is_od
         return here
     if not is_odd:
         return f"all ranks are at {place}" if place == rank["where"] and count == len(others) else here
-    which = "the other rank is" if len(others) == 1 else "all other ranks are" if count == len(others) else f"{count} other ranks are"
+    which = (
+        form(count, "the other rank is", "all other ranks are")
+        if count == len(others)
+        else plural(count, "other rank is", "other ranks are")
+    )
     return f"{here}; {which} at {place}"
 
 

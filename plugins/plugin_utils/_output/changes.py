@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...module_utils._text import clean_line
+from ...module_utils._words import form, plural
 from .kinds import kind_name
 from .prices import difference
 
@@ -88,11 +89,11 @@ def counts(changes: Sequence[PlannedChange]) -> str:
     actions = [change["action"] for change in changes]
     told = ", ".join(f"{actions.count(action)} to {word}" for action, word in ((CREATE, "create"), (UPDATE, "change"), (DELETE, "delete")))
     nodes = sum(len(_terminated(change)) for change in changes)
-    return f"{told}, {nodes} {'node' if nodes == 1 else 'nodes'} to terminate" if nodes else told
+    return f"{told}, {plural(nodes, 'node', 'nodes')} to terminate" if nodes else told
 
 
 def _resources(count: int) -> str:
-    return f"{count} resource" if count == 1 else f"{count} resources"
+    return plural(count, "resource", "resources")
 
 
 def _names(changes: Iterable[PlannedChange]) -> str:
@@ -157,7 +158,7 @@ def _terminated(change: PlannedChange) -> list[Any]:
 
 
 def _nodes(numbers: Sequence[Any]) -> str:
-    return f"{'node' if len(numbers) == 1 else 'nodes'} {_value(numbers)}"
+    return f"{form(len(numbers), 'node', 'nodes')} {_value(numbers)}"
 
 
 def _tells(value: Any) -> bool:

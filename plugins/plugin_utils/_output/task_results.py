@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.playbook.block import Block
 
+from ...module_utils._words import form, plural
 from .hosts import host_names
 
 USE_V = ", use -v to show them"
@@ -29,12 +30,12 @@ def line_count(texts: Sequence[str]) -> int:
 
 
 def are(hosts: list[str]) -> str:
-    return "is" if len(hosts) == 1 else "are"
+    return form(len(hosts), "is", "are")
 
 
 def count_hosts(hosts: set[str]) -> str:
     """Return the number of hosts as text, such as `3 hosts`."""
-    return f"{len(hosts)} host" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    return plural(len(hosts), "host", "hosts")
 
 
 def enclosing_blocks(task: Any) -> Iterator[tuple[Block, str]]:

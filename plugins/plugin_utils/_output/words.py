@@ -1,12 +1,11 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Numbers, times and forms of words in sentences."""
+"""Numbers and times in sentences."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Collection
 
 
 def duration(seconds: float) -> str:
@@ -32,13 +31,3 @@ def moment(seconds: float | None) -> str:
 def percent(share: float) -> str:
     """Return a share between 0 and 1 as a percentage."""
     return f"{100 * share:.1f} %"
-
-
-def plural(number: int, one: str, many: str) -> str:
-    """Return a number with the matching form of a noun."""
-    return f"{number} {one if number == 1 else many}"
-
-
-def form(things: Collection[Any], one: str, many: str) -> str:
-    """Return the form of a word that fits the number of things."""
-    return one if len(things) == 1 else many

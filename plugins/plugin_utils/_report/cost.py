@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ...module_utils._words import plural
 from .._output import prices
 from .._output.prices import Price
-from .._output.words import node_time, plural
+from .._output.words import node_time
 from ..suggested_commands import playbook_command
 
 
@@ -35,7 +36,7 @@ def cost_of(
     if not instances:
         return ""
     timeline = f"What the nodes of the cluster did and cost: {playbook_command('events')}"
-    left = f"{plural(unknown, 'node', 'nodes')} that {'is' if unknown == 1 else 'are'} no longer in the cluster"
+    left = f"{plural(unknown, 'node that is', 'nodes that are')} no longer in the cluster"
     if not known:
         return f"not known, because the job ran on {left}. {timeline}"
     time = f"{node_time(hours)} of {plural(len(known), 'node', 'nodes')}"

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._job import explanations, failed_process, job_states, naming, recovery, state_names
 from ...module_utils._job.job_status import ProcessStatus
+from ...module_utils._words import plural
 
 
 class TimelineEvent(NamedTuple):
@@ -43,7 +44,7 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
     if started:
         last = max(process["started"] for process in started)
         hosts = len({process["host"] for process in started})
-        where = f"{hosts} {'host' if hosts == 1 else 'hosts'}"
+        where = plural(hosts, "host", "hosts")
         yield TimelineEvent(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
     for process in processes:
@@ -53,7 +54,7 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
         elif process["state"] in (state_names.FAILED, state_names.LOST):
             yield TimelineEvent(failed_process.last_moment(process), f"{naming.title(process['name'])} on {process['host']} {how}", True)
     for how, times in ended.items():
-        yield TimelineEvent(max(times), f"{len(times)} {'process' if len(times) == 1 else 'processes'} {how.replace('was ', '', 1)}")
+        yield TimelineEvent(max(times), f"{plural(len(times), 'process', 'processes')} {how.replace('was ', '', 1)}")
 
 
 def _progress(report: Mapping[str, Any]) -> Iterator[TimelineEvent]:

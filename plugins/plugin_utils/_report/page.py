@@ -19,6 +19,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from ...module_utils._job import document_schemas, goodput, job_states, naming, recovery, report_limits, state_names, step_times
 from ...module_utils._job.documents import JobDescription
 from ...module_utils._job.job_status import JobStatus
+from ...module_utils._words import plural
 from .. import job_formatting
 from .._output.prices import Price, hourly_of_nodes
 from .._output.words import duration, moment, percent
@@ -215,7 +216,7 @@ again.</p>
 <p>The job is exported to <code>{{ job.export.destination }}</code>.</p>
 {% endif %}
 {% for label, listing in listings %}
-<details><summary>{{ label }}: {{ listing.count }} {{ 'file' if listing.count == 1 else 'files' }}, {{ listing.size | bytes }} in
+<details><summary>{{ label }}: {{ listing.count | plural('file', 'files') }}, {{ listing.size | bytes }} in
 <code>{{ listing.directory }}</code></summary>
 <table>
 {% for file in listing.files %}
@@ -255,6 +256,7 @@ FILTERS = {
     "bytes": size,
     "moment": moment,
     "duration": duration,
+    "plural": plural,
     "title_of": naming.title,
     "failure_sentence": job_formatting.failure_sentence,
 }

@@ -162,7 +162,7 @@ def test_nodes_go_after_a_failed_job_only_if_no_other_job_is_running(tmp_path, o
     done = ansible_commands.run(["ansible-playbook", "-i", "hosts.yml", "play.yml"], environment, tmp_path)
     assert ("nodes go" in done.stdout) == (not other_job), done.stdout
     if other_job:
-        assert "training_job_then: destroy was not applied. long runs on b. 2 nodes run." in " ".join(done.stdout.split())
+        assert "training_job_then: destroy is not applied. long runs on b. 2 nodes run." in " ".join(done.stdout.split())
         assert done.returncode
 
 
@@ -185,7 +185,7 @@ def test_a_notification_says_that_the_nodes_are_gone(tmp_path, then, told):
     (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if play["name"] == "Remove nodes after the job"]
     (sent,) = [task["deeplearning.cluster.notification"] for task in play["tasks"] if "deeplearning.cluster.notification" in task]
     facts = {"training_job_then": then, **({"playbook_remaining": {"msg": "Kept: fs-1."}} if then == "destroy" else {})}
-    found = shown(tmp_path, {"ansible.builtin.debug": {"msg": f"{sent['event']}: {sent['msg']}"}}, **play["vars"], **facts)
+    found = shown(tmp_path, {"ansible.builtin.debug": {"msg": f"{sent['event']}: {sent['msg']}"}}, **facts)
     assert f"{'cluster_destroyed' if then == 'destroy' else 'nodes_ended'}: {told}" in found
 
 
@@ -195,7 +195,9 @@ def test_nodes_that_stay_after_a_failed_job_are_reported_with_the_reason(tmp_pat
     (block,) = yaml.safe_load((PLAYBOOKS / "tasks" / "job.yml").read_text())
     (task,) = [task for task in block["always"] if task["name"] == "Report the running nodes"]
     facts = {"then": then, "continues": False, "reports_nodes": True, "__playbook_running": "2 nodes run.", "__playbook_login": "ssh x"}
-    facts["__training_job_started"] = {}
+    facts |= {"__training_job_started": {}, "then_always": False}
+    (play,) = [play for play in yaml.safe_load((PLAYBOOKS / "train.yml").read_text()) if play["name"] == "Run the training job"]
+    facts |= {name: play["vars"][name] for name in ("__train_kept", "job_succeeded")}
     found = shown(tmp_path, task, **facts, **({"__training_job_result": {"out_of_reach": True}} if is_lost else {}))
     advice = "" if is_lost else "To apply it even if a job fails, set training_job_then_always: true. "
     reason = f"training_job_then: {then} is not applied. {advice}2 nodes run."
@@ -214,8 +216,8 @@ def test_people_hear_that_a_job_was_not_started_and_why(facts, is_told):
     given = {"__train_state": "started", "ansible_check_mode": False, "ansible_play_hosts_all": [*hosts], "hostvars": hosts, **facts}
     assert evaluated([included["when"]], included["vars"], given) == is_told
     assert evaluated([task["when"]], included["vars"], given) == is_told
-    told = evaluated(task["deeplearning.cluster.notification"]["msg"], task["vars"], given, training_job_name="bert")
-    assert told == "Job bert was not started: no GPU"
+    told = evaluated(task["vars"]["facts"], task["vars"], given, training_job_name="bert")
+    assert told == {"job": "bert", "reason": "no GPU"}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_people_hear_that_a_job_was_not_started_and_why(facts, is_told):
 )
 def test_people_hear_that_the_nodes_of_a_job_that_had_succeeded_before_stay(options, then):
     block = loaded(PLAYBOOKS / "tasks" / "check_earlier_jobs.yml")[0]
-    given = {"job": {"name": "bert", "directory": "/j/bert", "state": "succeeded"}, **options}
+    given = {"__train_named": {"name": "bert", "directory": "/j/bert", "state": "succeeded"}, **options}
     assert evaluated([block["when"]], given)
     assert evaluated([block["block"][0]["when"]], block["vars"], given) == (then != "keep")
     assert evaluated(block["vars"]["facts"], block["vars"], given)["then"] == then

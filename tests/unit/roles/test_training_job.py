@@ -88,6 +88,30 @@ def test_a_job_that_no_host_has_started_was_refused(hosts, variables, expected):
     assert evaluated("{{ __training_job_was_refused }}", INTERNAL, **variables) is expected
 
 
+STARTED, LOST = {"changed": True}, {"msg": "lost", "out_of_reach": True}
+
+
+@pytest.mark.parametrize(
+    ("started", "variables", "expected"),
+    [
+        # Before the role, and by other playbooks
+        (None, {}, {"then": "keep", "has_failed": True, "then_always": False, "out_of_reach": False, "not_started": True}),
+        (None, {"then": "destroy", "then_always": True}, {"then": "destroy", "then_always": True, "not_started": True}),
+        (None, {"then": "destroy", "then_always": True, "__train_is_unused": True}, {"then": "destroy", "then_always": False}),
+        ({"msg": "no GPU", "changed": False}, {"__training_job_result": {"skipped": True}}, {"has_failed": True, "not_started": True}),
+        (STARTED, {"__training_job_result": {"changed": False}}, {"has_failed": False, "not_started": False, "out_of_reach": False}),
+        (STARTED, {"__training_job_result": {"msg": "exit 1"}}, {"has_failed": True, "not_started": False}),
+        (STARTED, {"__training_job_result": LOST}, {"has_failed": True, "not_started": False, "out_of_reach": True}),
+        (STARTED, {"__training_job_result": {}, "__training_job_former": {"running_groups": ["master"]}}, {"groups": ["master"]}),
+    ],
+)
+def test_the_facts_about_costs_are_known_whether_or_not_the_job_has_started(started, variables, expected):
+    own = {} if started is None else {"__training_job_started": started}
+    given = {"ansible_play_hosts_all": ["a"], "hostvars": {"a": own, "localhost": {"provision_result": {"price": None}}}, **own}
+    found = evaluated("{{ __training_job_costs }}", INTERNAL, given, variables)
+    assert found == {**found, "run": {"price": None}, "groups": None, **expected}
+
+
 def test_hosts_that_did_not_answer_the_end_of_the_job_are_unreachable():
     """A host that has left the inventory has no variables."""
     variables = {"ansible_play_hosts_all": list("abcd"), "hostvars": HOSTVARS}

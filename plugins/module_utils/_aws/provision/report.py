@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from ..._words import form
 from ..client import ClusterError, Interrupted
 from ..component import Alternative
 from ..error_messages import denial_advice, fail
@@ -195,7 +196,7 @@ def describe_outdated(cluster: str, deferred: Sequence[Change]) -> str:
     differences = _differences(deferred)
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return (
-        f"{', '.join(names[:SHOWN_NODES])}{more} {'differs' if len(names) == 1 else 'differ'} from the definition: "
+        f"{', '.join(names[:SHOWN_NODES])}{more} {form(len(names), 'differs', 'differ')} from the definition: "
         f"{', '.join(differences) or 'launched from an older launch template'}. To replace outdated nodes while no job is running, add "
         "-e deeplearning_replace_nodes=true\nTo use the nodes as they are, restore the definition or add "
         "-e deeplearning_allow_outdated_nodes=true"

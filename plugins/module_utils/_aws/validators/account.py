@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..._words import plural
 from ..client import AwsClient, ClusterError
 from ..component import Request
 from ..error_codes import error_code
@@ -224,9 +225,8 @@ class AddressQuota(QuotaValidator):
         used = len([item for item in addresses if item.get("PublicIpv4Pool", "amazon") == "amazon"])
         exceeded = self._exceeded(request.cloud, ADDRESSES, used, needed)
         if exceeded:
-            noun = "address" if needed == 1 else "addresses"
             yield (
-                f"{P}nat: the cluster needs {needed} more Elastic IP {noun}, but {exceeded}. "
+                f"{P}nat: the cluster needs {plural(needed, 'more Elastic IP address', 'more Elastic IP addresses')}, but {exceeded}. "
                 f"Release unused addresses, request an increase in Service Quotas, or set {P}nat: none and {P}master_public_address: false."
             )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from ..._words import plural
 from ..client import AwsClient
 from ..component import Alternative, Request
 from ..instances import group_of
@@ -183,7 +184,7 @@ def _shortfall(request: Request, found: Sequence[Found], alternative: Alternativ
     where = f"open reservations for {alternative.instance_type} in {', '.join(alternative.zones)} have"
     return (
         f"{P}capacity_reservation_id: {f'{alternative.capacity_reservation} has' if alternative.capacity_reservation else where} "
-        f"{available} of {total} instances available for this cluster, but {needed} {'node is' if needed == 1 else 'nodes are'} needed. "
+        f"{available} of {total} instances available for this cluster, but {plural(needed, 'node is', 'nodes are')} needed. "
         f"Launch fewer nodes ({P}worker_count or {P}worker_minimum), or use a larger reservation."
     )
 

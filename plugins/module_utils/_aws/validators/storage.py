@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from ..._common.shared_storage.mounts import check_mount_point
+from ..._words import plural
 from ..component import Mount, Request, Server
 from ..message_parts import P
 from ..network import adopted
@@ -96,8 +97,8 @@ class StorageOfOneNode(Validator):
         workers = desired_workers(request.options)
         if workers and not any(mount.holds_jobs for mount in registry.mounts(request, found)):
             yield (
-                f"{P}efs: false leaves the cluster without shared storage, so jobs run only on the master and not on the {workers} other "
-                f"{'node' if workers == 1 else 'nodes'}. Set {_switches()}, or {P}worker_count: 0."
+                f"{P}efs: false leaves the cluster without shared storage, so jobs run only on the master and not on the "
+                f"{plural(workers, 'other node', 'other nodes')}. Set {_switches()}, or {P}worker_count: 0."
             )
 
 

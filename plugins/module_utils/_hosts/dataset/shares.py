@@ -13,6 +13,7 @@ import re
 from typing import Callable, List, Sequence, Tuple, TypeVar
 
 from ..._common.dataset.source import DataError, DatasetFile
+from ..._words import plural
 
 Item = TypeVar("Item")
 # With this many groups per host, all shares have nearly the same size.
@@ -50,10 +51,10 @@ def check_ranks(counts: Sequence[int], file_count: int | None) -> None:
         if count < 1:
             raise DataError(f"dataset_shards: {count} is not a number of ranks. Use numbers greater than 0.")
         if file_count is not None and count > file_count:
-            files = f"{file_count} {'file' if file_count == 1 else 'files'}"
             raise DataError(
-                f"dataset_shards: of {count} ranks, {count - file_count} would get no file, because the data set has only {files}."
-                f" Use at most {file_count} {'rank' if file_count == 1 else 'ranks'}, or divide the data into more files."
+                f"dataset_shards: of {count} ranks, {count - file_count} would get no file, because the data set has only "
+                f"{plural(file_count, 'file', 'files')}. Use at most {plural(file_count, 'rank', 'ranks')}, or divide "
+                "the data into more files."
             )
 
 

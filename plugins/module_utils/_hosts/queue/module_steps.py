@@ -12,6 +12,7 @@ from typing import Any, Callable, Collection, Mapping, Sequence, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..._words import form
 from ..services import ServiceError
 from .state_directory import StateDirectoryError
 
@@ -107,7 +108,6 @@ def check_queue_is_empty(jobs: Sequence[str], program: str) -> None:
     """Raise ServiceError if the queue contains jobs. `program` is the command that cancels jobs."""
     if jobs:
         raise ServiceError(
-            "state: the queue contains {} {}. Wait until the jobs end, or cancel them with {}.".format(
-                "jobs" if len(jobs) > 1 else "job", ", ".join(jobs), program
-            )
+            f"state: the queue contains {form(len(jobs), 'job', 'jobs')} {', '.join(jobs)}. Wait until the "
+            f"{form(len(jobs), 'job ends, or cancel it', 'jobs end, or cancel them')} with {program}."
         )

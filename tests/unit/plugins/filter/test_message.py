@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.filter.message import message
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_messages, messages, node_end_messages
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import (
+    job_end_messages,
+    job_messages,
+    messages,
+    node_end_messages,
+    role_messages,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 MESSAGES = {
     name: each
-    for module in (job_messages, messages, node_end_messages)
+    for module in (job_end_messages, job_messages, messages, node_end_messages, role_messages)
     for name, each in inspect.getmembers(module, inspect.isfunction)
     if each.__module__ == module.__name__ and name[0] != "_"
 }
@@ -41,9 +47,9 @@ def facts_in(data: Any, scope: Mapping[str, Any]) -> Iterator[tuple[str, set[str
 def uses() -> list[tuple[str, set[str]]]:
     """Return the uses of messages in roles and playbooks."""
     found = []
+    shared = [*(REPOSITORY / "roles").glob("*/vars/main.yml"), *(REPOSITORY / "playbooks" / "vars").glob("*.yml")]
+    scope = {name: value for file in shared for name, value in yaml.safe_load(file.read_text()).items()}
     for path in [*(REPOSITORY / "roles").glob("*/[tv]*/*.yml"), *(REPOSITORY / "playbooks").rglob("*.yml")]:
-        shared = [file for file in (path, path.parents[1] / "vars" / "main.yml") if file.parent.name == "vars" and file.exists()]
-        scope = {name: value for file in shared for name, value in yaml.safe_load(file.read_text()).items()}
         found += facts_in(yaml.safe_load(path.read_text()), scope)
     return found
 

@@ -17,36 +17,6 @@ def test_only_a_job_that_has_ended_is_continued(wanted, why):
     assert told == f"training_job_resume: {why}. {advice}"
 
 
-@pytest.mark.parametrize(("has_failed", "what"), [(True, "failed"), (False, "was not exported")])
-def test_nodes_stay_after_a_job_without_success(has_failed, what):
-    always = " To apply it even if a job fails, set training_job_then_always: true." if has_failed else ""
-    told = job_messages.kept_nodes("destroy", has_failed, False, "2 nodes keep running.")
-    assert told == f"The job {what}, as shown above, so training_job_then: destroy is not applied.{always} 2 nodes keep running."
-    told = job_messages.kept_nodes("destroy", True, True, "2 nodes run.")
-    assert told == "This run no longer reaches the job, as shown above, so training_job_then: destroy is not applied. 2 nodes run."
-
-
-def test_nodes_stay_if_the_job_was_not_started():
-    told = job_messages.kept_nodes("destroy", True, False, "2 nodes run.", True)
-    assert told == "The job was not started, as shown above, so training_job_then: destroy is not applied. 2 nodes run."
-
-
-@pytest.mark.parametrize(
-    ("then", "advice"),
-    [
-        ("keep", "Choose another name, or remove this variable to get a name that contains the current time."),
-        (
-            "destroy",
-            "Because it had ended before this run, training_job_then: destroy is not applied, and the nodes continue to cost money. To "
-            f"delete the cluster and keep the file systems, run {RUN}destroy",
-        ),
-    ],
-)
-def test_the_name_of_a_job_that_has_succeeded_is_not_used_again(then, advice):
-    told = f"training_job_name: job bert has already run and its results are in /j/bert. {advice}"
-    assert job_messages.used_name("bert", "/j/bert", then) == told
-
-
 @pytest.mark.parametrize(
     ("excluded", "has_queue", "node", "fewer"),
     [
@@ -147,3 +117,76 @@ def test_a_run_that_no_longer_reaches_the_job_names_the_nodes_that_are_gone():
     gone = "w1 is gone: i-1 is no longer running, and no instance has been launched to replace it yet."
     assert job_messages.failed_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
     assert job_messages.failed_job("The host is unreachable.", {}, losses) == "The host is unreachable."
+
+
+@pytest.mark.parametrize(
+    ("jobs", "environments", "expected"),
+    [
+        (["a"], [], "Delete 1 job with its checkpoints, and 0 environments?"),
+        (["a", "b"], ["e"], "Delete 2 jobs with their checkpoints, and 1 environment?"),
+    ],
+)
+def test_the_clean_up_counts_what_it_deletes(jobs, environments, expected):
+    assert job_messages.cleanup_question(jobs, environments) == expected
+
+
+def test_what_is_deleted_and_kept_is_shown():
+    kept = [{"name": "c", "reason": "running"}, {"name": "b", "reason": "newest"}, {"name": "d", "reason": "running"}]
+    assert job_messages.cleanup([{"name": "a"}], kept, ["e", "f"], ["/efs/jobs", "/efs/environments"]) == (
+        "In /efs/jobs and /efs/environments:\n"
+        "  jobs to delete          a\n"
+        "  jobs to keep\n"
+        "    b: newest\n"
+        "    c, d: running\n"
+        "  environments to delete  e, f"
+    )
+    assert job_messages.cleanup([], [], [], ["/j", "/e"]) == (
+        "In /j and /e:\n  jobs to delete          none\n  jobs to keep            none\n  environments to delete  none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "reason", "told"),
+    [
+        ("bert", "image: missing.", "Job bert was not started: image: missing."),
+        ("", "", "The job of this run was not started: the output of the run says why."),
+    ],
+)
+def test_a_job_that_was_not_started_has_a_reason(job, reason, told):
+    assert job_messages.unstarted_job(job, reason) == told
+
+
+def test_hosts_that_a_job_cannot_use_are_told():
+    lost = "Job bert was not started: a, b could not be reached or failed earlier in this run. Correct the error above, or run the job on"
+    assert job_messages.lost_hosts("bert", ["a", "b"]).startswith(lost)
+    unused = f"Job bert runs without these hosts: a is full. b is full. To see how to let jobs use them again, run {RUN}health"
+    assert job_messages.unused_hosts("bert", ["a is full.", "b is full."]) == unused
+    queues = job_messages.hosts_of_queues("bert", ["slurm", "sge"])
+    assert queues.startswith("A queue (slurm, sge) manages the hosts of job bert, and is not aware of this job.")
+    assert "set training_job_queue: slurm." in queues
+    told = job_messages.unmatched_hosts("trainer", "", "", ["a", "b"])
+    assert told.startswith("training_job_hosts: 'trainer' matches no host. The nodes of cluster (none) in (no region) are a, b. Use")
+
+
+def test_a_job_for_which_the_run_does_not_wait_can_be_followed():
+    assert job_messages.started_job("bert", "/j").splitlines() == [
+        "Job bert runs in /j/bert.",
+        f"To watch it: {RUN}logs -e training_job_name=bert -e follow=true",
+        f"To show its status: {RUN}status -e training_job_name=bert",
+        f"To stop it: {RUN}stop -e training_job_name=bert",
+    ]
+
+
+@pytest.mark.parametrize(("running", "others"), [({"a": ["x", "y"], "b": [], "c": ["x"]}, "a: x, y; c: x"), ({"a": []}, "none")])
+def test_a_job_that_does_not_run_is_not_stopped(running, others):
+    told = job_messages.nothing_to_stop("bert", running)
+    assert told.startswith('training_job_name: no process of job "bert" is running on any host, so there is nothing to stop.')
+    assert f" Running jobs: {others}. {RUN}status shows all jobs" in told
+    assert told.endswith(f"run {RUN}cleanup -e training_job_name=bert -e cleanup_days=0")
+
+
+def test_a_cluster_that_does_not_exist_has_no_job_to_continue():
+    told = job_messages.continued_job_without_cluster("bert", "demo", "us-east-1")
+    assert told.startswith(
+        "training_job_resume: there is no job bert to continue, because cluster demo in us-east-1 has neither nodes nor a"
+    )

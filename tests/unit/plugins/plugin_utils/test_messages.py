@@ -89,8 +89,6 @@ def test_nodes_that_are_gone_cost_nothing():
     told = messages.running_nodes("demo", [], ["c5"], "", "", price)
     costs = "The cluster costs 2.00 USD per hour (48.00 USD per day), without traffic and taxes"
     assert told == f"0 nodes of cluster demo are running. {costs}. To delete the cluster and keep the file systems, run {RUN}destroy"
-    for groups, hourly in (([], "2.00"), (["master"], "12.00"), (None, "42.00")):
-        assert f"continues to cost {hourly} USD per hour" in messages.costs_after_job({"price": price}, "keep", True, False, groups)
     assert "The cluster costs 12.00 USD per hour" in messages.running_nodes("demo", ["master"], ["c5"], "", "", price)
 
 
@@ -332,60 +330,6 @@ def test_the_time_to_the_end_of_the_lease_is_that_after_the_job(monkeypatch, now
     assert "at 2026-12-01 18:00 UTC, in 2 h 0 min" in told[0]
     assert "at 2026-12-01 18:00 UTC, in 1 h 0 min" in told[1]
     assert "The lease ended at 2026-12-01 18:00 UTC, unless another run has prolonged it. To delete" in told[2]
-
-
-@pytest.mark.usefixtures("now")
-@pytest.mark.parametrize(
-    ("run", "then", "has_failed", "always", "told"),
-    [
-        ({"price": PRICE}, "keep", False, False, f"continues to cost {prices.per_hour(PRICE)}, until you run {RUN}destroy"),
-        ({"price": PRICE, "lease": LEASE}, "keep", False, False, f"{prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00"),
-        ({"price": None, "lease": LEASE}, "keep", True, False, "The nodes continue to cost money. AWS terminates the nodes at 2026-12-01"),
-        ({"price": None}, "keep", False, False, f"The nodes continue to cost money, until you run {RUN}destroy"),
-        ({"price": PRICE}, "destroy", False, False, "continues with training_job_then: destroy. The next command works until then"),
-        ({"price": PRICE}, "scale_in", True, True, "The run continues with training_job_then: scale_in."),
-        ({"price": PRICE}, "destroy", True, False, f"continues to cost {prices.per_hour(PRICE)}, until"),
-        ({"price": PRICE}, "destroy", True, False, "The job failed, so training_job_then: destroy is not applied. The cluster continues"),
-        ({}, "keep", False, False, ""),
-        ({"skipped": True, "changed": False}, "keep", True, False, ""),
-    ],
-)
-def test_what_goes_on_costing_after_a_job(run, then, has_failed, always, told):
-    found = messages.costs_after_job(run, then, has_failed, always)
-    assert (told in found, bool(found)) == (True, bool(told))
-
-
-@pytest.mark.usefixtures("now")
-@pytest.mark.parametrize(
-    ("run", "then", "has_failed", "told"),
-    [
-        ({"price": {**PRICE, "hourly": None}}, "keep", True, f"The nodes continue to cost money, until you run {RUN}destroy"),
-        ({"price": PRICE}, "scale_in", False, "The run continues with training_job_then: scale_in."),
-        ({"price": None, "idle": {"then": "terminate"}}, "keep", True, f"The nodes continue to cost money. {WHEN}."),
-        (
-            {"price": PRICE, "lease": {"end": "2026-12-01T18:00:00Z", "seconds": 7200.0, "fixed": True, "longer": False}},
-            "keep",
-            False,
-            f"The cluster continues to cost {prices.per_hour(PRICE)}. AWS terminates the nodes at 2026-12-01 18:00 UTC, in 2 h 0 min. The "
-            f"rest of the cluster then costs {prices.sums(PRICE)}.",
-        ),
-    ],
-)
-def test_the_whole_text_about_costs_after_a_job(run, then, has_failed, told):
-    idle = {**IDLE, **found("idle"), **run["idle"]} if "idle" in run else None
-    assert messages.costs_after_job({**run, "idle": idle}, then, has_failed, False) == told
-
-
-@pytest.mark.usefixtures("now")
-def test_a_lease_that_has_ended_the_nodes_before_the_end_of_the_job_is_over():
-    lease = {**LEASE, "seconds": -60.0}
-    told = [messages.costs_after_job({"lease": lease}, "keep", True, False, groups) for groups in ([], ["master"], None)]
-    assert ["AWS has terminated the nodes" in each for each in told] == [True, False, False]
-
-
-def test_a_job_out_of_reach_has_not_failed():
-    told = messages.costs_after_job({"price": None}, "destroy", True, False, out_of_reach=True)
-    assert told.startswith("This run no longer reaches the job, so training_job_then: destroy is not applied. The nodes continue to cost")
 
 
 @pytest.mark.parametrize(
@@ -683,17 +627,6 @@ def test_a_deletion_that_finds_nothing_names_the_region():
     assert "Kept, with all data: fs-1" in messages.remaining_resources("demo", "eu-west-1", False, ["fs-1"], [], PRICE)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "environments", "expected"),
-    [
-        (["a"], [], "Delete 1 job with its checkpoints, and 0 environments?"),
-        (["a", "b"], ["e"], "Delete 2 jobs with their checkpoints, and 1 environment?"),
-    ],
-)
-def test_the_clean_up_counts_what_it_deletes(jobs, environments, expected):
-    assert messages.cleanup_question(jobs, environments) == expected
-
-
 @pytest.mark.parametrize(("reason", "shown"), [("Task failed: no access. \n", ": no access"), ("no access", ": no access"), ("", "")])
 def test_nodes_stay_if_their_jobs_cannot_be_listed(reason, shown):
     told = messages.unlisted_jobs(["a", "b"], "m", reason)
@@ -837,3 +770,47 @@ def test_exclusions_are_shown_with_the_way_to_end_them():
         "To let jobs use c-1 again, run: ansible-playbook deeplearning.cluster.health -e node_health_include=c-1",
         "Jobs use c-1, c-3 again when the check that has excluded the node passes. After an Xid error, this requires a reboot.",
     ]
+
+
+def test_another_service_has_its_own_playbook():
+    told = messages.unmanaged_nodes("demo", "emr")
+    assert told.startswith("node_service: this playbook does not manage the nodes of cluster demo, because the inventory specifies emr.")
+    assert told.endswith(f"run {RUN}emr -e deeplearning_state=absent")
+    assert messages.unvalidated_nodes("emr").endswith(
+        f"the inventory specifies emr. To check the definition of these nodes and to see their price, run {RUN}emr --check"
+    )
+
+
+@pytest.mark.parametrize(("price", "costs"), [(PRICE, "The cluster costs 2.00 USD per hour (48.00 USD per day)"), (None, "To log in")])
+def test_a_running_emr_cluster_costs_money(price, costs):
+    told = messages.running_emr_cluster("demo", "us-east-1", "j-1", price)
+    assert told.startswith(f"EMR cluster demo (j-1) keeps running and costs money, whether or not a step is running. {costs}")
+    assert "run aws emr ssh --region us-east-1 --cluster-id j-1 --key-pair-file FILE. To terminate" in told
+    assert told.endswith(f"run {RUN}emr -e deeplearning_state=absent")
+
+
+def test_an_emr_cluster_that_does_not_run_is_not_terminated():
+    told = messages.absent_emr_cluster("demo", "us-east-1")
+    assert told.startswith("Cluster demo has no running EMR cluster in us-east-1, so there is nothing to terminate.")
+
+
+def test_a_controller_that_has_not_configured_a_cluster_has_no_ssh_configuration():
+    told = "/s/config does not exist: this controller has not configured cluster demo yet."
+    assert messages.missing_ssh_configuration("/s/config", "demo") == f"{told} Run {RUN}configure first."
+
+
+def test_clusters_of_the_same_name_in_other_regions_are_told():
+    told = messages.clusters_elsewhere("demo", "us-east-1", ["eu-west-1", "us-west-2"])
+    assert told.startswith(
+        "Cluster demo has no nodes in us-east-1, but this controller has configured a cluster with this name in eu-west-1, us-west-2."
+    )
+
+
+@pytest.mark.parametrize(("count", "logs"), [(1, "1 log"), (3, "3 logs")])
+def test_the_logs_of_a_node_are_counted(count, logs):
+    assert messages.uploaded_logs(count, "s3://b/p") == f"{logs} uploaded to s3://b/p"
+
+
+def test_without_a_region_the_missing_nodes_are_in_none():
+    told = messages.missing_nodes("demo", "", None, "", "provision", {"msg": "denied"})
+    assert told.startswith("cluster: 'demo' has no nodes in (no region). Correct cluster or region in the inventory, or create the cluster")

@@ -241,6 +241,12 @@ def process(number, *stuck, ranks=None):
             {"what": "a hang at a", "name": "rank 0"},
         ),
         (
+            [process(0, rank(0, "a", suspended=True)), process(1, rank(1, "b")), process(2, rank(2, "c"))],
+            "rank0",
+            "it is suspended; 1 other rank is at b",
+            {"what": "a hang at a", "name": "rank 0"},
+        ),
+        (
             [process(0, *(rank(each, "a") for each in (0, 1)), ranks=[0, 1]), process(1, rank(2, "b"), rank(3, "c"), rank(4, "a"))],
             "rank1",
             "rank 2 is at b; 3 other ranks are at a",

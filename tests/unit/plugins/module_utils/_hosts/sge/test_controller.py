@@ -148,8 +148,11 @@ def installed(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (" 12 0.5 a ubuntu r 01/01/2026\n", r"^state: the queue contains job 12\. Wait until the jobs end, or cancel them with qdel\.$"),
-        ("job-ID prior\n----\n  7 0.5 a root qw\n 13 0.5 b ubuntu r\n", r"^state: the queue contains jobs 7, 13\."),
+        (" 12 0.5 a ubuntu r 01/01/2026\n", r"^state: the queue contains job 12\. Wait until the job ends, or cancel it with qdel\.$"),
+        (
+            "job-ID prior\n----\n  7 0.5 a root qw\n 13 0.5 b ubuntu r\n",
+            r"^state: the queue contains jobs 7, 13\. Wait until the jobs end, or cancel them with qdel\.",
+        ),
     ],
 )
 def test_a_queue_with_jobs_is_not_removed(installed, rows, message):
