@@ -107,6 +107,7 @@ def emr_argument_specs() -> str:
 
 def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, Any]:
     """Return the options of a role. `validates` is true if the role has the state `validated`."""
+    listed = [option for option in listed if option.has_variable]
     known, options = {option.name for option in listed}, dict[str, Any]()
     for option in listed:
         entry = documentation(option, prefix=PREFIX, known=known, nested="options")
@@ -122,13 +123,13 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
 
 
 def variables(option: Option) -> list[str]:
-    """Return the variables of an option. The first defined variable determines the value.
+    """Return the variables of an option, or an empty list if no role sets the option. The first defined one determines the value.
 
     The playbooks set their own variables for SET_BY_PLAYBOOKS. For example, a playbook can then remove workers even if the definition is
     passed with `-e`.
     """
     of_playbooks = [f"__provision_{option.name}"] if option.name in SET_BY_PLAYBOOKS else []
-    return [*of_playbooks, option.variable]
+    return [*of_playbooks, *([option.variable] if option.has_variable else [])]
 
 
 def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
@@ -159,7 +160,7 @@ def tasks() -> str:
     """Return the tasks of the role `provision`, which pass each variable as the option with the corresponding name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
+    arguments = {option.name: value(option) for option in options_of() if variables(option) and option.name != "state"}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---
@@ -182,7 +183,7 @@ def tasks() -> str:
 def emr_tasks() -> str:
     """Return the tasks of the role `emr_cluster`."""
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {option.name: value(option) for option in options_of(EMR_COMPONENT)}
+    arguments = {option.name: value(option) for option in options_of(EMR_COMPONENT) if variables(option)}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---

@@ -115,7 +115,6 @@ COMMON = (
     "placement_group",
     "private_key_file",
     "private_subnet_ids",
-    "progress_file",
     "provisioned_throughput",
     "public_subnet_ids",
     "root_volume_size",

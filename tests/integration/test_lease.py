@@ -128,7 +128,7 @@ def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
 
 @pytest.mark.parametrize("seconds", [365 * 24 * HOUR + 1, 10**14])
 def test_no_job_makes_a_lease_longer_than_the_longest_one(cloud, run, leased, seconds):
-    wrong = f"lease_minimum: {seconds} s are longer than the longest lease .365d.. Reduce training_job_time_limit, or use no lease"
+    wrong = f"lease: the job needs {seconds} s, but the longest lease is 365d. Reduce training_job_time_limit, or use no lease"
     with pytest.raises(ModuleFailed, match=wrong):
         run("cluster", **leased, lease_minimum=seconds)
     for _run in range(2):

@@ -38,7 +38,11 @@ def handed_over(option: str, variables: dict[str, Any]) -> Any:
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
 
 
-@pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
+def with_variables(*component: str) -> list[Any]:
+    return [option for option in options_of(*component) if option.has_variable]
+
+
+@pytest.mark.parametrize("option", with_variables(), ids=lambda option: option.name)
 def test_the_role_hands_over_each_option(option):
     default = "present" if option.name == "state" else "omitted"
     assert handed_over(option.name, {}) == default
@@ -47,6 +51,12 @@ def test_the_role_hands_over_each_option(option):
         assert handed_over(option.name, {option.variable: ""}) == default
     else:
         assert handed_over(option.name, {option.variable: False}) is False or option.spec["type"] == "path"
+
+
+@pytest.mark.parametrize("name", ["known_instances", "lease_minimum"])
+def test_only_playbooks_set_what_is_no_variable_of_the_role(name):
+    assert handed_over(name, {f"deeplearning_{name}": "x"}) == "omitted"
+    assert handed_over(name, {f"__provision_{name}": "x"}) == "x"
 
 
 def test_an_image_or_a_framework_goes_before_the_parameter():
@@ -118,7 +128,7 @@ def emr_role(option: str, variables: dict[str, Any]) -> Any:
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
 
 
-@pytest.mark.parametrize("option", options_of(EMR_COMPONENT), ids=lambda option: option.name)
+@pytest.mark.parametrize("option", with_variables(EMR_COMPONENT), ids=lambda option: option.name)
 def test_the_role_of_emr_hands_over_each_option(option):
     assert emr_role(option.name, {}) == "omitted"
     assert emr_role(option.name, {option.variable: "x"}) == "x"
