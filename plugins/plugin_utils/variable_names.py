@@ -79,8 +79,6 @@ FURTHER = (
     "deeplearning_ignore_running_jobs",
     "deeplearning_notify",
     "deeplearning_notify_test",
-    "deeplearning_ssh_authority_create_kms_key",
-    "deeplearning_ssh_authority_kms_key_id",
     "node_health_exclusions",
     "node_health_findings",
     "node_logs_destination",
