@@ -24,9 +24,10 @@ CONTEXTS = (ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP, AFTER_FAILURE, BOOT, PER
 OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
 # The names of the collection's checks, which the users' own checks cannot have.
-NAMES = frozenset(
-    "certificates clock dcgm disks efa gpu_count gpu_errors gpu_fabric gpu_links gpu_processes memory names root storage storage_hang"
-    " storage_of_peer xid".split()
+NAMES = (
+    *("clock", "disks", "root", "memory", "names", "certificates", "efa", "xid", "dcgm"),
+    *("storage", "storage_of_peer", "storage_hang"),
+    *("gpu_count", "gpu_errors", "gpu_processes", "gpu_links", "gpu_fabric"),
 )
 
 # The advice for what the configuration of the host repairs.
