@@ -1,7 +1,7 @@
 """Writes what depends on the provisioning options from their declarations.
 
-`python tools/options.py` writes the roles `provision` and `emr_cluster`, and the table of docs/changes.md. The documentation of the
-modules' options is computed when it is read (plugins/doc_fragments/provisioning.py). The options are declared in the list in
+`python tools/options.py` writes the roles `provision` and `emr_cluster`, the table of docs/changes.md, and the tables of docs/variables.md,
+which also contain what the argument specs of the other roles declare. The documentation of the modules' options is computed when it is read (plugins/doc_fragments/provisioning.py). The options are declared in the list in
 `plugins/module_utils/_aws/options/registry.py`. The program prints the names of the files that it has changed.
 """
 
@@ -23,7 +23,7 @@ from generated_tables import with_tables, write
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
 EMR_ROLE = ROOT / "roles" / "emr_cluster"
-CHANGES = ROOT / "docs" / "changes.md"
+CHANGES, VARIABLES = ROOT / "docs" / "changes.md", ROOT / "docs" / "variables.md"
 GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
 WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
@@ -69,6 +69,11 @@ def to_yaml(content: Any) -> str:
 def markdown(text: str) -> str:
     """Return Ansible's markup as Markdown."""
     return re.sub(r"\b[OVCM]\(([^)]+)\)", r"`\1`", text)
+
+
+def phrase(description: str) -> str:
+    """Return what the first sentence of a description says before it says more after a colon."""
+    return markdown(re.split(r"(?:\.|: .*?\.)(?:\s|$)", description, maxsplit=1)[0])
 
 
 def argument_specs() -> str:
@@ -204,6 +209,20 @@ def table() -> str:
     return f"| option | effect of a change | alternative or additional steps |\n|---|---|---|\n{rows}"
 
 
+def variable_tables() -> str:
+    """Return a table for each role: its variables, and what each one is for. A variable is in the table of the first role that has it."""
+    paths = {path.parts[-3]: path for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))}
+    specs = {"provision": argument_specs(), "emr_cluster": emr_argument_specs()}
+    specs |= {role: path.read_text(encoding="utf-8") for role, path in paths.items() if role not in specs}
+    tables, listed = [], set[str]()
+    for role, text in specs.items():
+        options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        rows = [f"| `{name}` | {phrase(option['description'][0])} |\n" for name, option in options.items() if name not in listed]
+        listed |= options.keys()
+        tables += [f"### {role}\n\n| variable | what it is for |\n|---|---|\n{''.join(rows)}"] if rows else []
+    return "\n".join(tables)
+
+
 def files() -> dict[Path, str]:
     """Return the contents of each generated file."""
     return {
@@ -212,6 +231,7 @@ def files() -> dict[Path, str]:
         EMR_ROLE / "meta" / "argument_specs.yml": emr_argument_specs(),
         EMR_ROLE / "tasks" / "main.yml": emr_tasks(),
         CHANGES: with_tables(CHANGES, "options", {"effects of changes": table()}),
+        VARIABLES: with_tables(VARIABLES, "options", {"variables of the roles": variable_tables()}),
     }
 
 

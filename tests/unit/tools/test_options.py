@@ -140,6 +140,19 @@ def test_markup_in_a_table():
     assert tool.markdown("Keep O(nat) for V(none), or C(aws iam x)") == "Keep `nat` for `none`, or `aws iam x`"
 
 
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("Name of the cluster.", "Name of the cluster"),
+        ("Seconds to wait. Large instances take longer.", "Seconds to wait"),
+        ("When AWS ends them: after V(8h), or at V(1d). Not before.", "When AWS ends them"),
+        ("C(s3://a.b/c) for O(nat)", "`s3://a.b/c` for `nat`"),
+    ],
+)
+def test_a_variable_is_for_what_the_beginning_of_its_description_says(description, expected):
+    assert tool.phrase(description) == expected
+
+
 def test_roles_and_playbooks_repeat_only_declared_defaults():
     """Hand-written inventories do not set variables for all options, so the templates that use an option contain its default."""
     texts = [path.read_text() for folder in ("roles", "playbooks") for path in (ROOT / folder).rglob("*.yml")]
