@@ -1,8 +1,9 @@
 """Writes what depends on the provisioning options from their declarations.
 
 `python tools/options.py` writes the roles `provision` and `emr_cluster`, the table of docs/changes.md, and the tables of docs/variables.md,
-which also contain what the argument specs of the other roles declare. The documentation of the modules' options is computed when it is read (plugins/doc_fragments/provisioning.py). The options are declared in the list in
-`plugins/module_utils/_aws/options/registry.py`. The program prints the names of the files that it has changed.
+which also contain what the argument specs of the other roles declare. The documentation of the modules' options is computed when it is
+read (plugins/doc_fragments/provisioning.py). The options are declared in the list in `plugins/module_utils/_aws/options/registry.py`. The
+program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
