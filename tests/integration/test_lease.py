@@ -231,7 +231,7 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
 def test_a_validation_considers_the_lease_that_the_job_needs(leased, playbook):
     """The maximum cost does not let the job run for its time limit, which is longer than a lease can be."""
     limited = {**leased, "training_job_max_cost": 0.5, "training_job_time_limit": 400 * 24 * HOUR}
-    for options, hours in ((limited, "7 h 59 min"), ({**leased, "lease_minimum": 12 * HOUR}, "11 h 59 min")):
+    for options, hours in ((limited, "7 h 59 min"), ({**leased, "training_job_time_limit": 12 * HOUR - 1800}, "11 h 59 min")):
         succeeds, told = playbook("validate", **options)
         assert succeeds, told
         assert f"in {hours}, unless a run prolongs the lease" in told
