@@ -1,8 +1,9 @@
 """Writes what depends on the provisioning options from their declarations.
 
-`python tools/options.py` writes the roles `provision` and `emr_cluster`, and the table of docs/changes.md. The documentation of the
-modules' options is computed when it is read (plugins/doc_fragments/provisioning.py). The options are declared in the list in
-`plugins/module_utils/_aws/options/registry.py`. The program prints the names of the files that it has changed.
+`python tools/options.py` writes the roles `provision` and `emr_cluster`, the table of docs/changes.md, and the tables of docs/variables.md,
+which also contain what the argument specs of the other roles declare. The documentation of the modules' options is computed when it is
+read (plugins/doc_fragments/provisioning.py). The options are declared in the list in `plugins/module_utils/_aws/options/registry.py`. The
+program prints the names of the files that it has changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from generated_tables import with_tables, write
 ROOT = Path(__file__).resolve().parents[1]
 ROLE = ROOT / "roles" / "provision"
 EMR_ROLE = ROOT / "roles" / "emr_cluster"
-CHANGES = ROOT / "docs" / "changes.md"
+CHANGES, VARIABLES = ROOT / "docs" / "changes.md", ROOT / "docs" / "variables.md"
 GENERATED = "Written by tools/options.py from the list in plugins/module_utils/_aws/options/registry.py."
 WIDTH = 110  # a line ends after the first word that crosses this column
 WIDTH_OF_TASKS = 140
@@ -71,6 +72,11 @@ def markdown(text: str) -> str:
     return re.sub(r"\b[OVCM]\(([^)]+)\)", r"`\1`", text)
 
 
+def phrase(description: str) -> str:
+    """Return what the first sentence of a description says before it says more after a colon."""
+    return markdown(re.split(r"(?:\.|: .*?\.)(?:\s|$)", description, maxsplit=1)[0])
+
+
 def argument_specs() -> str:
     """Return the argument specs of the role `provision`."""
     main = {
@@ -107,6 +113,7 @@ def emr_argument_specs() -> str:
 
 def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, Any]:
     """Return the options of a role. `validates` is true if the role has the state `validated`."""
+    listed = [option for option in listed if option.has_variable]
     known, options = {option.name for option in listed}, dict[str, Any]()
     for option in listed:
         entry = documentation(option, prefix=PREFIX, known=known, nested="options")
@@ -122,13 +129,13 @@ def role_options(listed: Collection[Option], *, validates: bool) -> dict[str, An
 
 
 def variables(option: Option) -> list[str]:
-    """Return the variables of an option. The first defined variable determines the value.
+    """Return the variables of an option, or an empty list if no role sets the option. The first defined one determines the value.
 
     The playbooks set their own variables for SET_BY_PLAYBOOKS. For example, a playbook can then remove workers even if the definition is
     passed with `-e`.
     """
     of_playbooks = [f"__provision_{option.name}"] if option.name in SET_BY_PLAYBOOKS else []
-    return [*of_playbooks, option.variable]
+    return [*of_playbooks, *([option.variable] if option.has_variable else [])]
 
 
 def expression(names: Iterable[str], default: str, *, of_string: bool) -> str:
@@ -159,7 +166,7 @@ def tasks() -> str:
     """Return the tasks of the role `provision`, which pass each variable as the option with the corresponding name."""
     state = expression(variables(BY_NAME["state"]), "'present'", of_string=True)
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {option.name: value(option) for option in options_of() if option.name != "state"}
+    arguments = {option.name: value(option) for option in options_of() if variables(option) and option.name != "state"}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---
@@ -182,7 +189,7 @@ def tasks() -> str:
 def emr_tasks() -> str:
     """Return the tasks of the role `emr_cluster`."""
     region = expression((f"{PREFIX}region",), "omit", of_string=True)
-    arguments = {option.name: value(option) for option in options_of(EMR_COMPONENT)}
+    arguments = {option.name: value(option) for option in options_of(EMR_COMPONENT) if variables(option)}
     lines = "".join(argument(name, template) for name, template in {**arguments, "region": region}.items())
     return f"""\
 ---
@@ -203,6 +210,20 @@ def table() -> str:
     return f"| option | effect of a change | alternative or additional steps |\n|---|---|---|\n{rows}"
 
 
+def variable_tables() -> str:
+    """Return a table for each role: its variables, and what each one is for. A variable is in the table of the first role that has it."""
+    paths = {path.parts[-3]: path for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))}
+    specs = {"provision": argument_specs(), "emr_cluster": emr_argument_specs()}
+    specs |= {role: path.read_text(encoding="utf-8") for role, path in paths.items() if role not in specs}
+    tables, listed = [], set[str]()
+    for role, text in specs.items():
+        options = yaml.safe_load(text)["argument_specs"]["main"]["options"]
+        rows = [f"| `{name}` | {phrase(option['description'][0])} |\n" for name, option in options.items() if name not in listed]
+        listed |= options.keys()
+        tables += [f"### {role}\n\n| variable | what it is for |\n|---|---|\n{''.join(rows)}"] if rows else []
+    return "\n".join(tables)
+
+
 def files() -> dict[Path, str]:
     """Return the contents of each generated file."""
     return {
@@ -211,6 +232,7 @@ def files() -> dict[Path, str]:
         EMR_ROLE / "meta" / "argument_specs.yml": emr_argument_specs(),
         EMR_ROLE / "tasks" / "main.yml": emr_tasks(),
         CHANGES: with_tables(CHANGES, "options", {"effects of changes": table()}),
+        VARIABLES: with_tables(VARIABLES, "options", {"variables of the roles": variable_tables()}),
     }
 
 

@@ -26,7 +26,7 @@ class ActionModule(NodeAction):
         try:
             folder = arguments.get("checks") if is_on_demand else ""
             arguments["programs"] = custom_health_checks.programs(folder or "", [os.getcwd(), self._loader.get_basedir()])
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise AnsibleActionFail(str(error)) from error
         before = time.time()
         answer = self._execute_module(self._module, module_args=arguments, task_vars=variables)

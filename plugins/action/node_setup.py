@@ -14,6 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ..module_utils._common.node_setup import records
+from ..module_utils._files import parse_object
 from ..plugin_utils import snapshot
 from ..plugin_utils.answers import NodeAction
 from ..plugin_utils.output import ProgressLine, show
@@ -51,7 +52,7 @@ class ActionModule(NodeAction):
         paths = [records.record_path(step["digest"]) for step in steps]
         host = snapshot.take(self, snapshot.SUPER_USER, paths)
         found = [host.find(path) for path in paths] if host else [None]
-        return all(file is not None and file.uid == 0 and records.has_succeeded(records.parse(file.content)) for file in found)
+        return all(file is not None and file.uid == 0 and records.has_succeeded(parse_object(file.content)) for file in found)
 
     def _follow(self, steps: Sequence[Mapping[str, Any]], arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module until the steps have ended, and show which step is running."""

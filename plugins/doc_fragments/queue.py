@@ -1,13 +1,13 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Documentation shared by the modules and filters for Slurm and SGE."""
+"""Documentation shared by the modules for Slurm and SGE."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options and attributes of filters, and of modules that configure a queue, drain nodes or read hardware."""
+    """Options and attributes of modules that configure a queue, drain nodes or read hardware."""
 
     DOCUMENTATION = r"""
 options:
@@ -82,18 +82,4 @@ attributes:
   diff_mode:
     description: The module shows no differences.
     support: none
-"""
-
-    NODES = r"""
-positional: found
-options:
-  found:
-    description: Name of the variable in which each host has registered its result of the queue's C(_info) module.
-    type: str
-    required: true
-  _input:
-    description: Variables of the cluster's hosts, as the inventory plugin P(deeplearning.cluster.nodes#inventory) sets them.
-    type: list
-    elements: dict
-    required: true
 """

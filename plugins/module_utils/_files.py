@@ -1,14 +1,18 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes files atomically, on the controller and on hosts: readers, also those on other hosts, see either the old or the new contents."""
+"""Writes files atomically, on the controller and on hosts: readers, also those on other hosts, see either the old or the new contents.
+
+Also reads small JSON files that can be damaged.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
-from typing import BinaryIO, Iterator
+from typing import Any, BinaryIO, Iterator
 
 
 @contextlib.contextmanager
@@ -44,3 +48,21 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600
     """Replace a file atomically. See `replacing`."""
     with replacing(path, mode, directory=directory) as file:
         file.write(content)
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in `text`, or an empty dictionary if `text` contains none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_object(path: str) -> dict[str, Any]:
+    """Return the JSON object in the file at `path`, or an empty dictionary if the file does not exist or is damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_object(file.read())
+    except FileNotFoundError:
+        return {}

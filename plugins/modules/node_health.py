@@ -211,7 +211,6 @@ time:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._hosts.node_health import custom_checks
 from ..module_utils._hosts.node_health.examine import examine
 from ..module_utils._job import exclusions
 
@@ -248,8 +247,6 @@ def main() -> None:
     )
     try:
         module.exit_json(**examine({**module.params, "check_mode": module.check_mode}))
-    except custom_checks.CheckNameError as error:
-        module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg=f"{exclusions.PATH}: {error}")
 

@@ -23,7 +23,7 @@ from ..module_utils._common.python_environment.definition import check_name, rea
 from ..module_utils._common.shared_storage.mounts import check_bucket_source
 from ..module_utils._job import naming
 from ..module_utils._job.definition.job_parameters import check_queue, check_tasks, find_launcher
-from . import cost_limit, setup_steps
+from . import cost_limit, custom_health_checks, setup_steps
 from .confusable_characters import problem_in_shell_words, problem_in_word
 from .definition_checks import definition_errors, host_errors, image_errors, own_disk_errors, permission_errors, spare_errors, then_errors
 from .job_code import code_to_send, patterns
@@ -102,9 +102,19 @@ def findings_of_task(action: ActionBase, variables: Mapping[str, Any], kind: str
 
 
 def value_findings(action: ActionBase, variables: Mapping[str, Any], roles: Collection[str]) -> list[Finding]:
-    """Return an error for each variable of these roles that has a value of the wrong type on the nodes, as far as the controller knows."""
+    """Return an error for each variable of these roles that has a wrong value on the nodes, as far as the controller knows."""
     nodes = node_variables(variables, action._templar) if roles else None
-    return [Finding(VALUE_TYPE, Level.ERROR, message) for message in (known_values(roles, nodes)[1] if nodes else ())]
+    if nodes is None:
+        return []
+    given, wrong = known_values(roles, nodes)
+    wrong += health_check_errors(given, [os.getcwd(), action._loader.get_basedir()])
+    return [Finding(VALUE_TYPE, Level.ERROR, message) for message in wrong]
+
+
+def health_check_errors(given: Mapping[str, Any], bases: Sequence[str]) -> list[str]:
+    """Return an error message if a file in the folder of the user's own health checks cannot be one."""
+    folder = given.get("node_health_checks", "")
+    return [] if folder is UNKNOWN else refusal("node_health_", lambda: custom_health_checks.programs(folder, bases))
 
 
 def _errors_of_job_run(controller: NodeVariables, nodes: NodeVariables | None, variables: Mapping[str, Any]) -> Iterator[str]:

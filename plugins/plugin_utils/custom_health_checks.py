@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ansible.utils.display import Display
 
+from ..module_utils._common.node_health.check import NAMES
 from .source_paths import link_problem
 from .text_files import program_problem
 
@@ -45,7 +46,11 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
 
 def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
     _check_name(file.name)
-    if problem := link_problem(str(file), bases) or program_problem(content := file.read_bytes()):
+    try:
+        problem = link_problem(str(file), bases) or program_problem(content := file.read_bytes())
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}). Correct its permissions."
+    if problem:
         raise ValueError(f"checks: {str(file)!r} {problem}")
     return {"name": file.name, "content": base64.b64encode(content).decode("ascii")}
 
@@ -53,3 +58,5 @@ def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
 def _check_name(name: str) -> None:
     if not PROGRAM_NAME.fullmatch(name):
         raise ValueError(f"checks: {name!r} is not a valid check name. Use letters, digits, dots, hyphens and underscores.")
+    if name in NAMES:
+        raise ValueError(f"checks: {name!r} is the name of one of the collection's checks. Rename the file.")

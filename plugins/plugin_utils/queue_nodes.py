@@ -1,35 +1,16 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Builds the list of a queue's nodes from the workers of a cluster and the results that the hosts have reported."""
+"""Checks what hosts return about the nodes of a queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.common.validation import check_type_list
-from ansible.utils.display import Display
 
 from .documented_values import refusal
-
-
-def with_hardware(
-    workers: Iterable[Mapping[str, Any]],
-    results: Mapping[str, Mapping[str, Any]],
-    hardware_of: Callable[[Mapping[str, Any]], dict[str, Any] | None],
-) -> list[dict[str, Any]]:
-    """Return `{name, address}` for each worker, and its hardware, if known. `results` contains the results of the hosts, keyed by name.
-
-    `hardware_of` returns the hardware in a result, or None if it is implausible. The values that a host reports are untrusted.
-    """
-    nodes = []
-    for worker in workers:
-        hardware = hardware_of(results[worker["name"]])
-        if hardware is None:
-            Display().warning(f"{worker['name']}: the hardware that this host reports is implausible, and is ignored. Check the host.")
-        nodes.append({"name": worker["name"], "address": worker["address"], **(hardware or {})})
-    return nodes
 
 
 def only_requested(answer: dict[str, Any], arguments: Mapping[str, Any], host: str, module: str) -> dict[str, Any]:

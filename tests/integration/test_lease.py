@@ -128,7 +128,7 @@ def test_a_lease_lasts_at_least_as_long_as_the_run_needs(cloud, run, leased):
 
 @pytest.mark.parametrize("seconds", [365 * 24 * HOUR + 1, 10**14])
 def test_no_job_makes_a_lease_longer_than_the_longest_one(cloud, run, leased, seconds):
-    wrong = f"lease_minimum: {seconds} s are longer than the longest lease .365d.. Reduce training_job_time_limit, or use no lease"
+    wrong = f"lease: the job needs {seconds} s, but the longest lease is 365d. Reduce training_job_time_limit, or use no lease"
     with pytest.raises(ModuleFailed, match=wrong):
         run("cluster", **leased, lease_minimum=seconds)
     for _run in range(2):
@@ -231,7 +231,7 @@ def test_without_the_option_the_lease_is_removed_before_nodes_are_launched(cloud
 def test_a_validation_considers_the_lease_that_the_job_needs(leased, playbook):
     """The maximum cost does not let the job run for its time limit, which is longer than a lease can be."""
     limited = {**leased, "training_job_max_cost": 0.5, "training_job_time_limit": 400 * 24 * HOUR}
-    for options, hours in ((limited, "7 h 59 min"), ({**leased, "lease_minimum": 12 * HOUR}, "11 h 59 min")):
+    for options, hours in ((limited, "7 h 59 min"), ({**leased, "training_job_time_limit": 12 * HOUR - 1800}, "11 h 59 min")):
         succeeds, told = playbook("validate", **options)
         assert succeeds, told
         assert f"in {hours}, unless a run prolongs the lease" in told

@@ -113,8 +113,8 @@ def test_nodes_that_the_inventory_lacks_are_not_terminated(cloud, run, definitio
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
     status, words = play()
-    assert (status != 0, f"known_instances: this run would terminate {name}-worker4 ({found[4]})" in words) == (True, True), words
-    assert f"{name}-worker3 (" not in words.partition("known_instances: ")[2].partition("which the inventory")[0]
+    assert (status != 0, f"nodes: this run would terminate {name}-worker4 ({found[4]})" in words) == (True, True), words
+    assert f"{name}-worker3 (" not in words.partition("nodes: this run")[2].partition("which the inventory")[0]
     assert len(numbers(cloud, name)) == 4
     status, words = play(deeplearning_ignore_running_jobs=True)
     assert status == 0, words

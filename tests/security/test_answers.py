@@ -48,7 +48,7 @@ FACTS = {
     "deeplearning_number": 1,
     "deeplearning_instance_id": "i-0aaa",
     "ssh_trust_principals": ["i-0aaa", "anything.example.com"],
-    "ssh_trust_directory": "/root/.ssh",
+    "deeplearning_ssh_directory": "/root/.ssh",
     "ssh_trust_validity_days": 36500,
     "training_job_source": "~/.aws",
     "training_job_script": "credentials",

@@ -104,7 +104,8 @@ class Option:
 
     `spec` is the option's part of the argument spec, without `suboptions`. Each string in `description` is a paragraph. `O(x)` refers to
     another option. In the documentation, the update policy follows the paragraphs of `description`. A run that manages none of
-    `components` ignores the option. The role omits the option if any option in `yields_to` is set.
+    `components` ignores the option. The role omits the option if any option in `yields_to` is set. If `has_variable` is false, only
+    playbooks and actions of the collection set the option, and the roles have no variable for it.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Option:
     description: tuple[str, ...]
     suboptions: tuple[Suboption, ...] = ()
     yields_to: tuple[str, ...] = ()
+    has_variable: bool = True
 
     @property
     def variable(self) -> str:

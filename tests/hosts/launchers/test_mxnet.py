@@ -157,7 +157,7 @@ def test_survives(cluster, survive):
 
 def write_workers(cluster, content):
     """Use the role worker_metadata to write the list of workers, with names or addresses."""
-    variables = {"worker_metadata_workers_content": content, "worker_metadata_user": "ubuntu"}
+    variables = {"worker_metadata_workers_content": content}
     play = {"hosts": "trainers", "gather_facts": False, "vars": variables, "roles": ["deeplearning.cluster.worker_metadata"]}
     playbook = cluster.folder / "workers.yml"
     playbook.write_text(json.dumps([play]))

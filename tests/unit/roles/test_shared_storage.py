@@ -1,4 +1,4 @@
-"""Tests of the role shared_storage: its default values, and directories on a host's own disk.
+"""Tests of the role shared_storage: when jobs are on the own disk of a host, and directories on a host's own disk.
 
 The definition consists of the controller's variables.
 """
@@ -17,7 +17,7 @@ import pytest
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 
-DEFAULTS = yaml.safe_load((Path(__file__).resolve().parents[3] / "roles" / "shared_storage" / "defaults" / "main.yml").read_text())
+INTERNAL = yaml.safe_load((Path(__file__).resolve().parents[3] / "roles" / "shared_storage" / "vars" / "main.yml").read_text())
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_jobs_are_on_the_own_disk_of_a_host_that_mounts_nothing_in_their_place(d
     environment = jinja2.Environment()
     environment.filters["bool"] = boolean
     variables = {"__shared_storage_of_jobs": "/efs", "shared_storage_mounts": [{"path": path} for path in paths], **definition}
-    assert environment.from_string(DEFAULTS["shared_storage_own_disk"]).render(variables) == str(own_disk)
+    assert environment.from_string(INTERNAL["__shared_storage_own_disk"]).render(variables) == str(own_disk)
 
 
 def test_only_a_missing_directory_on_the_own_disk_gets_an_owner_and_a_mode(tmp_path):

@@ -41,8 +41,8 @@ def test_a_key_that_differs_from_the_published_one_is_published(published, is_pu
     ],
 )
 def test_the_ssh_files_are_in_the_directory_of_the_cluster(variables, expected):
-    given = {"ssh_trust_cluster": "demo", "hostvars": {"localhost": {}}, **variables}
-    assert evaluated("{{ ssh_trust_directory }}", DEFAULTS, INTERNAL, given) == expected
+    given = {"deeplearning_cluster": "demo", "hostvars": {"localhost": {}}, **variables}
+    assert evaluated("{{ __ssh_trust_directory }}", DEFAULTS, INTERNAL, given) == expected
 
 
 @pytest.mark.parametrize(("number", "more"), [(1, ["deeplearning-master"]), ("1", ["deeplearning-master"]), (2, [])])
@@ -57,7 +57,7 @@ def test_a_certificate_is_for_the_names_of_the_host(number, more):
 )
 def test_the_ids_of_instances_come_from_the_inventory_plugin_if_it_was_used(table, expected):
     hosts = {"a": {"deeplearning_instance_id": "i-1"}, "b": {"deeplearning_instance_id": "i-2"}}
-    given = {"ssh_trust_hosts": ["a", "b"], "hostvars": hosts, "__ssh_trust_table": table}
+    given = {"groups": {"trainers": ["a", "b"]}, "hostvars": hosts, "__ssh_trust_table": table}
     assert evaluated("{{ __ssh_trust_instance_ids }}", INTERNAL, **given) == expected
 
 

@@ -38,7 +38,11 @@ def handed_over(option: str, variables: dict[str, Any]) -> Any:
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
 
 
-@pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
+def with_variables(*component: str) -> list[Any]:
+    return [option for option in options_of(*component) if option.has_variable]
+
+
+@pytest.mark.parametrize("option", with_variables(), ids=lambda option: option.name)
 def test_the_role_hands_over_each_option(option):
     default = "present" if option.name == "state" else "omitted"
     assert handed_over(option.name, {}) == default
@@ -47,6 +51,12 @@ def test_the_role_hands_over_each_option(option):
         assert handed_over(option.name, {option.variable: ""}) == default
     else:
         assert handed_over(option.name, {option.variable: False}) is False or option.spec["type"] == "path"
+
+
+@pytest.mark.parametrize("name", ["known_instances", "lease_minimum"])
+def test_only_playbooks_set_what_is_no_variable_of_the_role(name):
+    assert handed_over(name, {f"deeplearning_{name}": "x"}) == "omitted"
+    assert handed_over(name, {f"__provision_{name}": "x"}) == "x"
 
 
 def test_an_image_or_a_framework_goes_before_the_parameter():
@@ -118,7 +128,7 @@ def emr_role(option: str, variables: dict[str, Any]) -> Any:
     return jinja2.Environment().compile_expression(template)(omit="omitted", **variables)
 
 
-@pytest.mark.parametrize("option", options_of(EMR_COMPONENT), ids=lambda option: option.name)
+@pytest.mark.parametrize("option", with_variables(EMR_COMPONENT), ids=lambda option: option.name)
 def test_the_role_of_emr_hands_over_each_option(option):
     assert emr_role(option.name, {}) == "omitted"
     assert emr_role(option.name, {option.variable: "x"}) == "x"
@@ -128,6 +138,19 @@ def test_the_role_of_emr_hands_over_each_option(option):
 
 def test_markup_in_a_table():
     assert tool.markdown("Keep O(nat) for V(none), or C(aws iam x)") == "Keep `nat` for `none`, or `aws iam x`"
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("Name of the cluster.", "Name of the cluster"),
+        ("Seconds to wait. Large instances take longer.", "Seconds to wait"),
+        ("When AWS ends them: after V(8h), or at V(1d). Not before.", "When AWS ends them"),
+        ("C(s3://a.b/c) for O(nat)", "`s3://a.b/c` for `nat`"),
+    ],
+)
+def test_a_variable_is_for_what_the_beginning_of_its_description_says(description, expected):
+    assert tool.phrase(description) == expected
 
 
 def test_roles_and_playbooks_repeat_only_declared_defaults():

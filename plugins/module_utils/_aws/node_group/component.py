@@ -11,7 +11,6 @@ from typing import Any
 
 from ..client import IMAGE_TAG, ClusterError
 from ..component import Component, Request
-from ..message_parts import P
 from ..node_names import MASTER, NODE_TYPES, node_name
 from ..plan.planning import Action, Change, Policy
 from ..plan.resources import Address, Found, Wanted
@@ -132,7 +131,7 @@ def _refuse(request: Request, plan: Sequence[Change], found: Sequence[Found]) ->
     unknown = [] if known is None else sorted(_terminated(request.cloud.cluster, plan, found, frozenset(known)))
     if unknown:
         raise ClusterError(
-            f"{P}known_instances: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has "
+            f"nodes: this run would terminate {', '.join(unknown)}, which the inventory does not contain, so nobody has "
             "checked whether a job is running there. If the inventory is a copy, as in AWX, synchronize its source. Then run the playbook "
             "again. To terminate nodes even if jobs are running on them, add -e deeplearning_ignore_running_jobs=true"
         )

@@ -107,6 +107,7 @@ OPTIONS = (
         (LEASE_COMPONENT,),
         NOT_STORED,
         ("Number of seconds that a lease with a duration must last after this run. The playbook C(train) sets the time limit of its job.",),
+        has_variable=False,
     ),
     Option(
         "suppress_validators",

@@ -175,6 +175,7 @@ OPTIONS = (
             " terminate another node of the cluster.",
             "Playbooks set this option to the nodes of the inventory. A copy of an inventory, as in AWX, can be older than some nodes.",
         ),
+        has_variable=False,
     ),
     Option(
         "progress_file",
@@ -185,6 +186,7 @@ OPTIONS = (
             "File to which the module appends progress messages while it waits for nodes. If this option is not set,"
             " M(deeplearning.cluster.cluster) and M(deeplearning.cluster.emr_cluster) show these messages.",
         ),
+        has_variable=False,
     ),
     Option(
         "image_id",

@@ -179,7 +179,7 @@ class AuthorityReadable(Validator):
             yield (
                 f"{P}instance_profile: the role of {name} is allowed to read {parameter}. "
                 "A training script could therefore sign certificates for every node. "
-                f"Deny the role ssm:GetParameter* on parameter/deeplearning/*, or set deeplearning_ssh_authority_create_kms_key: true."
+                f"Deny the role ssm:GetParameter* on parameter/deeplearning/*, or set ssh_trust_create_kms_key: true."
             )
 
 

@@ -45,7 +45,7 @@ class Lease(Validator):
 
 def _too_long(least: int) -> Iterator[str]:
     if least > definition.MOST.total_seconds():
-        yield f"{P}lease_minimum: {least} s are longer than the longest lease (365d). Reduce training_job_time_limit, or use no lease."
+        yield f"{P}lease: the job needs {least} s, but the longest lease is 365d. Reduce training_job_time_limit, or use no lease."
 
 
 class ShortLease(Validator):

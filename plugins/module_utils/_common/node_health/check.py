@@ -23,6 +23,13 @@ CONTEXTS = (ON_DEMAND, BEFORE_JOB, BETWEEN_NODES, DEEP, AFTER_FAILURE, BOOT, PER
 # without this host. The shared storage is not checked after a failure, because the supervisors cannot decide anything without it.
 OF_HOST = (ON_DEMAND, BEFORE_JOB, AFTER_FAILURE, BOOT)
 
+# The names of the collection's checks, which the users' own checks cannot have.
+NAMES = (
+    *("clock", "disks", "root", "memory", "names", "certificates", "efa", "xid", "dcgm"),
+    *("storage", "storage_of_peer", "storage_hang"),
+    *("gpu_count", "gpu_errors", "gpu_processes", "gpu_links", "gpu_fabric"),
+)
+
 # The advice for what the configuration of the host repairs.
 CONFIGURE = "Run deeplearning.cluster.configure."
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Mapping
+
+from ..._files import read_object
 
 # The directory of the records. Users who run steps can traverse the directory, because it also contains the scripts of running steps.
 STATE = "/var/lib/deeplearning-node-setup"
@@ -23,24 +24,6 @@ def record_path(digest: str) -> str:
     return os.path.join(RECORDS, f"{digest}.json")
 
 
-def parse(text: str) -> dict[str, Any]:
-    """Return the record or the progress in `text`, or an empty dictionary if `text` is malformed."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def read(path: str) -> dict[str, Any]:
-    """Return the record or progress at a path, or an empty dictionary if the file does not exist or is damaged."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read())
-    except FileNotFoundError:
-        return {}
-
-
 def has_succeeded(record: Mapping[str, Any]) -> bool:
     """Return whether a record describes a step that has succeeded."""
     return record.get("state") == SUCCEEDED
@@ -51,4 +34,4 @@ def missing(digests: Mapping[str, str]) -> list[str]:
 
     `digests` maps the digest of each step to the step's description.
     """
-    return [description for digest, description in digests.items() if not has_succeeded(read(record_path(digest)))]
+    return [description for digest, description in digests.items() if not has_succeeded(read_object(record_path(digest)))]

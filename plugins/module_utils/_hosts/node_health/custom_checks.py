@@ -20,10 +20,6 @@ from ..._common.node_health.check import ON_DEMAND, RESTART, Check, CheckedNode,
 OUTPUT_LIMIT = 4096
 
 
-class CheckNameError(Exception):
-    """A custom check has the name of a check of the collection."""
-
-
 class CustomCheck(NamedTuple):
     """An executable file: its name and its content."""
 

@@ -12,7 +12,7 @@ from typing import Any, Iterable
 from ..._common.node_health.check import BEFORE_JOB, DEEP, ON_DEMAND, CheckedNode, HealthFinding, is_unhealthy
 from ..._job import exclusions
 from . import custom_checks, dcgm, exclusion_by_checks, shared_storage
-from .registry import CHECKS, checks_for
+from .registry import checks_for
 from .run import Readings, run
 
 # The root directory, the directories for temporary files and data sets, and the mount point of the instance store in Deep Learning AMIs.
@@ -36,12 +36,7 @@ def examine(params: dict[str, Any]) -> dict[str, Any]:
     )
     checks = checks_for(params["context"], list(mounts.values()))
     if params["context"] == ON_DEMAND:
-        names = {check.name for check in CHECKS}
         for each in params["programs"]:
-            if each["name"] in names:
-                raise custom_checks.CheckNameError(
-                    f"checks: {each['name']!r} is the name of one of the collection's checks. Rename the file."
-                )
             program = custom_checks.CustomCheck(each["name"], base64.b64decode(each["content"]))
             checks.append(custom_checks.check(program, params["checks_timeout"]))
     elif params["context"] == DEEP:

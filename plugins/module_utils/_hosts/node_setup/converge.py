@@ -15,7 +15,7 @@ from typing import Any, Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 
 from ..._common.node_setup import records
-from ..._files import replace_file
+from ..._files import read_object, replace_file
 from ..._secret_forms import forms
 from ..._text import clean_line
 from .. import programs
@@ -88,18 +88,18 @@ def _ensure(module: AnsibleModule) -> dict[str, Any]:
         return predict(steps)
     make_directory(RUNTIME, 0o700)
     with exclusive(LOCK):
-        known = records.read(PROGRESS)
+        known = read_object(PROGRESS)
         if known.get("attempt") != attempt and not is_running(module):
             waiting = unfinished(steps)
             if not waiting:
                 return {"changed": False, "finished": True, "ran": []}
             start(module, waiting)
-            known = records.read(PROGRESS)
+            known = read_object(PROGRESS)
     ended = wait_until(lambda: not is_running(module), module.params["wait"], POLL)
     if not ended or known.get("attempt") != attempt:
         return {"changed": False, "finished": False, "progress": progress()}
     for step in unfinished(steps):
-        raise SetupError(describe_failure(step, records.read(records.record_path(step["digest"]))))
+        raise SetupError(describe_failure(step, read_object(records.record_path(step["digest"]))))
     return {"changed": True, "finished": True, "ran": [step["name"] for step in steps if step["digest"] in known["digests"]]}
 
 
@@ -113,7 +113,7 @@ def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the steps that have not succeeded on this host, in order."""
-    return [step for step in steps if not records.has_succeeded(records.read(records.record_path(step["digest"])))]
+    return [step for step in steps if not records.has_succeeded(read_object(records.record_path(step["digest"])))]
 
 
 def make_directory(path: str, mode: int) -> None:
@@ -152,7 +152,7 @@ def start(module: AnsibleModule, steps: Sequence[Mapping[str, Any]]) -> None:
 
 def progress() -> dict[str, int]:
     """Return the number of the step that is running and the number of seconds since it began."""
-    found = records.read(PROGRESS)
+    found = read_object(PROGRESS)
     return {"number": int(found.get("number", 0)), "seconds": int(time.time() - found.get("started", time.time()))}
 
 

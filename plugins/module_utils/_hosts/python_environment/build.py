@@ -36,7 +36,8 @@ from ..._common.python_environment.definition import (
     specify,
     without,
 )
-from .record import EnvironmentRefusalError, exclusive, parse, read
+from ..._files import parse_object, read_object
+from .record import EnvironmentRefusalError, exclusive
 
 PROBE = "import json, platform, sys; print(json.dumps([platform.machine(), '{0}.{1}'.format(*sys.version_info)]))"
 # The arguments that make pip report missing requirements without contacting an index.
@@ -71,7 +72,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
     hidden = hidden_identity(requirements, params["credentials"], params["index_url"], params["find_links"])
     place = place_of(params["directory"], params["name"], specification, interpreter, hidden)
     check_owner(params["directory"], place)
-    if "specification" in read(place.record) and current_path(place) == place.path:
+    if "specification" in read_object(place.record) and current_path(place) == place.path:
         return outcome(place.path, "built")
     reason = ""
     path = image_environment(params["name"])
@@ -81,7 +82,7 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
             return outcome(path, "image")
         reason = f"# {path} in the image is not used: {reason}\n"
     current = current_path(place) or place.path
-    before = read(current + ".json").get("specification", "")
+    before = read_object(current + ".json").get("specification", "")
     if before == specification and current != place.path:
         reason += "# a part of a URL that is not shown, the package index or find_links has changed\n"
     header = "environment " + params["name"]
@@ -135,7 +136,7 @@ def lacks(module: AnsibleModule, python: str, requirements: str) -> str:
         # Jobs run as another user, who cannot import the packages in this user's home directory.
         environment = {"PIP_CONFIG_FILE": os.devnull, "PYTHONNOUSERSITE": "1", **module.params["credentials"]}
         status, output, errors = module.run_command([python, *CHECK, file.name], environ_update=environment)
-    return mask(missing(status, parse(output), errors), secrets(module))
+    return mask(missing(status, parse_object(output), errors), secrets(module))
 
 
 def secrets(module: AnsibleModule) -> list[str]:

@@ -12,6 +12,8 @@ import os
 import time
 from typing import Any, Iterator, NamedTuple, TextIO
 
+from ..._files import parse_object
+
 # Seconds between polls of another host's build.
 PAUSE = 1.0
 
@@ -29,30 +31,13 @@ class BuildRecord(NamedTuple):
     def read(self) -> dict[str, Any]:
         """Return the contents. The dictionary is empty until a build ends, and contains `error` if the build has failed."""
         self.file.seek(0)
-        return parse(self.file.read())
+        return parse_object(self.file.read())
 
     def write(self, contents: dict[str, Any]) -> None:
         self.file.truncate(0)
         json.dump(contents, self.file)
         self.file.flush()
         os.fsync(self.file.fileno())
-
-
-def parse(text: str) -> dict[str, Any]:
-    """Return the record in `text`, or an empty dictionary if `text` is incomplete."""
-    try:
-        return dict(json.loads(text))
-    except ValueError:
-        return {}
-
-
-def read(path: str) -> dict[str, Any]:
-    """Return the record at `path` without waiting for a build."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read())
-    except FileNotFoundError:
-        return {}
 
 
 @contextlib.contextmanager

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import errors_of_run, key_errors, variable_warnings
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import controller_checks
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.controller_checks import (
+    errors_of_run,
+    health_check_errors,
+    key_errors,
+    value_findings,
+    variable_warnings,
+)
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import UNKNOWN, NodeVariables
 
 
 @pytest.fixture
@@ -303,3 +312,27 @@ def test_characters_of_web_pages_in_words_of_a_command_are_a_warning(variables, 
 )
 def test_text_that_yaml_reads_as_something_else_is_refused(errors, values, message):
     assert any(error.startswith(message) for error in errors(**values))
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("", []),
+        (UNKNOWN, []),
+        ("checks", ["node_health_checks: 'clock' is the name of one of the collection's checks. Rename the file."]),
+        ("nowhere", ["node_health_checks: 'nowhere' is not a directory on the controller. Specify a folder with executable files."]),
+    ],
+)
+def test_the_controller_refuses_files_that_cannot_be_health_checks(tmp_path, folder, expected):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "clock").touch(mode=0o755)
+    assert health_check_errors({"node_health_checks": folder}, [str(tmp_path)]) == expected
+
+
+def test_values_of_the_roles_of_a_playbook_are_checked_once(monkeypatch):
+    raw = {"node_health_checks": "nowhere", "node_health_dcgm_level": 9, "slurm_timeout": "long"}
+    nodes = NodeVariables(raw, lambda value: value)
+    monkeypatch.setattr(controller_checks, "node_variables", lambda *_: nodes)
+    found = value_findings(MagicMock(), raw, ["node_health"])
+    assert [finding.message.partition(":")[0] for finding in found] == ["node_health_dcgm_level", "node_health_checks"]
+    assert value_findings(MagicMock(), raw, []) == []

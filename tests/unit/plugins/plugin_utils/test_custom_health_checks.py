@@ -42,6 +42,7 @@ def test_without_a_folder_nothing_is_sent():
     ("name", "content", "message"),
     [
         ("a b", b"", "checks: 'a b' is not a valid check name"),
+        ("clock", b"", "checks: 'clock' is the name of one of the collection's checks. Rename the file."),
         ("a\nb", b"", "is not a valid check name"),
         ("disk.sh", b"#!/bin/sh\r\nexit 0\r\n", "checks: '.*disk.sh' has Windows line breaks"),
         ("disk.sh", b"\xef\xbb\xbf#!/bin/sh\nexit 0\n", "checks: '.*disk.sh' begins with a byte order mark"),
@@ -57,3 +58,13 @@ def test_files_that_cannot_be_checks(folder, name, content, message):
 def test_a_folder_that_is_missing():
     with pytest.raises(ValueError, match="checks: 'nowhere' is not a directory on the controller"):
         custom_health_checks.programs("nowhere", ["/"])
+
+
+def test_a_file_that_the_user_may_not_read(folder, monkeypatch):
+    def read_bytes(_path):
+        raise PermissionError(13, "Permission denied")
+
+    program(folder, "own")
+    monkeypatch.setattr(custom_health_checks.Path, "read_bytes", read_bytes)
+    with pytest.raises(ValueError, match=r"checks: '.*own' cannot be read \(Permission denied\). Correct its permissions."):
+        custom_health_checks.programs(str(folder), ["/"])

@@ -35,7 +35,7 @@ def test_a_message_of_a_host_begins_with_the_variable_of_the_role(role, text, ex
 
 @pytest.mark.parametrize("role", ROLES)
 def test_each_option_of_a_provisioning_role_has_the_name_of_a_variable(role):
-    names = [option.name for option in OPTIONS if option.name != "group"]  # the option of a module that no role runs
+    names = [option.name for option in OPTIONS if option.has_variable]
     assert {option_names.name_of(task(role, **dict.fromkeys(names)), name) for name in names} <= {*known_variables()}
 
 

@@ -207,7 +207,7 @@ def test_misspelled_variables_can_be_allowed(monkeypatch, allowed):
 
 @pytest.mark.parametrize("option", options_of(), ids=lambda option: option.name)
 def test_each_option_is_a_variable_of_the_same_name(option):
-    assert f"deeplearning_{option.name}" in known_variables()
+    assert (option.variable in known_variables()) is option.has_variable
 
 
 def test_a_misspelled_option_of_a_playbook():

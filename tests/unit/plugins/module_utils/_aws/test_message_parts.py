@@ -18,7 +18,7 @@ AWS = Path(message_parts.__file__).parent
 # What documents options, and what only modules use whose options no role sets from variables with the same names.
 OTHERS = ("option.py", "options", "options.py", "dataset_bucket", "ssh_authority")
 # Users of roles set these options in the inventory file, or cannot set them.
-NOT_VARIABLES = {"cluster", "group", "private_key_file", "progress_file"}
+NOT_VARIABLES = {"cluster", "group", "private_key_file", *(option.name for option in OPTIONS if not option.has_variable)}
 NAMES = {"region", *(option.name for option in OPTIONS)} - NOT_VARIABLES
 MARK = "\0"
 SPECIFIC = "|".join(name for name in NAMES if "_" in name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_setup import records
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '"succeeded"', '{"state": "failed"}', '{"state": "running"}', '{"state": ["succeeded"]}']
+    "text", ["", "{", "[]", "null", "5", '"succeeded"', '{"state": "failed"}', '{"state": "running"}', '{"state": ["succeeded"]}']
 )
 def test_nothing_but_a_whole_record_of_success_counts(text):
-    assert not records.has_succeeded(records.parse(text))
-    assert records.has_succeeded(records.parse('{"state": "succeeded"}'))
+    assert not records.has_succeeded(_files.parse_object(text))
+    assert records.has_succeeded(_files.parse_object('{"state": "succeeded"}'))
 
 
 def test_missing_steps_are_described(tmp_path, monkeypatch):

@@ -183,10 +183,3 @@ def test_problems_of_other_storage_do_not_end_the_test_between_nodes(ran):
     assert examine.examine(PARAMETERS)["stored"] is True
     findings.append(HealthFinding("storage", "restart", "/efs: nothing is mounted."))
     assert examine.examine(PARAMETERS)["stored"] is False
-
-
-@pytest.mark.parametrize("name", ["disks", "clock"])
-def test_a_program_cannot_have_the_name_of_a_check_of_the_collection(name):
-    programs = [{**PARAMETERS["programs"][0], "name": name}]
-    with pytest.raises(examine.custom_checks.CheckNameError, match=f"checks: '{name}' is the name of one of the collection's checks"):
-        examine.examine({**PARAMETERS, "programs": programs})

@@ -9,6 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._common.node_
     BETWEEN_NODES,
     BOOT,
     CONTEXTS,
+    NAMES,
     ON_DEMAND,
     PERIODIC,
     REBOOT,
@@ -30,8 +31,8 @@ def test_a_row_is_complete(check):
     assert "|" not in check.description
 
 
-def test_names_are_unique():
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
+def test_names_are_unique_and_the_controller_knows_them():
+    assert sorted(check.name for check in CHECKS) == sorted(NAMES)
 
 
 @pytest.mark.parametrize(("context", "names"), [(ON_DEMAND, {"disks", "efa"}), (BEFORE_JOB, {"disks", "xid"}), (BETWEEN_NODES, set())])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pip
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common.python_environment import definition as environments
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import build, record
 
@@ -36,7 +37,7 @@ def test_pip_tells_whether_an_environment_has_what_is_listed(tmp_path, requireme
     (tmp_path / "requirements.txt").write_text(requirements)
     argv = [sys.executable, *build.CHECK, str(tmp_path / "requirements.txt")]
     done = subprocess.run(argv, env={**os.environ, "PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=False)
-    found = environments.missing(done.returncode, record.parse(done.stdout), done.stderr)
+    found = environments.missing(done.returncode, _files.parse_object(done.stdout), done.stderr)
     assert words in found
     assert bool(found) == bool(words)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.module_utils import _files
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.python_environment import record
 
 
@@ -17,7 +18,7 @@ def test_a_record_is_locked_and_read_half_written(tmp_path):
             record.exclusive(path, 0),
         ):
             pass
-    assert record.read(path) == {"specification": "torch"}
+    assert _files.read_object(path) == {"specification": "torch"}
     (tmp_path / "record.json").write_text('{"specif')
-    assert record.read(path) == {}
-    assert record.read(str(tmp_path / "none.json")) == {}
+    assert _files.read_object(path) == {}
+    assert _files.read_object(str(tmp_path / "none.json")) == {}
