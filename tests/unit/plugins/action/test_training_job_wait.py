@@ -19,6 +19,8 @@ from ansible.errors import AnsibleConnectionFailure, AnsiblePromptInterrupt, Ans
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_wait
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
 
+from .conftest import GOODPUT, make_action
+
 
 def answer(state="running", heartbeat=5.0, **more):
     process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": heartbeat}
@@ -29,8 +31,7 @@ def answer(state="running", heartbeat=5.0, **more):
 
 @pytest.fixture
 def action(shown):
-    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs"}, check_mode=False, async_val=0)
-    return training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    return make_action(training_job_wait, name="digits", directory="/efs/jobs")
 
 
 @pytest.fixture
@@ -205,9 +206,6 @@ def test_a_job_without_activity_says_so(action, shown):
         f"digits: no output, step or checkpoint for 11 min {seconds} s. To restart a job that hangs, set training_job_hang_timeout."
         for seconds in (40, 50)
     ]
-
-
-GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
 
 
 def test_the_goodput_is_asked_for_at_the_end_and_shown(action, shown):

@@ -12,7 +12,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge im
 
 from unit.modules import ExitError, Module
 
-from .test_commands import MISSING
+# The status and the message of qconf for an object that does not exist.
+MISSING = (1, "no such object")
 
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "cpus": 96, "gpus": 8}
 SILENT = {"name": "demo-worker2", "address": "10.0.1.5", "cpus": None, "gpus": 0}

@@ -127,7 +127,10 @@ class Job:
 
     def wait_for(self, text, *ranks):
         """Wait until the logs of the ranks in the first attempt contain a text."""
-        wait_until(lambda: all(text in self.log(f"rank{rank}") for rank in ranks))
+        wait_until(lambda: self.has_logged(text, *ranks))
+
+    def has_logged(self, text, *ranks):
+        return all(text in self.log(f"rank{rank}") for rank in ranks)
 
     def wait_for_records(self, *names):
         wait_until(lambda: self.records(1).keys() >= set(names))
