@@ -57,9 +57,9 @@ class Bench:
         self.environment = {
             **cloud.environment,
             "ANSIBLE_FORCE_COLOR": "false",
-            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callbacks"),
-            "ANSIBLE_CALLBACKS_ENABLED": "task_counts",
-            "TASK_COUNTS": str(self.counts),
+            "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parents[1] / "end_to_end" / "callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "started_tasks",
+            "STARTED_TASKS": str(self.counts),
         }
         home = Path(self.environment["LOCAL_CLOUD_HOME"])
         self.ssh_directory = home / "ssh" / CLUSTER

@@ -175,6 +175,17 @@ NO_DATA = r"^rank {rank} on {host} received no data \(its connections to \S+ wer
 LOST = r"{host} has sent no heartbeat"
 OWN_DISK = {"checkpoints": "own"}
 
+
+def kill(name: str, where: str, description: str, injector: str, arguments: Mapping[str, Any] = {}, **changes: Any) -> JobFault:
+    """Return a fault after which the collection must name a rank that was killed."""
+    return JobFault(name, where, description, injector, arguments, causes=(killed("SIGKILL"),), noticed=PROCESS, **changes)
+
+
+def without_host(name: str, description: str, injector: str, **arguments: Any) -> JobFault:
+    """Return a fault after which the job continues without a host that sends no heartbeat."""
+    return JobFault(name, "host", description, injector, arguments, causes=(LOST,), noticed=HOST, ranks=3, alone=True)
+
+
 JOB_FAULTS = (
     signalled("rank_sigkill", "KILL", "a rank is killed with SIGKILL"),
     signalled("rank_sigterm", "TERM", "a rank is terminated with SIGTERM"),
@@ -193,15 +204,7 @@ JOB_FAULTS = (
         # The ranks compute steps until the fault is detected.
         options={"environment": {"CHAOS_STEPS": "150"}},
     ),
-    JobFault(
-        "two_ranks_sigkill",
-        "rank",
-        "two ranks are killed at the same time",
-        "processes.send",
-        {"signal": "KILL", "count": 2},
-        causes=(killed("SIGKILL"),),
-        noticed=PROCESS,
-    ),
+    kill("two_ranks_sigkill", "rank", "two ranks are killed at the same time", "processes.send", {"signal": "KILL", "count": 2}),
     JobFault(
         "rank_sigstop",
         "rank",
@@ -270,38 +273,14 @@ JOB_FAULTS = (
         noticed=HOST,
         ranks=3,
     ),
-    JobFault("host_lost", "host", "a host disappears", "machines.lose", causes=(LOST,), noticed=HOST, ranks=3, alone=True),
-    JobFault(
-        "first_host_lost",
-        "host",
-        "the first host, which makes the decisions about restarts, disappears",
-        "machines.lose",
-        {"number": 0},
-        causes=(LOST,),
-        noticed=HOST,
-        ranks=3,
-        alone=True,
-    ),
-    JobFault(
-        "host_suspended",
-        "host",
-        "a host is suspended, and resumes after the job has continued without it",
-        "machines.suspend",
-        causes=(LOST,),
-        noticed=HOST,
-        ranks=3,
-        alone=True,
-    ),
-    JobFault(
+    without_host("host_lost", "a host disappears", "machines.lose"),
+    without_host("first_host_lost", "the first host, which makes the decisions about restarts, disappears", "machines.lose", number=0),
+    without_host("host_suspended", "a host is suspended, and resumes after the job has continued without it", "machines.suspend"),
+    without_host(
         "first_host_suspended",
-        "host",
         "the first host is suspended, and resumes after the job has continued without it",
         "machines.suspend",
-        {"number": 0},
-        causes=(LOST,),
-        noticed=HOST,
-        ranks=3,
-        alone=True,
+        number=0,
     ),
     JobFault(
         "host_shut_down",
@@ -323,14 +302,7 @@ JOB_FAULTS = (
         ranks=3,
         alone=True,
     ),
-    with_spare(
-        "host_lost_with_spare",
-        "host",
-        "a host of a job with a spare disappears",
-        "machines.lose",
-        causes=(LOST,),
-        noticed=HOST,
-    ),
+    with_spare("host_lost_with_spare", "host", "a host of a job with a spare disappears", "machines.lose", causes=(LOST,), noticed=HOST),
     with_spare(
         "first_host_lost_with_spare",
         "host",
@@ -391,14 +363,12 @@ JOB_FAULTS = (
         noticed=CHECK,
         options={"health_interval": HEALTH_INTERVAL, "reboot": True, "environment": {"CHAOS_STEPS": "300"}},
     ),
-    JobFault(
+    kill(
         "unknown_xid",
         "GPU",
         "the kernel reports an unknown Xid, and a rank on a different host is killed",
         "machines.report_xid",
         {"code": 4711, "text": "something that no table contains"},
-        causes=(killed("SIGKILL"),),
-        noticed=PROCESS,
         alone=True,
     ),
     cut("everything", "a host neither sends nor receives packets", (UNREACHABLE,), HANG),
@@ -487,14 +457,12 @@ JOB_FAULTS = (
     damaged("empty", "JSONDecodeError", "empty"),
     damaged("poisoned", "FloatingPointError", "complete, but contains NaN in place of numbers"),
     damaged("directory", "IsADirectoryError", "replaced with a directory"),
-    JobFault(
+    kill(
         "checkpoint_unfinished",
         "checkpoint",
         "a newer checkpoint is incomplete, and rank 0 is killed",
         "checkpoints.damage",
         {"kind": "unfinished"},
-        causes=(killed("SIGKILL"),),
-        noticed=PROCESS,
     ),
     JobFault(
         "all_checkpoints_garbage",
@@ -580,15 +548,13 @@ JOB_FAULTS = (
         {"number": "SIGTERM"},
         watched=True,
     ),
-    JobFault(
+    kill(
         "controller_and_rank_sigkill",
         "controller",
         "the play that watches the job is killed, and then a rank is killed",
         "controller.end",
         {"number": "SIGKILL", "then": "KILL"},
-        causes=(killed("SIGKILL"),),
         watched=True,
-        noticed=PROCESS,
     ),
 )
 
@@ -630,6 +596,19 @@ def changed(name: str, description: str, severity: str, message: str, before: st
     return gpu(name, description, "gpu_errors", severity, rf"GPU 00000000:ca:00\.0: .*{message}", changes=[(before, after)])
 
 
+def shell(name: str, where: str, description: str, check: str, severity: str, message: str, command: str) -> HealthFault:
+    """Return a fault that a command of the root user causes."""
+    return health(name, where, description, "shell", check, severity, message, command=command)
+
+
+def driver_xid(name: str, description: str, severity: str, code: int, text: str) -> HealthFault:
+    return health(name, "kernel log", description, "xid_of_driver", "xid", severity, rf"Xid {code}\b", code=code, text=text)
+
+
+def sxid(name: str, description: str, severity: str, message: str, code: int, *texts: str) -> HealthFault:
+    return health(name, "kernel log", description, "sxid", "xid", severity, message, code=code, texts=texts)
+
+
 RUNNING = {"pid": "1", "name": "systemd", "suffix": "running"}
 ENDED = {"pid": "999999", "name": "python3", "suffix": "ended"}
 
@@ -666,91 +645,59 @@ HEALTH_FAULTS = (
     xid(143, "reboot", "GPU initialization error"),
     xid(156, "reboot", "a GPU resource was retired"),
     xid(4711, "monitor", "a code that no catalog contains"),
-    health(
+    driver_xid(
         "xid_145_fatal",
-        "kernel log",
         "Xid 145: a fatal NVLink error on a Blackwell GPU",
-        "xid_of_driver",
-        "xid",
         "reboot",
-        r"Xid 145\b",
-        code=145,
-        text="RLW_REMAP Fatal XC0 i0 Link 08 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
+        145,
+        "RLW_REMAP Fatal XC0 i0 Link 08 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
     ),
-    health(
+    driver_xid(
         "xid_149_nonfatal",
-        "kernel log",
         "Xid 149: a nonfatal NVLink error on a Blackwell GPU",
-        "xid_of_driver",
-        "xid",
         "monitor",
-        r"Xid 149\b",
-        code=149,
-        text="NETIR Nonfatal XC1 i0 Link 05 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
+        149,
+        "NETIR Nonfatal XC1 i0 Link 05 (0x00000004 0x80000000 0x00000000 0x00000000 0x00000000 0x00000000)",
     ),
-    health(
+    driver_xid(
         "xid_154_reset",
-        "kernel log",
         "Xid 154: the driver recommends resetting a GPU",
-        "xid_of_driver",
-        "xid",
         "reboot",
-        r"Xid 154\b",
-        code=154,
-        text="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+        154,
+        "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
     ),
-    health(
+    driver_xid(
         "xid_154_none",
-        "kernel log",
         "Xid 154: the driver no longer recommends an action",
-        "xid_of_driver",
-        "xid",
         "monitor",
-        r"Xid 154\b",
-        code=154,
-        text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+        154,
+        "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
     ),
-    health(
+    sxid(
         "sxid_fatal",
-        "kernel log",
         "SXid 20034: a fatal NVSwitch error",
-        "sxid",
-        "xid",
         "reboot",
         r"NVSwitch 0000:c4:00\.0: SXid 20034\b",
-        code=20034,
-        texts=("Fatal, Link 30 LTSSM Fault Up",),
+        20034,
+        "Fatal, Link 30 LTSSM Fault Up",
     ),
-    health(
+    sxid(
         "sxid_nonfatal_after_fatal",
-        "kernel log",
         "SXid 20034: a fatal NVSwitch error, and then a nonfatal error with the same code",
-        "sxid",
-        "xid",
         "reboot",
         r"NVSwitch 0000:c4:00\.0: SXid 20034, 2 times since boot\. Fatal",
-        code=20034,
-        texts=("Fatal, Link 30 LTSSM Fault Up", "Non-fatal, Link 30 LTSSM Fault Up"),
+        20034,
+        "Fatal, Link 30 LTSSM Fault Up",
+        "Non-fatal, Link 30 LTSSM Fault Up",
     ),
-    health(
-        "kernel_log_unreadable",
-        "kernel log",
-        "journalctl fails",
-        "no_log",
-        "xid",
-        "monitor",
-        "the kernel log could not be read",
-    ),
-    health(
+    health("kernel_log_unreadable", "kernel log", "journalctl fails", "no_log", "xid", "monitor", "the kernel log could not be read"),
+    sxid(
         "sxid_nonfatal",
-        "kernel log",
         "SXid 22013: a nonfatal NVSwitch error",
-        "sxid",
-        "xid",
         "monitor",
         r"NVSwitch 0000:c4:00\.0: SXid 22013\b",
-        code=22013,
-        texts=("Non-fatal, Link 30 AN1 Heartbeat Timeout Error",),
+        22013,
+        "Non-fatal, Link 30 AN1 Heartbeat Timeout Error",
     ),
     gpu(
         "missing",
@@ -791,21 +738,9 @@ HEALTH_FAULTS = (
     ),
     changed("ecc_dram", "uncorrectable memory errors", "reboot", "2 uncorrectable", "<dram_uncorrectable>0", "<dram_uncorrectable>2"),
     changed(
-        "ecc_sram",
-        "uncorrectable SRAM errors",
-        "reboot",
-        "1 uncorrectable",
-        "<sram_uncorrectable_parity>0",
-        "<sram_uncorrectable_parity>1",
+        "ecc_sram", "uncorrectable SRAM errors", "reboot", "1 uncorrectable", "<sram_uncorrectable_parity>0", "<sram_uncorrectable_parity>1"
     ),
-    changed(
-        "ecc_threshold",
-        "too many SRAM errors",
-        "replace",
-        "threshold",
-        "<sram_threshold_exceeded>No",
-        "<sram_threshold_exceeded>Yes",
-    ),
+    changed("ecc_threshold", "too many SRAM errors", "replace", "threshold", "<sram_threshold_exceeded>No", "<sram_threshold_exceeded>Yes"),
     changed(
         "remap_pending",
         "a memory row will be remapped at the next reset",
@@ -856,26 +791,16 @@ HEALTH_FAULTS = (
     dcgm("bandwidth", "a test of DCGM 3 measures a low bandwidth", "restart", "GPU 0: .*3.41", version=3, fault="LOW_BANDWIDTH"),
     dcgm("no_daemon", "the DCGM daemon is not running", "monitor", "the tests did not run: Error: unable to establish", "no_host_engine"),
     dcgm("hangs", "dcgmi hangs", "monitor", "no result within 5 s", pause=3600),
-    health(
+    shell(
         "efa_missing",
         "EFA",
         "the operating system detects one EFA adapter fewer than the instance has",
-        "shell",
         "efa",
         "replace",
         "has 3 adapters, but 4",
-        command="rmdir /sys/class/infiniband/rdmap0s0",
+        "rmdir /sys/class/infiniband/rdmap0s0",
     ),
-    health(
-        "efa_no_driver",
-        "EFA",
-        "the EFA driver is not loaded",
-        "shell",
-        "efa",
-        "restart",
-        "no EFA device",
-        command="rmdir /sys/class/infiniband/*",
-    ),
+    shell("efa_no_driver", "EFA", "the EFA driver is not loaded", "efa", "restart", "no EFA device", "rmdir /sys/class/infiniband/*"),
     health(
         "efa_no_provider",
         "EFA",
@@ -886,76 +811,53 @@ HEALTH_FAULTS = (
         "No data available",
         error="fi_getinfo: -61 (No data available)",
     ),
-    health(
-        "disk_full",
-        "disk",
-        "a file system is full",
-        "shell",
-        "disks",
-        "restart",
-        "/mnt/disk: 0 of 4 MiB",
-        command="fallocate -l 4M /mnt/disk/full",
-    ),
-    health(
+    shell("disk_full", "disk", "a file system is full", "disks", "restart", "/mnt/disk: 0 of 4 MiB", "fallocate -l 4M /mnt/disk/full"),
+    shell(
         "disk_no_inodes",
         "disk",
         "a file system has no free inodes",
-        "shell",
         "disks",
         "restart",
         "/mnt/disk: .* inodes are free",
-        command="cd /mnt/disk && seq 995 | xargs touch",
+        "cd /mnt/disk && seq 995 | xargs touch",
     ),
-    health(
-        "root_read_only",
-        "disk",
-        "the root file system is read-only",
-        "shell",
-        "root",
-        "reboot",
-        "read-only",
-        command="mount -o remount,ro,bind /",
-    ),
+    shell("root_read_only", "disk", "the root file system is read-only", "root", "reboot", "read-only", "mount -o remount,ro,bind /"),
     health("memory_low", "memory", "almost no memory is available", "meminfo", "memory", "monitor", "MiB are available", available=90000),
-    health(
+    shell(
         "storage_not_mounted",
         "storage",
         "the shared storage is not mounted",
-        "shell",
         "storage",
         "restart",
         "nothing is mounted",
-        command="umount /mnt/storage",
+        "umount /mnt/storage",
     ),
-    health(
+    shell(
         "storage_full",
         "storage",
         "the shared storage is full",
-        "shell",
         "storage",
         "restart",
         "/mnt/storage: No space left",
-        command="fallocate -l 4M /mnt/storage/full",
+        "fallocate -l 4M /mnt/storage/full",
     ),
-    health(
+    shell(
         "storage_read_only",
         "storage",
         "the shared storage is read-only",
-        "shell",
         "storage",
         "restart",
         "/mnt/storage: Read-only file system",
-        command="mount -o remount,ro,bind /mnt/storage",
+        "mount -o remount,ro,bind /mnt/storage",
     ),
-    health(
+    shell(
         "storage_forbidden",
         "storage",
         "the login user cannot write to the shared storage",
-        "shell",
         "storage",
         "restart",
         "/mnt/storage: Permission denied",
-        command="chmod 700 /mnt/storage",
+        "chmod 700 /mnt/storage",
     ),
     health(
         "storage_stalled",
@@ -981,35 +883,32 @@ HEALTH_FAULTS = (
     health(
         "clock_behind", "clock", "the clock is half a minute behind", "clock", "clock", "monitor", r"clock is \d+ s behind", seconds=-30
     ),
-    health(
+    shell(
         "name_wrong",
         "host names",
         "the name of a host resolves to the address of a different host",
-        "shell",
         "names",
         "restart",
         "resolves to 192.0.2.99",
-        command="sed '/deeplearning-worker1/s/^[0-9.]*/192.0.2.99/' /etc/hosts >/run/hosts && cp /run/hosts /etc/hosts",
+        "sed '/deeplearning-worker1/s/^[0-9.]*/192.0.2.99/' /etc/hosts >/run/hosts && cp /run/hosts /etc/hosts",
     ),
-    health(
+    shell(
         "metadata_missing",
         "host names",
         "the worker metadata is missing",
-        "shell",
         "names",
         "restart",
         "metadata.json: No such file",
-        command="rm /opt/deeplearning/metadata.json",
+        "rm /opt/deeplearning/metadata.json",
     ),
-    health(
+    shell(
         "metadata_damaged",
         "host names",
         "the worker metadata is damaged",
-        "shell",
         "names",
         "restart",
         "metadata.json",
-        command="echo nonsense >/opt/deeplearning/metadata.json",
+        "echo nonsense >/opt/deeplearning/metadata.json",
     ),
     health(
         "certificate_expired",
@@ -1031,14 +930,13 @@ HEALTH_FAULTS = (
         "less than a day",
         validity="-1d:+1h",
     ),
-    health(
+    shell(
         "certificate_damaged",
         "certificate",
         "the SSH certificate is damaged",
-        "shell",
         "certificates",
         "restart",
         "ssh_host_ed25519_key-cert.pub",
-        command="mkdir -p /etc/ssh/deeplearning && echo nonsense >/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub",
+        "mkdir -p /etc/ssh/deeplearning && echo nonsense >/etc/ssh/deeplearning/ssh_host_ed25519_key-cert.pub",
     ),
 )

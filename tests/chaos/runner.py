@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 from hosts.cluster import FILE_SYSTEM, Cluster
-from hosts.spot import SpotHosts
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts
 
@@ -19,6 +18,7 @@ from .catalogue import RANKS
 from .faults import checkpoints, controller, machines, network, processes, storage
 from .job import WORKLOAD, Job
 from .judge import Curve, Evidence
+from .spot import SpotHosts
 
 CHECKPOINT_FILE_SYSTEM = "fs-0123456789abcdef1"
 MEGABYTES = {FILE_SYSTEM: 200, CHECKPOINT_FILE_SYSTEM: 20}

@@ -21,6 +21,19 @@ from local_cloud.testing import BareHost, bare_hosts, wait_until
 from .packages import purge
 from .project import FILE_SYSTEM, REGION, Project, changes
 
+# Workers of MXNet add their numbers.
+MXNET_SUM = """
+import socket
+import mxnet as mx
+store = mx.kvstore.create("dist_sync")
+total = mx.nd.zeros(1)
+store.init("sum", total)
+store.push("sum", mx.nd.array([store.rank + 1]))
+store.pull("sum", total)
+print(f"the sum is {total.asscalar()} on {socket.gethostname()}", flush=True)
+mx.nd.waitall()
+"""
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")

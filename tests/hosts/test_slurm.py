@@ -188,26 +188,13 @@ def test_torchrun_by_the_script_of_the_documentation(queue: Slurm) -> None:
     queues.check_the_script_of_the_documentation(queue)
 
 
-SUM = """
-import socket
-import mxnet as mx
-store = mx.kvstore.create("dist_sync")
-total = mx.nd.zeros(1)
-store.init("sum", total)
-store.push("sum", mx.nd.array([store.rank + 1]))
-store.pull("sum", total)
-print(f"the sum is {total.asscalar()} on {socket.gethostname()}", flush=True)
-mx.nd.waitall()
-"""
-
-
 @pytest.mark.exhaustive
 def test_mxnets_tracker_starts_workers_and_servers(queue: Slurm) -> None:
     """The test corrects two errors in MXNet's last release: a method that Python 3.9 removed, and an option that Slurm removed."""
     page = (queues.DOCS / "slurm.md").read_text()
     commands = re.findall(r"^```text\n(environment=.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
     commands = commands.replace("/efs/environments/mxnet/x86_64-python3.10/current", "/opt/mxnet").replace("python3.10", "python3.*")
-    queue.master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/train.py <<'END'\n{SUM}END")
+    queue.master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/train.py <<'END'\n{queues.MXNET_SUM}END")
     script = f"set -e; cd /efs/by-hand\n{commands}"
     done = queue.master.ssh(f"timeout 300 bash <<'END' 2>&1\n{script}END", check=False, timeout=600)
     assert done.returncode == 0, done.stdout

@@ -45,6 +45,10 @@ def steps(result):
     return {(change["action"], f"{change['kind']} {change['key']}") for change in result["changes"]}
 
 
+def writes(cloud):
+    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
+
+
 def instances(cloud, name, *states):
     filters = [
         {"Name": "tag:deeplearning:cluster", "Values": [name]},
@@ -105,7 +109,8 @@ def subscribed(cloud, name, topic):
     return queue
 
 
-def schedule_groups(cloud) -> list[str]:
-    """Return the names of the groups of schedules, without the default group and those that AWS deletes, which takes it some time."""
-    found = cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"]
-    return [each["Name"] for each in found if each["Name"] != "default" and each["State"] == "ACTIVE"]
+def delete_role(cloud, name, end):
+    """Delete the role of an end of the nodes, `lease` or `idle`."""
+    role = f"{name}-nodes-{end}-us-east-1"
+    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName=end)
+    cloud.client("iam").delete_role(RoleName=role)

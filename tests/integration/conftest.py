@@ -194,3 +194,32 @@ def landlord(cloud: LocalCloud) -> Callable[..., Landlord]:
 def repository() -> Path:
     """The root directory of the collection."""
     return Path(__file__).resolve().parents[2]
+
+
+def schedule_groups(cloud) -> list[str]:
+    """Return the names of the groups of schedules, without the default group and those that AWS deletes, which takes it some time."""
+    found = cloud.client("scheduler").list_schedule_groups()["ScheduleGroups"]
+    return [each["Name"] for each in found if each["Name"] != "default" and each["State"] == "ACTIVE"]
+
+
+@pytest.fixture
+def only_own_schedules(cloud) -> Iterator[None]:
+    """Remove the schedules of the test, which would make calls as soon as other tests advance the clock."""
+    yield
+    cloud.control.set_faults([])
+    cloud.control.set_delays(schedule_group=0)
+    for group in schedule_groups(cloud):
+        cloud.client("scheduler").delete_schedule_group(Name=group)
+
+
+@pytest.fixture
+def topic(cloud, name):
+    return cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+
+
+@pytest.fixture
+def room_for_the_next(cloud, run, name):
+    """Delete the cluster, so that its instances do not affect other tests."""
+    yield
+    cloud.control.reset()
+    run("cluster", cluster=name, state="absent", delete_data=True)

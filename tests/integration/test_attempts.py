@@ -8,18 +8,12 @@ from local_cloud.testing import wait_until
 
 from .clusters import P4D, ZONES, described, instances, numbers, steps
 
+pytestmark = pytest.mark.usefixtures("room_for_the_next")
+
 
 @pytest.fixture
 def definition(definition):
     return {**definition, "suppress_validators": ["vcpu_quota"], "capacity_timeout": 10}
-
-
-@pytest.fixture(autouse=True)
-def _room_for_the_next(cloud, run, name):
-    """Delete the cluster, so that its instances do not affect other tests."""
-    yield
-    cloud.control.reset()
-    run("cluster", cluster=name, state="absent", delete_data=True)
 
 
 def has_policy(efs, file_system):

@@ -12,6 +12,8 @@ import pytest
 from .clusters import P4D, ZONES, instances, inventory, numbers, steps
 from .conftest import REGION, ModuleFailed
 
+pytestmark = pytest.mark.usefixtures("room_for_the_next")
+
 PATIENCE = 120  # seconds to wait for nodes that AWS can launch
 
 
@@ -21,14 +23,6 @@ def definition(definition):
     launch.
     """
     return {**definition, "instance_type": P4D, "worker_count": 4, "capacity_timeout": 10, "suppress_validators": ["vcpu_quota"]}
-
-
-@pytest.fixture(autouse=True)
-def _room_for_the_next(cloud, run, name):
-    """Delete the cluster, so that its instances do not affect other tests."""
-    yield
-    cloud.control.reset()
-    run("cluster", cluster=name, state="absent", delete_data=True)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.tags imp
 from local_cloud.testing import wait_until
 from permissions import operators
 
-from .clusters import steps
+from .clusters import steps, writes
 from .conftest import KEY_NAME, REGION, ModuleFailed
 from .emr_account import PROFILE, QUICK, ROLE, bucket, emr, make_role, quick
 from .killing import kill_at
@@ -48,10 +48,6 @@ def sizes(cloud, cluster_id):
 
 def listed_groups(cloud, cluster):
     return cloud.client("emr").list_instance_groups(ClusterId=cluster["Id"])["InstanceGroups"]
-
-
-def writes(cloud):
-    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
 
 
 def same(run, options, expected):

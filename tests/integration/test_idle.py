@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,19 +14,12 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.idle.fun
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from .clusters import all_end, groups, instances, kinds, running, schedule_groups, subscribed
-from .conftest import ModuleFailed
+from .clusters import all_end, delete_role, groups, instances, kinds, running, subscribed
+from .conftest import ModuleFailed, schedule_groups
+
+pytestmark = pytest.mark.usefixtures("only_own_schedules")
 
 MINUTE, HOUR = 60, 3600
-
-
-@pytest.fixture(autouse=True)
-def _only_own_schedules(cloud) -> Iterator[None]:
-    """Remove the schedules of the test, which would call functions as soon as other tests advance the clock."""
-    yield
-    cloud.control.set_faults([])
-    for group in schedule_groups(cloud):
-        cloud.client("scheduler").delete_schedule_group(Name=group)
 
 
 @pytest.fixture
@@ -251,8 +243,7 @@ def test_a_tag_that_is_no_hold_keeps_no_nodes(cloud, run, ending, name, end):
     assert all_end(cloud, name)
 
 
-def test_after_a_trial_the_end_is_told_with_its_own_time(cloud, run, ending, name):
-    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_after_a_trial_the_end_is_told_with_its_own_time(cloud, run, ending, name, topic):
     trial = {**ending, "idle_then": "notify", "notify_topic": topic}
     run("cluster", **trial)
     pass_time(cloud, name, 20)
@@ -294,8 +285,7 @@ def test_a_hold_lasts_at_most_a_week(run, name):
         run("idle_hold", cluster=name, name="study", seconds=8 * 24 * HOUR)
 
 
-def test_a_trial_only_tells(cloud, run, ending, name):
-    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_a_trial_only_tells(cloud, run, ending, name, topic):
     told = partial(new_messages, cloud, subscribed(cloud, name, topic), "idle since")
 
     trial = {**ending, "idle_then": "notify", "notify_topic": topic}
@@ -315,8 +305,8 @@ def test_a_trial_only_tells(cloud, run, ending, name):
 
 
 @pytest.mark.parametrize("name", ["test-with-the-longest-name-abc"])
-def test_aws_tells_the_topic(cloud, run, ending, name):
-    sqs, topic = cloud.client("sqs"), cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_aws_tells_the_topic(cloud, run, ending, name, topic):
+    sqs = cloud.client("sqs")
     queue = subscribed(cloud, name, topic)
     run("cluster", **ending, notify_topic=topic)
     pass_time(cloud, name, 20)
@@ -329,8 +319,7 @@ def test_aws_tells_the_topic(cloud, run, ending, name):
     assert "start_again=true" in "".join(texts)
 
 
-def test_a_failed_message_does_not_keep_the_nodes_and_is_shown(cloud, run, ending, playbook, name):
-    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_a_failed_message_does_not_keep_the_nodes_and_is_shown(cloud, run, ending, playbook, name, topic):
     run("cluster", **ending, notify_topic=topic)
     denial = {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "sns:Publish", "Resource": "*"}}
     cloud.client("iam").put_role_policy(RoleName=f"{name}-nodes-idle-us-east-1", PolicyName="no", PolicyDocument=json.dumps(denial))
@@ -485,8 +474,7 @@ def test_no_tag_of_a_node_keeps_all(cloud, run, ending, name):
     assert all_end(cloud, name)
 
 
-def test_people_hear_that_the_function_may_not_read_a_console(cloud, run, ending, name):
-    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_people_hear_that_the_function_may_not_read_a_console(cloud, run, ending, name, topic):
     told = partial(new_messages, cloud, subscribed(cloud, name, topic), "has not reported since")
     run("cluster", **ending, notify_topic=topic)
     denial = {"code": "UnauthorizedOperation", "status": 403, "message": "no"}
@@ -564,8 +552,7 @@ def test_info_sees_that_aws_has_never_looked(cloud, run, ending, name):
     assert run("cluster_info", cluster=name, prices=False)["idle"]["verdict"]["age"] > 1.25 * HOUR
 
 
-def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name):
-    topic = cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
+def test_a_silent_node_is_told_once_a_day(cloud, run, ending, name, topic):
     told = partial(new_messages, cloud, subscribed(cloud, name, topic), "has not reported since")
 
     run("cluster", **ending, notify_topic=topic)
@@ -634,19 +621,13 @@ def user(cloud, name, *statements):
     return key["AccessKeyId"], key["SecretAccessKey"]
 
 
-def delete_role(cloud, name):
-    role = f"{name}-nodes-idle-us-east-1"
-    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="idle")
-    cloud.client("iam").delete_role(RoleName=role)
-
-
 @pytest.mark.parametrize("refused", ["", "UpdateFunctionConfiguration", "DeleteFunction"])
 def test_a_role_that_somebody_has_deleted_is_created_anew_with_its_function(cloud, run, ending, name, refused):
     """A function's environment is encrypted for the role that it was created with. A run may end before it has created the function."""
     run("cluster", **ending)
     held = run("idle_hold", cluster=name, name="study", seconds=25 * MINUTE)["holds"]
     pass_time(cloud, name, 20)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     if refused:
         denial = {"code": "AccessDeniedException", "status": 403, "message": "not now"}
         cloud.control.set_faults([{"service": "lambda", "action": refused, **denial}])
@@ -667,7 +648,7 @@ def test_a_function_that_is_created_anew_knows_since_when_nodes_are_idle(cloud, 
     run("cluster", **trial)
     pass_time(cloud, name, 20)
     since = run("cluster_info", cluster=name, prices=False)["idle"]["since"]
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     run("cluster", **trial)
     assert since
     assert run("cluster_info", cluster=name, prices=False)["idle"]["since"] == since
@@ -697,7 +678,7 @@ def test_without_its_role_everything_else_is_deleted(cloud, run, ending, name, l
     if ended:
         pass_time(cloud, name, 20)
         assert all_end(cloud, name)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     if left == "function":
         DAMAGE["schedule"](cloud, name)
     if left == "schedule":
@@ -708,7 +689,7 @@ def test_without_its_role_everything_else_is_deleted(cloud, run, ending, name, l
 
 def test_without_the_option_and_its_role_everything_else_is_deleted(cloud, run, ending, definition, name):
     run("cluster", **ending)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     assert ("delete", "idle_end") in kinds(run("cluster", **definition))
     cloud.control.advance(5 * MINUTE)  # the deletion of a schedule group takes a while
     assert_gone(cloud, name)
@@ -718,7 +699,7 @@ def test_without_its_role_no_run_launches_nodes_again_either(cloud, run, ending,
     run("cluster", **ending)
     pass_time(cloud, name, 20)
     assert all_end(cloud, name)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     with pytest.raises(ModuleFailed, match="idle_after: AWS terminated"):
         run("cluster", **ending)
 
@@ -728,7 +709,7 @@ def test_a_function_of_others_is_not_deleted(cloud, run, ending, name):
     client = cloud.client("lambda")
     arn = client.get_function(FunctionName=f"{name}-nodes-idle")["Configuration"]["FunctionArn"]
     client.untag_resource(Resource=arn, TagKeys=["deeplearning:cluster"])
-    delete_role(cloud, name)
+    delete_role(cloud, name, "idle")
     with pytest.raises(ModuleFailed, match=r"function .* exists but is not tagged"):
         run("cluster", cluster=name, state="absent")
 

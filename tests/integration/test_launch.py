@@ -8,7 +8,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.provision import delete
 
-from .clusters import EXPECTED, P4D, described, inventory, steps
+from .clusters import EXPECTED, P4D, described, inventory, steps, writes
 from .conftest import IMAGE_PARAMETER, ModuleFailed
 
 ONE_CARD = "c5n.18xlarge"
@@ -28,10 +28,6 @@ def left(cloud, name):
         *ec2.describe_placement_groups(Filters=filters)["PlacementGroups"],
         *ec2.describe_addresses(Filters=filters)["Addresses"],
     ]
-
-
-def writes(cloud):
-    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
 
 
 def test_adapters_on_every_card_in_one_placement_group(cloud, run, fast, name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,22 +14,14 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.lease im
 from botocore.exceptions import ClientError
 from local_cloud.testing import wait_until
 
-from .clusters import all_end, groups, kinds, running, schedule_groups, subscribed
-from .conftest import FAST, ModuleFailed, new_name
+from .clusters import all_end, delete_role, groups, kinds, running, subscribed
+from .conftest import FAST, ModuleFailed, new_name, schedule_groups
 from .killing import kill_at
+
+pytestmark = pytest.mark.usefixtures("only_own_schedules")
 
 HOUR = 3600
 OVER = 8 * HOUR + 600  # after the end of a lease of 8 hours
-
-
-@pytest.fixture(autouse=True)
-def _only_own_leases(cloud) -> Iterator[None]:
-    """Remove the schedules of the test, which would make calls as soon as other tests advance the clock."""
-    yield
-    cloud.control.set_faults([])
-    cloud.control.set_delays(schedule_group=0)
-    for group in schedule_groups(cloud):
-        cloud.client("scheduler").delete_schedule_group(Name=group)
 
 
 @pytest.fixture
@@ -302,7 +293,7 @@ def test_ends_that_are_half_removed_are_told_at_once_and_later(cloud, run, lease
 
 def test_an_end_whose_role_is_gone_is_no_end(cloud, run, leased, name, playbook):
     run("cluster", **leased)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "lease")
     assert run("cluster_info", cluster=name, prices=False)["incomplete_ends"] == ["lease"]
     told = playbook("info")[1]
     assert "Parts of the lease are missing, so AWS does not end the nodes with it. To complete it, or to remove the rest, run" in told
@@ -328,28 +319,22 @@ def test_the_deletion_of_the_cluster_deletes_the_lease_last(cloud, run, leased, 
     assert ("create", "node_lease") in kinds(again)
 
 
-def delete_role(cloud, name):
-    role = f"{name}-nodes-lease-us-east-1"
-    cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="lease")
-    cloud.client("iam").delete_role(RoleName=role)
-
-
 def test_a_role_that_somebody_has_deleted_is_created_anew(cloud, run, leased, name):
     made = run("cluster", **leased)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "lease")
     again = run("cluster", **leased)
     assert (kinds(again), again["lease"]["end"]) == ([("update", "node_lease")], made["lease"]["end"])
     assert run("cluster", **leased)["changes"] == []
     cloud.control.advance(OVER)
     assert all_end(cloud, name)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "lease")
     with pytest.raises(ModuleFailed, match=r"lease: .* ended at"):
         run("cluster", **leased)
 
 
 def test_without_its_role_a_lease_is_not_prolonged(cloud, run, leased, name):
     run("cluster", **leased)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "lease")
     cloud.control.advance(5 * HOUR)
     assert run("lease", cluster=name, lease="8h")["lease"] is None
     assert kinds(run("cluster", **leased)) == [("update", "node_lease")]
@@ -362,7 +347,7 @@ def test_without_its_role_the_rest_of_the_lease_is_deleted(cloud, run, leased, n
     if ended:
         cloud.control.advance(OVER)
         assert all_end(cloud, name)
-    delete_role(cloud, name)
+    delete_role(cloud, name, "lease")
     assert ("delete", "node_lease") in kinds(run("cluster", cluster=name, state="absent"))
     assert f"{name}-nodes-lease" not in schedule_groups(cloud)
 
@@ -500,11 +485,6 @@ def test_another_clusters_groups_stay(cloud, run, leased, definition, name):
     cloud.control.advance(OVER)
     assert all_end(cloud, name)
     assert running(cloud, other) == 3
-
-
-@pytest.fixture
-def topic(cloud, name):
-    return cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
 
 
 @pytest.fixture

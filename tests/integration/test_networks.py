@@ -9,7 +9,7 @@ import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.instance_role.definition import trust_policy
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.ssh_files import SshNode, config_file
 
-from .clusters import instances, inventory, steps
+from .clusters import instances, inventory, steps, writes
 from .conftest import KEY_NAME, ModuleFailed
 from .landlord import create_subnet
 
@@ -20,10 +20,6 @@ def _ipv6_subnet(ec2, vpc, zone):
     association = ec2.associate_vpc_cidr_block(VpcId=vpc, AmazonProvidedIpv6CidrBlock=True)["Ipv6CidrBlockAssociation"]
     block = association["Ipv6CidrBlock"].replace("::/56", "::/64")
     return ec2.create_subnet(VpcId=vpc, Ipv6CidrBlock=block, Ipv6Native=True, AvailabilityZone=zone)["Subnet"]["SubnetId"]
-
-
-def _writes(cloud):
-    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
 
 
 def _exits(cloud, result):
@@ -53,7 +49,7 @@ def test_nat_gateways_change_in_place(cloud, run, name):
         assert steps(predicted) == steps(applied)
         assert _exits(cloud, applied) == exits
         assert not run("cluster", components=["network"], **options, nat=nat)["changed"]
-        calls = _writes(cloud)
+        calls = writes(cloud)
         if "CreateNatGateway" in calls and "DeleteNatGateway" in calls:
             last_made = len(calls) - 1 - calls[::-1].index("CreateNatGateway")
             moved = calls.index("ReplaceRouteTableAssociation")
@@ -109,7 +105,7 @@ def test_life_in_a_network_of_somebody_else(cloud, run, definition, landlord, na
     assert subnets == {f"{name}-master": set(owner.public), f"{name}-workers": set(owner.private)}
     cloud.control.forget_calls()
     assert not run("cluster", **definition)["changed"]
-    assert not _writes(cloud)
+    assert not writes(cloud)
 
     gone = run("cluster", cluster=name, state="absent", delete_data=True)
     assert {item for _action, item in steps(gone)} >= {"mount_target us-east-1a", "mount_target us-east-1b", "security_group storage"}
@@ -124,7 +120,7 @@ def test_a_zone_of_somebody_else_with_nodes_is_not_taken_away(cloud, run, defini
     fewer = owner.options(private_subnet_ids=owner.private[:1])
     with pytest.raises(ModuleFailed, match=r"private_subnet_ids: nodes are running in us-east-1b. Keep a subnet in each of these zones"):
         run("cluster", **{**definition, **fewer})
-    assert not _writes(cloud)
+    assert not writes(cloud)
 
 
 def test_security_groups_of_somebody_else_are_used_and_left_alone(cloud, run, definition, landlord, name):
@@ -232,7 +228,7 @@ def test_the_public_side_stays_while_the_master_is_there(cloud, run, definition)
         ModuleFailed, match=r"master_public_address: nodes are running in public-us-east-1a. Keep this option set to true, or keep a NAT"
     ):
         run("cluster", **definition, master_public_address=False, nat="none")
-    assert not _writes(cloud)
+    assert not writes(cloud)
 
 
 def test_a_cluster_stays_in_its_vpc(cloud, run, definition, landlord, name):
@@ -246,7 +242,7 @@ def test_a_cluster_stays_in_its_vpc(cloud, run, definition, landlord, name):
         cloud.control.forget_calls()
         with pytest.raises(ModuleFailed, match=rf"vpc_id: the cluster is in {owner.vpc} and {wish}"):
             run("cluster", **second, **options)
-        assert not _writes(cloud)
+        assert not writes(cloud)
 
 
 BAD = {
@@ -352,7 +348,7 @@ def test_what_cannot_be_adopted_is_told(cloud, run, definition, landlord, case):
     cloud.control.forget_calls()
     with pytest.raises(ModuleFailed, match=f"(?s){message}"):
         run("cluster", **options, check=True)
-    assert not _writes(cloud)
+    assert not writes(cloud)
 
 
 def test_all_that_is_wrong_with_another_network_is_told_at_once(run, definition, landlord):

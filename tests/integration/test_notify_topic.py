@@ -17,11 +17,6 @@ CONFIGURATION_CALLS = ("PutNotificationConfiguration", "DescribeNotificationConf
 
 
 @pytest.fixture
-def topic(cloud, name):
-    return cloud.client("sns").create_topic(Name=f"{name}-alerts")["TopicArn"]
-
-
-@pytest.fixture
 def other(cloud, name):
     return cloud.client("sns").create_topic(Name=f"{name}-other")["TopicArn"]
 

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.storage.lustre import resources
 from local_cloud.testing import wait_until
 
-from .clusters import instances, steps
+from .clusters import instances, steps, writes
 from .conftest import ModuleFailed, cluster_options, new_name
 from .life import Life
 
@@ -28,10 +28,6 @@ def boot_script(cloud, name, group="workers"):
     versions = ec2.describe_launch_template_versions(LaunchTemplateName=f"{name}-{group}", Versions=["$Latest"])["LaunchTemplateVersions"]
     data = base64.b64decode(versions[0]["LaunchTemplateData"]["UserData"]).decode()
     return json.loads(data.split("\n", 1)[1])["write_files"][0]["content"]
-
-
-def writes(cloud):
-    return [call["action"] for call in cloud.control.calls() if not call["read_only"]]
 
 
 def same(run, options, expected):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -78,15 +77,21 @@ class Nodes:
         command = ["ansible-playbook", "-i", str(inventory), str(book)]
         return ansible_commands.run(command, environment, self.folder, errors="replace")
 
+    def program(self, name: str, text: str) -> str:
+        """Write a shell script, and return its path."""
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return str(path)
+
     def node(self, number: int, answer: object) -> dict[str, object]:
         """Return the variables of a node whose interpreter prints the answer, and adds its input to what `received` returns."""
-        text, python = self.folder / f"answer{number}", self.folder / f"python{number}"
+        text = self.folder / f"answer{number}"
         text.write_text(answer if isinstance(answer, str) else json.dumps(answer))
-        python.write_text(f"#!/bin/sh\ncat {shlex.quote(str(text))}\ncat >>{shlex.quote(str(self.folder / f'received{number}'))}\n")
-        python.chmod(python.stat().st_mode | stat.S_IEXEC)
+        reads = f"cat {shlex.quote(str(text))}\ncat >>{shlex.quote(str(self.folder / f'received{number}'))}"
         return {
             "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
+            "ansible_python_interpreter": self.program(f"python{number}", reads),
             "deeplearning_cluster": "bert",
             "deeplearning_number": number,
             "deeplearning_hostname": f"deeplearning-worker{number}",

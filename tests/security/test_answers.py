@@ -199,32 +199,10 @@ def test_terminal_control_reaches_nobody(nodes):
         assert "\x07" not in done.stdout + done.stderr
 
 
-def test_a_silent_node_is_left_out(nodes):
-    """The other nodes continue long before the process for the silent node ends."""
-    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"], "vars": {"deeplearning_answer_timeout": 10}}
-    silent = nodes.folder / "silent"
-    silent.write_text("#!/bin/sh\nexec sleep 700\n")
-    silent.chmod(0o755)
-    task["vars"]["ansible_python_interpreter"] = (
-        f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
-    )
-    began = time.monotonic()
-    done = nodes.run(
-        [task, {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}}], "", {"changed": False, "jobs": []}
-    )
-    assert time.monotonic() - began < 600
-    assert "bert-worker2: no answer within 10 s" in done.stdout + done.stderr
-    assert "the next task of bert-worker3" in done.stdout
-    assert "the next task of bert-worker2" not in done.stdout
-
-
 def test_a_node_that_answers_late_in_each_task_is_left_out(nodes):
     """Otherwise, the node could delay the other nodes by almost the answer timeout in each task."""
     hosts = {f"bert-worker{number}": nodes.node(number, {"changed": False, "jobs": []}) for number in (2, 3)}
-    late = nodes.folder / "late"
-    late.write_text(f"#!/bin/sh\nsleep 8\nexec {nodes.folder}/python2\n")
-    late.chmod(0o755)
-    hosts["bert-worker2"]["ansible_python_interpreter"] = str(late)
+    hosts["bert-worker2"]["ansible_python_interpreter"] = nodes.program("late", f"sleep 8\nexec {nodes.folder}/python2")
     task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}
     tasks = [{"name": f"task {number}", **task} for number in range(6)]
     variables = {"deeplearning_answer_timeout": 12}
@@ -237,24 +215,27 @@ def test_a_node_that_answers_late_in_each_task_is_left_out(nodes):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
+        ("exec sleep 700", "bert-worker2: no answer within 10 s"),
         ("exec cat /dev/zero", "bert-worker2: reading the output takes more than 1024 MiB of memory. Check the host."),
         ("exec yes", "bert-worker2: reading the output takes more than 1024 MiB of memory. Check the host."),
         # 60 MiB that become several GiB of empty lists
         ("echo '{\"jobs\": ['; yes '[],[],[],[],[],[],[],[],[],[],' | head -c 62914560; echo '[]]}'", "takes more than 1024 MiB of memory"),
     ],
-    ids=["bytes", "lines", "lists"],
+    ids=["silence", "bytes", "lines", "lists"],
 )
-def test_a_node_that_never_ends_its_answer_is_left_out(nodes, answer, message):
-    task = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}
-    endless = nodes.folder / "endless"
-    endless.write_text(f"#!/bin/sh\n{answer}\n")
-    endless.chmod(0o755)
-    task["vars"] = {
-        "ansible_python_interpreter": f"{{{{ '{endless}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
-    }
-    done = nodes.run(
-        [task, {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}}], "", {"changed": False, "jobs": []}
-    )
+def test_a_node_that_is_silent_or_never_ends_its_answer_is_left_out(nodes, answer, message):
+    """The other nodes continue long before the process for the silent node ends."""
+    endless = nodes.program("endless", answer)
+    python = f"{{{{ '{endless}' if inventory_hostname == 'bert-worker2' else '{nodes.folder}/python3' }}}}"
+    timeout = {"deeplearning_answer_timeout": 10} if "sleep" in answer else {}
+    job_info = {"deeplearning.cluster.training_job_info": ON_NODES["training_job_info"]}
+    tasks = [
+        {**job_info, "vars": {"ansible_python_interpreter": python, **timeout}},
+        {"ansible.builtin.debug": {"msg": "the next task of {{ inventory_hostname }}"}},
+    ]
+    began = time.monotonic()
+    done = nodes.run(tasks, "", {"changed": False, "jobs": []})
+    assert time.monotonic() - began < 600
     assert message in done.stdout + done.stderr
     assert "the next task of bert-worker3" in done.stdout
     assert "the next task of bert-worker2" not in done.stdout
@@ -277,13 +258,11 @@ def test_the_memory_limit_ends_with_its_context():
 def test_a_failed_connection_controls_no_terminal(nodes):
     """ssh passes on the output of the remote side, and Ansible shows it."""
     ssh = nodes.folder / "ssh"
-    ssh.write_text("#!/bin/sh\nprintf '\\033]52;c;ZXZpbA==\\007\\033[2J' >&2\nprintf '\\033[2Jx'\nexit ${STATUS:-255}\n")
-    ssh.chmod(0o755)
     connection = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "10.0.0.2", "ansible_ssh_retries": 0}
     task = {"vars": {**connection, "ansible_ssh_pipelining": False}, "ignore_unreachable": True, "ignore_errors": True}
     tasks = [{**task, f"deeplearning.cluster.{name}": ON_NODES[name]} for name in ("training_job_info", "training_job", "shared_storage")]
     for status in ("255", "1"):
-        ssh.write_text(ssh.read_text().replace("${STATUS:-255}", status))
+        nodes.program("ssh", f"printf '\\033]52;c;ZXZpbA==\\007\\033[2J' >&2\nprintf '\\033[2Jx'\nexit {status}")
         done = nodes.run(tasks, "")
         assert "bert-worker2" in done.stdout
         assert not set("\x1b\x9b\x07") & set(done.stdout + done.stderr)
@@ -293,9 +272,8 @@ def test_a_host_that_is_lost_while_a_run_waits_for_a_job_does_not_hide_it(nodes)
     """Without pipelining, Ansible transfers files for each poll, tries this again, and deletes the files at the end."""
     ssh, calls = nodes.folder / "ssh", nodes.folder / "calls"
     answers = f"""case "$*" in *mkdir*) for last; do :; done; exec sh -c "$last";; *) echo >> {calls}; exit 255;; esac"""
-    for name, text in (("ssh", answers), ("sftp", "exit 255")):
-        (nodes.folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (nodes.folder / name).chmod(0o755)
+    nodes.program("ssh", answers)
+    nodes.program("sftp", "exit 255")
     connection = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh), "ansible_host": "10.0.0.2", "ansible_ssh_retries": 5}
     transfer = {"ansible_sftp_executable": str(nodes.folder / "sftp"), "ansible_scp_executable": str(nodes.folder / "sftp")}
     variables = {**connection, **transfer, "ansible_ssh_pipelining": False, "ansible_remote_tmp": str(nodes.folder / "remote")}

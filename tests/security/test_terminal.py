@@ -188,9 +188,7 @@ def test_no_play_asks_nodes_for_facts():
 
 def test_a_builtin_module_that_never_ends_fails_its_node_alone(tmp_path):
     nodes = Nodes(tmp_path)
-    silent = tmp_path / "silent"
-    silent.write_text("#!/bin/sh\nexec sleep 321\n")
-    silent.chmod(0o755)
+    silent = nodes.program("silent", "exec sleep 321")
     (look,) = [task for _role, _module, task in builtin_tasks() if task["name"] == "Check whether the service exists"]
     python = f"{{{{ '{silent}' if inventory_hostname == 'bert-worker2' else '{tmp_path}/python3' }}}}"
     own = {"deeplearning_answer_timeout": "3", "__tensorboard_unit": "x.service", "ansible_python_interpreter": python}

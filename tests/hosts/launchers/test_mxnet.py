@@ -11,6 +11,7 @@ import pytest
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
+from ..queues import MXNET_SUM
 from .cifar10 import DIRECTORY, EXAMPLE, staged
 from .conftest import Endless, kill_rank_and_resume
 
@@ -40,19 +41,6 @@ ENDLESS = """
             if sys.argv[1:] == [str(store.rank)]:
                 sys.exit("no more data")
         mx.nd.waitall()
-"""
-
-
-SUM = """
-import socket
-import mxnet as mx
-store = mx.kvstore.create("dist_sync")
-total = mx.nd.zeros(1)
-store.init("sum", total)
-store.push("sum", mx.nd.array([store.rank + 1]))
-store.pull("sum", total)
-print(f"the sum is {total.asscalar()} on {socket.gethostname()}", flush=True)
-mx.nd.waitall()
 """
 
 
@@ -173,7 +161,7 @@ def trusted(cluster):
     """
     cluster.trust()
     master = cluster.hosts[0]
-    master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{SUM}END\n")
+    master.ssh(f"mkdir /efs/by-hand && cat >/efs/by-hand/sum.py <<'END'\n{MXNET_SUM}END\n")
     python = master.ssh("ls -d /opt/mxnet/lib/python3*").stdout.split()[0]
     recipe = re.search(r"```sh\n(environment=.*?)```", GUIDE.read_text(), re.DOTALL)[1].splitlines()
     changed = ["environment=/opt/mxnet", f"packages={python}/site-packages", *recipe[2:4]]

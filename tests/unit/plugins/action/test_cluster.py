@@ -10,6 +10,8 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import cluster
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
+from .conftest import TOO_SMALL, WORKERS
+
 EXCEEDED = {"failed": True, "price_exceeded": "cluster demo costs 600.00 USD per day", "msg": "price_warning: this run was stopped."}
 
 
@@ -76,10 +78,6 @@ def test_a_run_asks_before_it_removes_what_ends_the_nodes(monkeypatch, answer, g
     assert runs == [(True, True), (False, True), *([(False, False)] if goes_on else [])]
     assert (questions[1], found.get("changed", False)) == (f"{TOLD} Make the changes?", goes_on)
     assert warned == ([DONE] if goes_on else [])
-
-
-WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
-TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from ansible_collections.deeplearning.cluster.plugins.action import cluster_vali
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validator import Finding, Level
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.node_variables import NodeVariables
 
-WORKERS = {"kind": "auto_scaling_group", "key": "workers", "product": "instance", "quantity": 9, "hourly": 237.0}
-TOO_SMALL = "training_job_max_cost: 1.00 USD pay for only 15 s of 9 nodes, at 237.00 USD per hour. Set it to more than 3.95 USD."
+from .conftest import TOO_SMALL, WORKERS
+
 NEGATIVE = "training_job_max_cost: -5 is not valid. Specify an amount such as 250, or 0 for no limit."
 REMOVED = {"lease": None, "idle": {"seconds": 1800, "then": "terminate"}, "topic": None, "rests": [], "endless": False}
 REMOVED |= {"done": False}

@@ -9,22 +9,9 @@ from ansible_collections.deeplearning.cluster.plugins.action import dataset
 from ansible_collections.deeplearning.cluster.plugins.action.dataset import text
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import background
 
+from .conftest import Clock, make_action
+
 VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100}
-
-
-class Clock:
-    """A clock that advances only when the code sleeps. The test fails if the code sleeps too often."""
-
-    def __init__(self):
-        self.now, self.looks = 0.0, 0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-        self.looks += 1
-        assert self.looks < 1000, "the action polled forever"
 
 
 @pytest.fixture
@@ -35,8 +22,8 @@ def clock(monkeypatch):
 
 
 def action(answers):
-    task = MagicMock(action="deeplearning.cluster.dataset", args={"source": "s3://sets/images"}, check_mode=False, async_val=0)
-    made = dataset.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    made = make_action(dataset, source="s3://sets/images")
+    made._task.action = "deeplearning.cluster.dataset"
     made._execute_module = MagicMock(side_effect=answers)
     return made
 

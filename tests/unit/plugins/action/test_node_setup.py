@@ -9,21 +9,10 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.deeplearning.cluster.plugins.action import node_setup
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import output
 
+from .conftest import Clock, make_action
+
 VARIABLES = {"inventory_hostname": "worker2", "deeplearning_answer_timeout": 100, "hostvars": {}}
 STEPS = [{"name": "tools", "command": "make", "timeout": 10, "secrets": {"TOKEN": "hunter2"}}, {"command": "true", "timeout": 20}]
-
-
-class Clock:
-    """A clock that advances only when the code sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
 
 
 @pytest.fixture
@@ -33,8 +22,7 @@ def action(monkeypatch):
     monkeypatch.setattr(output.display, "display", lambda line, **_: shown.append(str(line)))
 
     def make(answers, done=False, **arguments):
-        task = MagicMock(args={"steps": STEPS, **arguments}, check_mode=False, async_val=0)
-        made = node_setup.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+        made = make_action(node_setup, **{"steps": STEPS, **arguments})
         made._loader.get_basedir.return_value = "/"
         made._execute_module = MagicMock(side_effect=answers)
         made._have_succeeded = MagicMock(return_value=done)

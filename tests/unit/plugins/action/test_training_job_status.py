@@ -6,8 +6,11 @@ from unittest.mock import MagicMock
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.deeplearning.cluster.plugins.action.training_job_status import TABLE_LIMIT, ActionModule, shown
+from ansible_collections.deeplearning.cluster.plugins.action import training_job_status
+from ansible_collections.deeplearning.cluster.plugins.action.training_job_status import TABLE_LIMIT, shown
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_formatting import process_table
+
+from .conftest import GOODPUT, make_action
 
 
 def job(name, count):
@@ -52,16 +55,12 @@ def test_without_jobs_it_says_so():
     assert shown([], {"directory": "/efs/jobs"}) == ["There are no jobs in /efs/jobs."]
 
 
-GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
-
-
 @pytest.fixture
 def run():
     """Return a function that runs the action with arguments and returns its result and the arguments of the module."""
 
     def run_it(check_mode=False, **arguments):
-        task = MagicMock(args={"directory": "/efs/jobs", **arguments}, check_mode=check_mode, async_val=0)
-        action = ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+        action = make_action(training_job_status, check_mode, directory="/efs/jobs", **arguments)
         found = {**job("digits", 1), "goodput": GOODPUT, "attempt": 1, "state": "running"}
         action._execute_module = MagicMock(return_value={"jobs": [found]})
         result = action.run(task_vars={"deeplearning_cluster": "demo"})

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -16,6 +18,8 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsiblePromptInterrupt, AnsiblePromptNoninteractive
 from ansible_collections.deeplearning.cluster.plugins.action import training_job_wait
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_watch
+
+from .conftest import GOODPUT, make_action
 
 
 def answer(state="running", heartbeat=5.0, **more):
@@ -27,32 +31,44 @@ def answer(state="running", heartbeat=5.0, **more):
 
 @pytest.fixture
 def action(shown):
-    task = MagicMock(args={"name": "digits", "directory": "/efs/jobs"}, check_mode=False, async_val=0)
-    return training_job_wait.ActionModule(task, MagicMock(), MagicMock(), MagicMock(), MagicMock(), MagicMock())
+    return make_action(training_job_wait, name="digits", directory="/efs/jobs")
 
 
-def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, monkeypatch):
-    clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
-    action._execute_module = MagicMock(side_effect=AnsibleConnectionFailure("no route"))
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a function that lets some seconds pass with each look at the clock."""
+    return lambda seconds: monkeypatch.setattr(job_watch.time, "monotonic", partial(next, iter(range(0, 100_000, seconds))))
+
+
+def follow(action, *looks):
+    """Return the result of a task that gets these answers, and the arguments with which it asked for them."""
+    action._execute_module = MagicMock(side_effect=[deepcopy(look) for look in looks])
     result = action.run(task_vars={})
-    assert re.search(
-        r"not told its status for 60 s: no route.*The job was not stopped.* again with -e training_job_name=digits$", result["msg"]
-    )
+    return result, [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
+
+
+def follow_to_success(action, *looks):
+    result, asked = follow(action, *looks)
+    assert not result.get("failed")
+    return result, asked
+
+
+def test_a_host_out_of_reach_ends_the_waiting_and_not_the_job(action, clock):
+    clock(20)
+    result, asked = follow(action, *[AnsibleConnectionFailure("no route")] * 20)
+    told = r"not told its status for 60 s: no route.*The job was not stopped.* again with -e training_job_name=digits$"
+    assert re.search(told, result["msg"])
     assert (result["failed"], result["out_of_reach"]) == (True, True)
-    assert action._execute_module.call_count > 2
+    assert len(asked) > 2
 
 
 @pytest.mark.parametrize("recovers", [True, False])
-def test_a_host_whose_storage_is_gone_counts_as_unreachable(action, monkeypatch, recovers):
+def test_a_host_whose_storage_is_gone_counts_as_unreachable(action, clock, recovers):
     """A node that is shutting down still answers after it has unmounted the storage."""
-    clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+    clock(20)
     missing = {"jobs": [], "problems": []}
-    looks = iter([answer(), missing, *([answer("succeeded"), answer("succeeded")] if recovers else [missing] * 9)])
-    action._execute_module = MagicMock(side_effect=lambda *_args, **_more: next(looks))
-    result = action.run(task_vars={})
-    assert all(call.kwargs["module_args"]["missing_ok"] for call in action._execute_module.call_args_list)
+    result, asked = follow(action, answer(), missing, *([answer("succeeded")] * 2 if recovers else [missing] * 9))
+    assert all(arguments["missing_ok"] for arguments in asked)
     if not recovers:
         assert re.search(r"not told its status for 60 s: it does not find the files of the job.*The job was not stopped", result["msg"])
         assert (result["out_of_reach"], result["job"]["name"]) == (True, "digits")
@@ -63,25 +79,21 @@ def test_a_host_whose_storage_is_gone_counts_as_unreachable(action, monkeypatch,
 @pytest.mark.parametrize("lost", [{"jobs": [], "problems": []}, AnsibleConnectionFailure("no route")])
 def test_a_failure_that_is_known_is_told_even_if_the_host_vanishes(action, monkeypatch, lost):
     monkeypatch.setattr(job_watch, "PAUSE_SECONDS", 0)
-    action._execute_module = MagicMock(side_effect=[answer(), answer("failed"), lost])
-    result = action.run(task_vars={})
+    result, _asked = follow(action, answer(), answer("failed"), lost)
     assert (result["failed"], result["job"]["state"], "out_of_reach" in result) == (True, "failed", False)
 
 
 def test_each_look_goes_on_where_the_last_one_ended(action, shown):
     action._task.args["show_logs"] = True
     log = {"name": "rank0", "path": "/l", "lines": ["epoch 1"], "left_out": 0}
-    looks = [
+    result, asked = follow_to_success(
+        action,
         answer(progress=[{"step": 1}], progress_offset=12, logs=[log], log_offsets={"rank0": 8}),
         answer(progress_offset=12, logs=[], log_offsets={"rank0": 8, "rank1": 3}),
         answer("succeeded", progress=[{"step": 2}], progress_offset=24, logs=[], log_offsets={}),
-    ]
-    action._execute_module = MagicMock(side_effect=looks)
-    result = action.run(task_vars={})
-    assert not result.get("failed")
+    )
     assert result["metrics"] == {"step": 2}
     assert shown[1:4] == ["rank 0 | epoch 1", "digits: step 1", "digits: step 2"]
-    asked = [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
     assert [look.get("progress_offset") for look in asked] == [None, 12, 12]
     assert [look.get("log_offsets") for look in asked] == [None, {"rank0": 8}, {"rank0": 8, "rank1": 3}]
 
@@ -89,13 +101,10 @@ def test_each_look_goes_on_where_the_last_one_ended(action, shown):
 @pytest.mark.parametrize(("show_logs", "held"), [(False, [0, 0, 3, 10, 10]), (True, [0] * 5)])
 def test_the_longer_a_job_takes_the_fewer_polls_are_made(action, monkeypatch, show_logs, held):
     action._task.args["show_logs"] = show_logs
-    clock = iter([0, 0, 0, 19, 19, 60, 60, 3600, 3600, 3700])
-    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
-    action._execute_module = MagicMock(side_effect=[answer("succeeded" if number == 4 else "running", number) for number in range(5)])
+    monkeypatch.setattr(job_watch.time, "monotonic", partial(next, iter([0, 0, 0, 19, 19, 60, 60, 3600, 3600, 3700])))
     monkeypatch.setattr(job_watch.JobWatch, "_show_silence", lambda *_arguments: None)
-    action.run(task_vars={})
-    asked = [call.kwargs["module_args"]["hold"] for call in action._execute_module.call_args_list]
-    assert asked == held
+    _result, asked = follow(action, *(answer("succeeded" if number == 4 else "running", number) for number in range(5)))
+    assert [arguments["hold"] for arguments in asked] == held
 
 
 HELD = {"queue": "slurm", "id": "7", "submitted": 5.0, "held": True}
@@ -103,16 +112,9 @@ WAITS = {"processes": [], "process_count": 0, "queue": HELD}
 
 
 @pytest.fixture
-def years(monkeypatch):
+def years(clock):
     """Let ten minutes pass between two polls."""
-    clock = SimpleNamespace(now=0.0)
-
-    def tick():
-        clock.now += 300
-        return clock.now
-
-    monkeypatch.setattr(job_watch.time, "monotonic", tick)
-    return clock
+    clock(300)
 
 
 @pytest.mark.usefixtures("years")
@@ -125,48 +127,38 @@ def years(monkeypatch):
     ],
 )
 def test_a_forged_entry_in_a_queue_does_not_keep_the_watch_waiting(action, before, forged, words):
-    looks = iter([*before, *[answer("queued", **{**WAITS, **forged}) for _poll in range(100)]])
-    action._execute_module = lambda *_arguments, **_options: next(looks)
-    result = action.run(task_vars={})
+    result, asked = follow(action, *before, *[answer("queued", **{**WAITS, **forged})] * 100)
     assert result["failed"]
     assert words in result["msg"]
-    assert len(list(looks)) > 80
+    assert len(asked) < 20
     assert result.get("out_of_reach", False) == ("responded" in words), "a job that waits is not stopped"
 
 
-def test_a_queue_may_fail_to_respond_from_time_to_time(action, years):
+@pytest.mark.usefixtures("years")
+def test_a_queue_may_fail_to_respond_from_time_to_time(action):
     silent = {**WAITS, "queue": {**HELD, "problem": "squeue failed"}}
-    looks = [answer("queued", **(silent if poll % 3 else WAITS)) for poll in range(60)]
-    action._execute_module = MagicMock(side_effect=[*looks, answer("succeeded")])
-    assert not action.run(task_vars={}).get("failed")
-    assert years.now > 10 * job_watch.QUEUE_PATIENCE / 2
+    polls = 70
+    assert polls * 300 > 10 * job_watch.QUEUE_PATIENCE / 2
+    follow_to_success(action, *(answer("queued", **(silent if poll % 3 else WAITS)) for poll in range(polls)), answer("succeeded"))
 
 
 @pytest.mark.usefixtures("years")
 def test_records_that_no_longer_change_do_not_keep_the_watch_waiting(action):
     """An ended job can leave records that are valid one after the other."""
-    action._execute_module = MagicMock(side_effect=[answer() for _poll in range(100)])
-    result = action.run(task_vars={})
+    result, asked = follow(action, *[answer()] * 100)
     assert result["failed"]
     assert "its records say that it is running, but have not changed for 360 s" in result["msg"]
-    assert action._execute_module.call_count < 10
+    assert len(asked) < 10
 
 
-def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action, shown, monkeypatch):
-    clock = iter(range(0, 10000, 30))
-    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action, shown, clock):
+    clock(30)
     entry = {**HELD, "reason": "Resources", "before": 1}
     none = {"processes": [], "process_count": 0}
-    looks = [
-        *[answer("queued", queue=entry, **none) for _look in range(3)],
-        answer("queued", queue={**entry, "before": 0}, **none),
-        answer("pending", queue=entry, **none),
-        answer("pending", queue=entry, **none),
-        answer("succeeded"),
-        answer("succeeded"),
-    ]
-    action._execute_module = MagicMock(side_effect=looks)
-    assert not action.run(task_vars={}).get("failed")
+    queued = answer("queued", queue=entry, **none)
+    next_one = answer("queued", queue={**entry, "before": 0}, **none)
+    pending = answer("pending", queue=entry, **none)
+    follow_to_success(action, queued, queued, queued, next_one, pending, pending, answer("succeeded"), answer("succeeded"))
     assert [line.partition(";")[0] for line in shown[:2]] == [
         "digits: queued in Slurm as job 7: Resources, after 1 other job",
         "digits: queued in Slurm as job 7: Resources",
@@ -176,19 +168,11 @@ def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action,
 
 
 def test_the_end_of_an_attempt_is_shown_once(action, shown):
-    ended = {
-        "attempt": 1,
-        "state": "failed",
-        "hosts": 2,
-        "started": 1.0,
-        "action": "restart",
-        "cause": "rank 1 on w2 was killed by\nsignal SIGKILL",
-        "why": "It continues.",
-    }
+    ended = {"attempt": 1, "state": "failed", "hosts": 2, "started": 1.0, "action": "restart", "why": "It continues."}
+    ended["cause"] = "rank 1 on w2 was killed by\nsignal SIGKILL"
     again = [ended, {"attempt": 2, "state": "running", "hosts": 2, "started": 3.0}]
     looks = [answer(attempts=[ended], attempt=1), answer(attempts=again, attempt=2), answer("succeeded", attempts=again, attempt=2)]
-    action._execute_module = MagicMock(side_effect=looks)
-    assert not action.run(task_vars={}).get("failed")
+    follow_to_success(action, *looks)
     assert [line for line in shown if "attempt" in line and "failed" in line] == [
         "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIGKILL. It continues."
     ]
@@ -217,31 +201,22 @@ def test_a_host_without_a_heartbeat_is_named_while_its_time_runs(action, shown, 
 
 
 def test_a_job_without_activity_says_so(action, shown):
-    looks = [answer(quiet=0.0), answer(quiet=700.0), answer(quiet=710.0), answer("succeeded")]
-    action._execute_module = MagicMock(side_effect=looks)
-    assert not action.run(task_vars={}).get("failed")
-    lines = [line for line in shown if "no output" in line]
-    assert lines == [
+    follow_to_success(action, answer(quiet=0.0), answer(quiet=700.0), answer(quiet=710.0), answer("succeeded"))
+    assert [line for line in shown if "no output" in line] == [
         f"digits: no output, step or checkpoint for 11 min {seconds} s. To restart a job that hangs, set training_job_hang_timeout."
         for seconds in (40, 50)
     ]
 
 
-GOODPUT = {"nodes": 2, "seconds": 100.0, "ratio": 0.75, "buckets": {"training": 150.0, "start": 50.0}, "hosts": []}
-
-
 def test_the_goodput_is_asked_for_at_the_end_and_shown(action, shown):
-    action._execute_module = MagicMock(side_effect=[answer(), answer("succeeded", goodput=GOODPUT, attempt=1)])
-    result = action.run(task_vars={})
+    result, asked = follow(action, answer(), answer("succeeded", goodput=GOODPUT, attempt=1))
     assert "  goodput      75.0 % of the time (2 nodes for 1 min 40 s) was spent on training" in result["summary"]
-    asked = [call.kwargs["module_args"] for call in action._execute_module.call_args_list]
     assert [look["goodput"] for look in asked] == ["ended", "ended"]
     assert all("metrics_directory" not in look for look in asked)
 
 
-def test_metrics_are_written_every_minute_and_at_the_end(action, shown, monkeypatch, tmp_path):
-    clock = iter(range(0, 10_000, 10))
-    monkeypatch.setattr(job_watch.time, "monotonic", lambda: next(clock))
+def test_metrics_are_written_every_minute_and_at_the_end(action, shown, clock, tmp_path):
+    clock(10)
     action._task.args["metrics_directory"] = str(tmp_path)
     found = []
 
@@ -264,9 +239,7 @@ def test_metrics_that_cannot_be_written_do_not_affect_the_job(action, shown, mon
     monkeypatch.setattr(job_watch.display, "warning", warnings.append)
     (tmp_path / "file").touch()
     action._task.args["metrics_directory"] = str(tmp_path / "file")
-    ended = answer("succeeded", goodput=GOODPUT, attempt=1)
-    action._execute_module = MagicMock(side_effect=[answer(goodput=GOODPUT, attempt=1), answer(goodput=GOODPUT, attempt=1), ended])
-    assert not action.run(task_vars={}).get("failed")
+    follow_to_success(action, *(answer(state, goodput=GOODPUT, attempt=1) for state in ("running", "running", "succeeded")))
     (warning,) = warnings
     assert warning.startswith(f"metrics_directory: '{tmp_path}/file/deeplearning-digits.prom' cannot be written: ")
 
@@ -274,8 +247,7 @@ def test_metrics_that_cannot_be_written_do_not_affect_the_job(action, shown, mon
 @pytest.mark.parametrize(("typed", "failed", "words"), [("stop", True, "will be stopped"), ("leave", None, "continues.\nTo watch it:")])
 def test_an_interrupted_wait_tells_what_was_asked_for(action, shown, monkeypatch, typed, failed, words):
     monkeypatch.setattr(training_job_wait, "Question", lambda name: SimpleNamespace(answer=typed, ask=None))
-    action._execute_module = MagicMock(return_value=answer())
-    result = action.run(task_vars={})
+    result, _asked = follow(action, *[answer()] * 9)
     assert (result["interrupted"], result.get("failed")) == (typed, failed)
     assert words in result["msg"]
 

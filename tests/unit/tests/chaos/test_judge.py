@@ -64,6 +64,10 @@ def evidence(**changes):
     return with_goodput(Evidence(**{**found, **changes}))
 
 
+def complaints(fault=KILLED, **changes):
+    return judge.judge(fault, evidence(**changes), UNDISTURBED)
+
+
 def stopped(**changes):
     found = {
         "curve": entries(1, 0, 27, 100.0) + entries(2, 20, 27, 111.0),
@@ -80,8 +84,8 @@ def measured(nodes=4, **buckets):
 
 
 def test_a_correct_result_is_accepted():
-    assert judge.judge(KILLED, evidence(), UNDISTURBED) == []
-    assert judge.judge(KILLED, evidence(said=measured(**TIMES)), UNDISTURBED) == []
+    assert complaints() == []
+    assert complaints(said=measured(**TIMES)) == []
     assert judge.judge(BUG, stopped(), UNDISTURBED) == []
 
 
@@ -133,8 +137,8 @@ LEFT_OUT = [entry for entry in evidence().curve if entry.get("step") != 33]
     ],
 )
 def test_a_wrong_result_is_refused(changes, complaint):
-    complaints = judge.judge(KILLED, evidence(**changes), UNDISTURBED)
-    assert any(found.startswith(complaint) for found in complaints), complaints
+    found = complaints(**changes)
+    assert any(each.startswith(complaint) for each in found), found
 
 
 @pytest.mark.parametrize(
@@ -161,8 +165,8 @@ def test_a_wrong_result_is_refused(changes, complaint):
     ],
 )
 def test_a_wrong_result_of_a_job_that_must_stop_is_refused(changes, complaint):
-    complaints = judge.judge(BUG, stopped(**changes), UNDISTURBED)
-    assert any(found.startswith(complaint) for found in complaints), complaints
+    found = judge.judge(BUG, stopped(**changes), UNDISTURBED)
+    assert any(each.startswith(complaint) for each in found), found
 
 
 def test_a_change_of_the_number_of_ranks_permits_small_differences():
@@ -171,21 +175,21 @@ def test_a_change_of_the_number_of_ranks_permits_small_differences():
         {**entry, "loss": entry["loss"] * (1 + 1e-12)} if entry.get("attempt") == 2 and "step" in entry else entry for entry in curve
     ]
     seen = {"curve": rounded, "result": [1.5 * (1 + 1e-12), 0.25], "said": said("rank 2 has sent no heartbeat")}
-    assert judge.judge(SMALLER, evidence(**seen), UNDISTURBED) == []
+    assert complaints(SMALLER, **seen) == []
     wrong = [{**entry, "loss": entry["loss"] * (1 + 1e-6)} if "step" in entry else entry for entry in rounded]
-    assert "the loss at step 1 " in judge.judge(SMALLER, evidence(**{**seen, "curve": wrong}), UNDISTURBED)[0]
+    assert "the loss at step 1 " in complaints(SMALLER, **{**seen, "curve": wrong})[0]
     early = [{**entry, "loss": entry["loss"] * (1 + 1e-12)} if "step" in entry else entry for entry in curve]
-    assert "the loss at step 1 of attempt 1" in judge.judge(SMALLER, evidence(**{**seen, "curve": early}), UNDISTURBED)[0]
+    assert "the loss at step 1 of attempt 1" in complaints(SMALLER, **{**seen, "curve": early})[0]
 
 
 def test_a_spare_must_take_the_place_of_a_lost_host_with_equal_metrics():
     began = entries(1, 0, 27, 100.0, ranks=3, hosts=HOSTS[4][:3])
     lost = {"said": said("rank 2 has sent no heartbeat"), "verdicts": {1: 115.0}, "wall": 40.0}
-    assert judge.judge(SPARE, evidence(curve=began + entries(2, 20, 40, 134.0, ranks=3), **lost), UNDISTURBED) == []
+    assert complaints(SPARE, curve=began + entries(2, 20, 40, 134.0, ranks=3), **lost) == []
     rounded = [{**entry, "loss": entry["loss"] * (1 + 1e-12)} if "step" in entry else entry for entry in entries(2, 20, 40, 134.0, ranks=3)]
-    assert judge.judge(SPARE, evidence(curve=began + rounded, **lost), UNDISTURBED)[0].startswith("the loss at step 21 of attempt 2")
+    assert complaints(SPARE, curve=began + rounded, **lost)[0].startswith("the loss at step 21 of attempt 2")
     same = entries(2, 20, 40, 136.0, ranks=3, hosts=HOSTS[4][:3])
-    assert judge.judge(SPARE, evidence(curve=began + same, **lost), UNDISTURBED) == [
+    assert complaints(SPARE, curve=began + same, **lost) == [
         "the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']",
         "the job was restarted after 21.0 s, and not within 20 s",
     ]
@@ -193,8 +197,9 @@ def test_a_spare_must_take_the_place_of_a_lost_host_with_equal_metrics():
 
 def test_a_job_must_end_without_the_lost_host():
     curve = entries(1, 0, 27, 100.0) + entries(2, 20, 40, 118.0, ranks=3, hosts=HOSTS[4][:3])
-    complaints = judge.judge(SMALLER, evidence(curve=curve, said=said("rank 2 has sent no heartbeat")), UNDISTURBED)
-    assert complaints == ["the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']"]
+    assert complaints(SMALLER, curve=curve, said=said("rank 2 has sent no heartbeat")) == [
+        "the job ended on ['10.0.0.1', '10.0.0.2', '10.0.0.3'], and not on ['10.0.0.1', '10.0.0.2', '10.0.0.4']"
+    ]
 
 
 def test_the_hosts_of_an_attempt_that_began_after_the_last_step_are_unknown():
@@ -206,9 +211,8 @@ def test_the_hosts_of_an_attempt_that_began_after_the_last_step_are_unknown():
 def test_a_suspended_rank_may_do_a_few_steps_of_its_attempt_when_it_wakes():
     began, after = entries(1, 0, 27, 100.0), entries(2, 20, 40, 109.0)
     late = entries(1, 27, 33, 110.0)[1:]
-    assert judge.judge(KILLED, evidence(curve=began + after[:5] + late[:5] + after[5:]), UNDISTURBED) == []
-    complaints = judge.judge(KILLED, evidence(curve=began + after[:5] + late + after[5:]), UNDISTURBED)
-    assert complaints == ["6 steps of earlier attempts came after a later attempt had begun"]
+    assert complaints(curve=began + after[:5] + late[:5] + after[5:]) == []
+    assert complaints(curve=began + after[:5] + late + after[5:]) == ["6 steps of earlier attempts came after a later attempt had begun"]
 
 
 def test_limits_on_time_are_multiplied_by_the_slack():
@@ -220,10 +224,8 @@ def test_limits_on_time_are_multiplied_by_the_slack():
 def test_a_fault_that_may_have_no_effect_permits_fewer_attempts_but_not_more():
     fault = JobFault("short", "storage", "", "", causes=(r"no progress",), at_most=True, noticed="stall")
     calm = {"curve": entries(1, 0, 40, 100.0), "verdicts": {1: 115.0, 2: 117.0}, "decisions": {1: 116.0}}
-    assert judge.judge(fault, evidence(said=said(), **calm), UNDISTURBED) == []
-    assert judge.judge(fault, evidence(said=said("no progress", "no progress"), **calm), UNDISTURBED) == [
-        "there were 3 attempts, and not 2"
-    ]
+    assert complaints(fault, said=said(), **calm) == []
+    assert complaints(fault, said=said("no progress", "no progress"), **calm) == ["there were 3 attempts, and not 2"]
 
 
 MISSING = HealthFault("missing", "GPU", "", "", expected={"gpu_count": ("replace", "lists 7")})
@@ -260,24 +262,24 @@ def test_each_attempt_is_judged_by_its_own_fault():
     seen = {"curve": curve, "decisions": {1: 105.0, 2: 115.0}, "verdicts": {1: 104.0, 2: 114.5}, "wall": 30.0}
     seen["strikes"] = [Strike(1, 2, 101.0), Strike(2, 3, 110.0)]
     first, second = "rank 2 on worker3 was killed", "rank 3 on worker4 was killed"
-    assert judge.judge(fault, evidence(said=said(first, second), **seen), UNDISTURBED) == []
-    (complaint,) = judge.judge(fault, evidence(said=said(first, first), **seen), UNDISTURBED)
+    assert complaints(fault, said=said(first, second), **seen) == []
+    (complaint,) = complaints(fault, said=said(first, first), **seen)
     assert complaint.startswith("attempt 2: the cause is 'rank 2 on worker3 was killed', which does not match '^rank 3 on worker4")
-    (complaint,) = judge.judge(fault, evidence(said=said(first, second), **{**seen, "verdicts": {1: 104.0, 2: 115.5}}), UNDISTURBED)
+    (complaint,) = complaints(fault, said=said(first, second), **{**seen, "verdicts": {1: 104.0, 2: 115.5}})
     assert complaint == "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
 
 
 def test_two_ranks_that_are_struck_together_are_both_the_cause():
     strikes = [Strike(1, 2, 101.0), Strike(1, 3, 101.0)]
     for cause in ("rank 2 on worker3 was killed by signal SIGKILL", "rank 3 on worker4 was killed by signal SIGKILL"):
-        assert judge.judge(KILLED, evidence(strikes=strikes, said=said(cause)), UNDISTURBED) == []
-    (complaint,) = judge.judge(KILLED, evidence(strikes=strikes, said=said("rank 1 on worker2 was killed by signal SIGKILL")), UNDISTURBED)
+        assert complaints(strikes=strikes, said=said(cause)) == []
+    (complaint,) = complaints(strikes=strikes, said=said("rank 1 on worker2 was killed by signal SIGKILL"))
     assert "does not match '^rank 2 on worker3 was killed by signal SIGKILL' or '^rank 3 on worker4 was" in complaint
 
 
 def test_a_rank_must_be_named_with_its_host():
     fault = replace(KILLED, causes=(r"^rank \d on \S+ was killed",))
-    (complaint,) = judge.judge(fault, evidence(said=said("rank 1 on worker3 was killed")), UNDISTURBED)
+    (complaint,) = complaints(fault, said=said("rank 1 on worker3 was killed"))
     assert complaint == "attempt 1: the cause is 'rank 1 on worker3 was killed', but rank 1 ran on worker2"
 
 
@@ -286,17 +288,15 @@ def test_an_attempt_without_steps_is_timed_from_the_decision_to_start_it():
     fault = replace(KILLED, causes=(r"SIGKILL", "JSONDecodeError"), lost=2)
     seen = {"curve": entries(1, 0, 27, 100.0) + entries(3, 10, 40, 122.0), "wall": 30.0, "decisions": {1: 105.0, 2: 121.0}}
     told = {"said": said("rank 2 on worker3 SIGKILL", "rank 0 on worker1 ended (JSONDecodeError)"), **seen}
-    assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 119.5}, **told), UNDISTURBED) == []
-    assert judge.judge(fault, evidence(verdicts={1: 104.0, 2: 120.5}, **told), UNDISTURBED) == [
-        "attempt 2: the fault was detected after 5.5 s, and not within 5 s"
-    ]
+    assert complaints(fault, verdicts={1: 104.0, 2: 119.5}, **told) == []
+    assert complaints(fault, verdicts={1: 104.0, 2: 120.5}, **told) == ["attempt 2: the fault was detected after 5.5 s, and not within 5 s"]
 
 
 def test_ranks_may_compute_steps_after_their_launcher_has_failed():
     """These steps count as detection, because the attempt has failed."""
     curve = entries(1, 0, 10, 100.5) + entries(1, 11, 27, 103.5) + entries(2, 20, 40, 109.0)
     times = {"start": 10.0, "restart": 16.0, "training": 2.0, "end": 36.0, "detection": 16.0}
-    assert judge.judge(KILLED, evidence(curve=curve, said=measured(**times)), UNDISTURBED) == []
+    assert complaints(curve=curve, said=measured(**times)) == []
     (complaint,) = judge.judge(
         KILLED, evidence(curve=curve, said=measured(**{**times, "detection": 20.0, "training": 0.0, "end": 34.0})), UNDISTURBED
     )

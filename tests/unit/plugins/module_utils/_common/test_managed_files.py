@@ -7,19 +7,7 @@ import pwd
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common import managed_files
-
-
-class Module:
-    """A stub of a module that records copies and warnings."""
-
-    def __init__(self, check_mode=False):
-        self.check_mode, self.warnings = check_mode, []
-
-    def backup_local(self, path):
-        return f"{path}.4711.2026-11-28@08:00:00~"
-
-    def warn(self, message):
-        self.warnings.append(message)
+from unit.modules import Module
 
 
 @pytest.mark.parametrize(("check_mode", "kept"), [(False, " The old file is {}.4711.2026-11-28@08:00:00~."), (True, "")])
@@ -28,7 +16,7 @@ def test_older_entries_are_named_and_the_old_file_is_kept(tmp_path, monkeypatch,
     path.write_text("old\n")
     monkeypatch.setattr(managed_files, "write", lambda module, file: written.append(file))
     owner = pwd.getpwuid(os.getuid()).pw_name
-    module = Module(check_mode)
+    module = Module(check_mode=check_mode)
     file = managed_files.HostFile(str(path), "new\n", owner=owner, replaced=["old", "older"])
     assert len(managed_files.converge(module, [file])) == 1
     assert module.warnings == [f"{path}: older entries are replaced: old; older.{kept.format(path)}"]

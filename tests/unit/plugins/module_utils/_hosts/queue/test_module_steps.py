@@ -7,19 +7,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue 
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.queue.state_directory import StateDirectoryError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 
-
-class FailError(Exception):
-    """The module has failed with this message."""
-
-
-class Module:
-    """A stub of a module with parameters."""
-
-    def __init__(self, **params):
-        self.params = params
-
-    def fail_json(self, msg):
-        raise FailError(msg)
+from unit.modules import ExitError, Module
 
 
 def steps(step):
@@ -35,7 +23,7 @@ def test_the_step_of_the_component_and_state_runs():
 
 def test_parameters_that_the_component_needs_are_named_together():
     module = Module(component="node", state="present", nodes=None, settings=None)
-    with pytest.raises(FailError, match=r"^component: node requires nodes, settings\. Set them\.$"):
+    with pytest.raises(ExitError, match=r"^component: node requires nodes, settings\. Set them\.$"):
         module_steps.run(module, "slurm", steps(lambda _module: None))
 
 
@@ -44,7 +32,7 @@ def test_an_error_of_the_step_names_the_queue(error):
     def fail(_module):
         raise error
 
-    with pytest.raises(FailError, match=r"^sge: no space$"):
+    with pytest.raises(ExitError, match=r"^sge: no space$"):
         module_steps.run(Module(component="node", state="absent"), "sge", steps(fail))
 
 

@@ -8,7 +8,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._common.sge.c
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import commands
 
-from .qmaster import MISSING, Module
+from unit.modules import Module
+
+# The status and the message of qconf for an object that does not exist.
+MISSING = (1, "no such object")
 
 QUEUE = SgeObject("q", "trainers", {"qname": "trainers", "slots": "8"}, {"priority": "0"})
 GLOBAL = SgeObject("conf", "global", {"min_uid": "0"}, None)

@@ -10,7 +10,10 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import Service, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import controller
 
-from .qmaster import MISSING, ExitError, Module
+from unit.modules import ExitError, Module
+
+# The status and the message of qconf for an object that does not exist.
+MISSING = (1, "no such object")
 
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "cpus": 96, "gpus": 8}
 SILENT = {"name": "demo-worker2", "address": "10.0.1.5", "cpus": None, "gpus": 0}
@@ -93,7 +96,7 @@ def test_a_queue_that_cannot_be_created_is_reported(tmp_path):
 def test_qmaster_has_time_to_start(no_wait):
     answers = iter([MISSING, "demo-master\n"])
     module = Module(timeout=120)
-    module.answers = type("Answers", (), {"get": lambda _self, _text, _default: next(answers)})()
+    module.answers = lambda _command: next(answers)
     controller.wait(module)
     assert module.commands == ["qconf -sh"] * 2
 

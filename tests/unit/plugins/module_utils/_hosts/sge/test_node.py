@@ -9,7 +9,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts import
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.services import Service, ServiceError
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.sge import node
 
-from .qmaster import ExitError, Module
+from unit.modules import ExitError, Module
 
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "cpus": 96, "gpus": 8}
 WORKER = {"name": "demo-worker2", "address": "10.0.1.5", "cpus": 48, "gpus": 2}

@@ -10,6 +10,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm.configuration import Hardware, SlurmNode
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import controller
 
+from unit.modules import Module
+
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 MASTER = {"name": "demo-master", "address": "10.0.0.4", "hardware": HARDWARE._asdict(), "features": []}
 SILENT = {"name": "demo-worker2", "address": "10.0.1.9", "hardware": None, "features": ["p5.48xlarge"]}
@@ -23,16 +25,6 @@ PARAMS = {
     "parameters": {"SlurmdTimeout": 60},
     "files": {},
 }
-
-
-class Module:
-    """A stub of a module that records warnings."""
-
-    def __init__(self):
-        self.warnings = []
-
-    def warn(self, text):
-        self.warnings.append(text)
 
 
 def test_a_node_that_does_not_answer_keeps_its_description_at_its_present_address():

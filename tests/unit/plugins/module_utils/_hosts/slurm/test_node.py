@@ -9,6 +9,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._common.slurm
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm import node
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.slurm.membership import REASON, NodeState
 
+from unit.modules import ExitError
+
 HARDWARE = Hardware(4, 1, 2, 2, 15000, 0)
 ENTRY = {"name": "demo-worker2", "address": "10.0.1.5", "hardware": HARDWARE._asdict(), "features": []}
 
@@ -39,10 +41,6 @@ LEAVING = NodeState(frozenset(("IDLE", "DRAIN")), REASON)
 BROKEN = NodeState(frozenset(("IDLE", "DRAIN")), "broken fan")
 
 
-class Exited(Exception):
-    """The module has ended."""
-
-
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """Run the step for a node. Return the drop-in, whether slurmd restarts, and the state that the node gets, if any."""
@@ -53,7 +51,7 @@ def run(monkeypatch, tmp_path):
         told = SimpleNamespace(written=[], restarts=False, state="")
 
         def end(**_result):
-            raise Exited
+            raise ExitError
 
         def service(_module, _unit, _wanted, changed):
             told.restarts = changed
@@ -69,7 +67,7 @@ def run(monkeypatch, tmp_path):
         monkeypatch.setattr(node, "current_state", lambda *_arguments: before)
         monkeypatch.setattr(node, "wait_for_registration", lambda *_arguments: after)
         params = {"nodes": list(nodes), "settings": "0f343b093155", "timeout": 5, "files": files or {}}
-        with pytest.raises(Exited):
+        with pytest.raises(ExitError):
             node.ensure_present(SimpleNamespace(params=params, check_mode=False, exit_json=end))
         return told
 

@@ -54,16 +54,8 @@ class Job:
         self.paths = Paths(str(folder / "digits"))
         os.makedirs(self.paths.status)
         self.spec = {"directory": self.paths.directory, "checkpoints": self.paths.checkpoints, "destination": DESTINATION, "region": ""}
-        self.spec |= {
-            "include": [],
-            "exclude": ["*.tmp"],
-            "checkpoint_count": 0,
-            "follow": False,
-            "attempt": 1,
-            "standby": 0,
-            "interval": 0,
-            "heartbeat_timeout": 60,
-        }
+        self.spec |= {"include": [], "exclude": ["*.tmp"], "checkpoint_count": 0, "follow": False, "attempt": 1}
+        self.spec |= {"standby": 0, "interval": 0, "heartbeat_timeout": 60}
 
     def write(self, path, content="", age=100):
         place = Path(self.paths.directory, path)
@@ -310,6 +302,13 @@ def test_a_damaged_list_of_exported_files_only_costs_time(job, bucket):
     assert job.run()["uploaded"] == 1
 
 
+def follow(job, **options):
+    """Start an export that follows the job, and return its thread."""
+    following = threading.Thread(target=job.run, kwargs={"follow": True, **options}, daemon=True)
+    following.start()
+    return following
+
+
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr(exporter, "POLL_INTERVAL", 0.01)
@@ -318,8 +317,7 @@ def quick(monkeypatch):
 @pytest.mark.usefixtures("quick")
 def test_a_job_is_followed_until_it_is_over(job, bucket):
     code = job.write("code/train.py", "pass")
-    following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
-    following.start()
+    following = follow(job)
     wait_until(lambda: (job.state() or {}).get("state") == "waiting")
     assert bucket.uploads == [["code/train.py"]], "this upload happens before the job starts"
     job.record("running")
@@ -340,8 +338,7 @@ def test_the_attempt_that_has_ended_does_not_end_the_export_of_a_job_that_contin
     job.write("logs/rank0.log", "attempt 1")
     Path(job.paths.verdict).write_text('{"state": "failed"}')
     job.record("failed")
-    following = threading.Thread(target=job.run, kwargs={"follow": True, "attempt": 2}, daemon=True)
-    following.start()
+    following = follow(job, attempt=2)
     following.join(0.5)
     assert following.is_alive()
     second = job.paths.of_attempt(2)
@@ -353,13 +350,6 @@ def test_the_attempt_that_has_ended_does_not_end_the_export_of_a_job_that_contin
     following.join(60)
     assert bucket.objects["logs/attempt2/rank0.log"] == b"attempt 2"
     assert job.state()["state"] == "succeeded"
-
-
-def on_standby(job, number):
-    """Start an export on standby, and return its thread."""
-    waiting = threading.Thread(target=job.run, kwargs={"follow": True, "standby": number}, daemon=True)
-    waiting.start()
-    return waiting
 
 
 def write_export(job, state, age=0.0):
@@ -378,7 +368,7 @@ def test_another_host_continues_the_export_of_a_lost_host(job, bucket):
     job.write("logs/rank0.log", "step 1")
     job.record("running")
     write_export(job, "waiting", age=71)
-    first, second = on_standby(job, 1), on_standby(job, 2)
+    first, second = follow(job, standby=1), follow(job, standby=2)
     wait_until(lambda: "logs/rank0.log" in bucket.objects)
     job.write("logs/rank0.log", "step 2")
     Path(job.paths.verdict).write_text('{"state": "succeeded"}')
@@ -405,7 +395,7 @@ def test_each_host_on_standby_waits_10_s_longer(job, bucket, monkeypatch, number
 def test_a_host_on_standby_ends_with_the_export(job, bucket, state):
     job.record("running")
     write_export(job, "waiting")
-    waiting = on_standby(job, 1)
+    waiting = follow(job, standby=1)
     Path(job.paths.verdict).write_text('{"state": "succeeded"}')
     job.record("succeeded")
     time.sleep(0.1)
@@ -423,8 +413,7 @@ def test_a_failure_while_the_job_runs_is_tried_again_after_the_interval(job, buc
 
     bucket.before = fail
     job.record("running")
-    following = threading.Thread(target=job.run, kwargs={"follow": True, "interval": 0.02}, daemon=True)
-    following.start()
+    following = follow(job, interval=0.02)
     wait_until(lambda: (job.state() or {}).get("error") == "the network is away")
     bucket.before = lambda: None
     wait_until(lambda: "status/rank0.json" in bucket.objects)
@@ -471,8 +460,7 @@ def test_files_that_no_longer_change_do_not_keep_an_export(job, bucket, forged):
 def test_an_export_lasts_while_root_says_that_the_job_does(job, bucket, root, state):
     root[state].mkdir(parents=True)
     job.write("status/queue", ENTRY)
-    following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
-    following.start()
+    following = follow(job)
     following.join(1)
     assert following.is_alive()
     root[state].rmdir()
@@ -482,8 +470,7 @@ def test_an_export_lasts_while_root_says_that_the_job_does(job, bucket, root, st
 
 @pytest.mark.usefixtures("quick", "root")
 def test_an_export_lasts_while_other_hosts_send_heartbeats(job, bucket):
-    following = threading.Thread(target=job.run, kwargs={"follow": True}, daemon=True)
-    following.start()
+    following = follow(job)
     for _heartbeat in range(20):
         job.record("running")
         following.join(0.05)

@@ -29,14 +29,12 @@ def test_checkpoints_are_complete_files_and_directories(tmp_path):
         if name != "3":  # a script was killed after it had created the directory
             (tmp_path / name / "weights").touch()
     os.utime(tmp_path / "1", (5, 5))
-    assert [found.name for found in checkpoint_files.complete(str(tmp_path))] == ["2", "1"]
-    found = checkpoint_files.complete(str(tmp_path))[0]
-    newest = {"name": found.name, "changed": found.changed}
-    for _host in range(2):
-        checkpoint_files.set_aside(str(tmp_path), newest)
-    assert [found.name for found in checkpoint_files.complete(str(tmp_path))] == ["1"]
+    assert names(tmp_path) == ["2", "1"]
+    newest = checkpoint_files.complete(str(tmp_path))[0]
+    set_newest_aside(tmp_path)
+    assert names(tmp_path) == ["1"]
     assert checkpoint_files.complete(str(tmp_path / "missing")) == []
-    checkpoint_files.set_aside(str(tmp_path), {**newest, "name": "1"})
+    checkpoint_files.set_aside(str(tmp_path), {"name": "1", "changed": newest.changed})
     assert (tmp_path / "1").exists(), "a newer checkpoint of the same name is left alone"
 
 
@@ -160,9 +158,7 @@ def test_megatron_bridge_uses_the_iteration_before_the_one_that_was_set_aside(tm
     if has_number:
         (tmp_path / "latest_checkpointed_iteration.txt").write_text("200")
     for left in ("iteration 100", None):
-        newest = checkpoint_files.complete(str(tmp_path))[0]
-        for _host in range(2):
-            checkpoint_files.set_aside(str(tmp_path), {"name": newest.name, "changed": newest.changed})
+        set_newest_aside(tmp_path)
         state = tmp_path / "latest_train_state.pt"
         assert (state.read_text() if state.exists() else None) == left
     assert checkpoint_files.complete(str(tmp_path)) == []
@@ -235,15 +231,16 @@ def test_nothing_names_a_checkpoint_that_was_set_aside_if_it_was_the_only_one(tm
     assert len(hidden(tmp_path)) == 2
 
 
-def test_the_name_that_a_script_opens_exists_again(tmp_path):
-    write(tmp_path, "epoch=0-step=100.ckpt", text="first", changed=1)
-    write(tmp_path, "last.ckpt", text="second", changed=2)
-    assert set_newest_aside(tmp_path) == "last.ckpt"
-    assert (tmp_path / "last.ckpt").read_text() == "first"
-    (tmp_path / "last.ckpt").write_text("third")
-    assert (tmp_path / "epoch=0-step=100.ckpt").read_text() == "first", "the script may write to this name"
-    assert len(hidden(tmp_path)) == 1
-    assert (tmp_path / hidden(tmp_path)[0]).read_text() == "second"
+@pytest.mark.parametrize("folder", ["", "run/checkpoints/"], ids=["directory", "collection"])
+def test_the_name_that_a_script_opens_exists_again(tmp_path, folder):
+    first, last = f"{folder}epoch=0-step=100.ckpt", f"{folder}last.ckpt"
+    write(tmp_path, first, text="first", changed=1)
+    write(tmp_path, last, text="second", changed=2)
+    assert set_newest_aside(tmp_path) == last
+    assert (tmp_path / last).read_text() == "first"
+    (tmp_path / last).write_text("third")
+    assert (tmp_path / first).read_text() == "first", "the script may write to this name"
+    assert [(tmp_path / name).read_text() for name in hidden(tmp_path)] == ["second"]
 
 
 def test_a_large_checkpoint_or_a_directory_is_linked(tmp_path, monkeypatch):
@@ -394,14 +391,6 @@ def test_a_checkpoint_in_a_collection_is_set_aside_alone(tmp_path):
     assert set_newest_aside(tmp_path) == "checkpoints/checkpoint_8"
     assert names(tmp_path) == []
     assert (tmp_path / "my_run" / EVENTS).exists()
-
-
-def test_the_name_that_a_script_opens_in_a_collection_exists_again(tmp_path):
-    write(tmp_path, "run/checkpoints/epoch=0-step=100.ckpt", text="first", changed=1)
-    write(tmp_path, "run/checkpoints/last.ckpt", text="second", changed=2)
-    assert set_newest_aside(tmp_path) == "run/checkpoints/last.ckpt"
-    assert (tmp_path / "run/checkpoints/last.ckpt").read_text() == "first"
-    assert [(tmp_path / name).read_text() for name in hidden(tmp_path)] == ["second"]
 
 
 def test_a_damaged_checkpoint_in_a_collection_is_not_complete(tmp_path):

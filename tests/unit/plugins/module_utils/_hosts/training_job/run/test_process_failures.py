@@ -92,164 +92,118 @@ Extension modules: torch._C (total: 1)
 )
 
 
-@pytest.mark.parametrize(
-    ("launcher", "log", "record", "expected"),
-    [
-        ("command", "step 1\n", {"exit_code": 3}, ("exit_status", "exit status 3", "", 3)),
-        ("command", "step 1\n", {"exit_code": 200}, ("exit_status", "exit status 200", "", 200)),
-        ("command", "", {"signal": "SIGSEGV"}, ("signal", "signal SIGSEGV", "SIGSEGV", None)),
-        ("command", "", {"exit_code": 137}, ("signal", "signal SIGKILL", "SIGKILL", 137)),
-        (
-            "command",
-            TRACEBACK.format("KeyError: 'label'"),
-            {"exit_code": 1},
-            ("script_error", "KeyError at train.py, line 7", "KeyError", 1),
-        ),
-        (
-            "command",
-            TRACEBACK.format("OSError: [Errno 28] No space left on device"),
-            {"exit_code": 1},
-            ("disk_full", "OSError at train.py, line 7", "OSError", 1),
-        ),
-        ("torchrun", TORCHRUN, {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", None)),
-        (
-            "torchrun",
-            ABORTED + TORCHRUN.replace("-9", "-6"),
-            {"exit_code": 1},
-            ("script_error", "AcceleratorError at train.py, line 7", "AcceleratorError", None),
-        ),
-        ("torchrun", "no rendezvous\n", {"exit_code": 1}, ("exit_status", "exit status 1", "", 1)),
-        # What subprocess.run(check=True) prints after the output of the program that it has run.
-        (
-            "command",
-            TRACEBACK.format("KeyError: 'label'") + PASSED_ON.format("returned non-zero exit status 1."),
-            {"exit_code": 1},
-            ("script_error", "KeyError at train.py, line 7", "KeyError", 1),
-        ),
-        (
-            "command",
-            "usage: child.py [-h] --epochs E\nchild.py: error: unrecognized arguments: -e\n"
-            + PASSED_ON.format("returned non-zero exit status 2."),
-            {"exit_code": 1},
-            ("script_error", "wrong arguments", "usage", 1),
-        ),
-        (
-            "command",
-            "\x1b[1;34musage: \x1b[0m\x1b[1;35mtrain.py\x1b[0m [-h]\n\x1b[1;35mtrain.py\x1b[0m: \x1b[1;31merror:\x1b[0m unknown: --lrr 3\n",
-            {"exit_code": 2},
-            ("script_error", "wrong arguments", "usage", 2),
-        ),
-        (
-            "command",
-            "FATAL Flags parsing error: Unknown command line flag 'lrr'.\nPass --helpshort or --helpfull to see help on flags.\n",
-            {"exit_code": 1},
-            ("script_error", "wrong arguments", "usage", 1),
-        ),
-        ("command", PASSED_ON.format("died with <Signals.SIGSEGV: 11>."), {"exit_code": 1}, ("signal", "signal SIGSEGV", "SIGSEGV", 1)),
-        ("command", PASSED_ON.format("returned non-zero exit status 247."), {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", 1)),
-        (
-            "command",
-            PASSED_ON.format("returned non-zero exit status 1."),
-            {"exit_code": 1},
-            ("script_error", "CalledProcessError at wrap.py, line 3", "CalledProcessError", 1),
-        ),
-        ("command", TORCHRUN.replace("E1121", " ERROR"), {"exit_code": 1}, ("signal", "signal SIGKILL", "SIGKILL", 1)),
-        # sys.exit(-n), with the return code of another process.
-        *(
-            ("command", "", {"exit_code": 256 - number}, ("signal", f"signal {name}", name, 256 - number))
-            for number, name in ((9, "SIGKILL"), (11, "SIGSEGV"), (6, "SIGABRT"), (15, "SIGTERM"))
-        ),
-        *(("command", "", {"exit_code": code}, ("exit_status", f"exit status {code}", "", code)) for code in (255, 254, 253, 243)),
-        # What names the cause.
-        (
-            "command",
-            TRACEBACK.format(
-                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
-            ),
-            {"exit_code": 1},
-            ("gpu_memory", "OutOfMemoryError at train.py, line 7", "OutOfMemoryError", 1),
-        ),
-        (
-            "command",
-            TRACEBACK.format("RuntimeError: CUDA error: uncorrectable ECC error encountered"),
-            {"exit_code": 1},
-            ("hardware", "RuntimeError at train.py, line 7", "RuntimeError", 1),
-        ),
-        (
-            "command",
-            "terminate called after throwing an instance of 'c10::Error'\n"
-            "  what():  CUDA error: uncorrectable NVLink error detected during the execution\nFatal Python error: Aborted\n\n"
-            'Current thread 0x00007f02 (most recent call first):\n  File "/code/train.py", line 9 in <module>\n\n',
-            {"signal": "SIGABRT"},
-            ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None),
-        ),
-        ("command", ANOTHER_DIED, {"signal": "SIGABRT"}, ("signal", "signal SIGABRT", "SIGABRT", None)),
-        # Errors of NCCL itself, and one that is not: the script has assigned a GPU to two ranks.
-        (
-            "command",
-            TRACEBACK.format(ADAPTER),
-            {"exit_code": 1},
-            ("hardware", "DistBackendError at train.py, line 7", "DistBackendError", 1),
-        ),
-        (
-            "command",
-            TRACEBACK.format(NCCL.format("invalid usage", "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")),
-            {"exit_code": 1},
-            ("script_error", "DistBackendError at train.py, line 7", "certain", 1),
-        ),
-        (
-            "command",
-            TRACEBACK.format(NCCL.format("internal error", "Net : Connection closed by remote peer node2<50260>")),
-            {"exit_code": 1},
-            ("script_error", "DistBackendError at train.py, line 7", "DistBackendError", 1),
-        ),
-        # Ranks that have waited for each other too long.
-        ("command", LATE, {"signal": "SIGABRT"}, ("hang", "a time-out of a collective operation", "", None)),
-        (
-            "command",
-            LATE.replace("Deadline Exceeded", "Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0."),
-            {"signal": "SIGABRT"},
-            ("hang", "a time-out of a collective operation", "", None),
-        ),
-        *(
-            ("command", log, {"signal": "SIGABRT"}, ("hang", what, "", None))
-            for log, what in (
-                (WATCHDOG + CRASHED_THREAD, "a time-out of ALLREDUCE with SeqNum 57"),
-                (WATCHDOG.partition("terminate called")[0], "a time-out of ALLREDUCE with SeqNum 57"),
-                (HEARTBEAT, "a time-out of a collective operation"),
-            )
-        ),
-        (
-            "torchrun",
-            WATCHDOG + TORCHRUN.replace("-9", "-6"),
-            {"exit_code": 1},
-            ("hang", "a time-out of ALLREDUCE with SeqNum 57", "", None),
-        ),
-        (
-            "command",
-            TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}"),
-            {"exit_code": 1},
-            ("hang", "a time-out of ALLREDUCE with SeqNum 57", "", 1),
-        ),
-        (
-            "command",
-            TRACEBACK.format(
-                "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
-            ),
-            {"exit_code": 1},
-            ("hang", "a time-out of a collective operation", "", 1),
-        ),
-        ("command", WATCHDOG.partition("terminate called")[0], {"exit_code": 7}, ("exit_status", "exit status 7", "", 7)),
-        ("command", TRACEBACK.format("KeyError: 'label'") + "step 3\n" * 100, {"exit_code": 7}, ("exit_status", "exit status 7", "", 7)),
-    ],
-)
-def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, record, expected):
-    spec = {"directory": str(tmp_path), "attempt": 2, "name": "rank0", "cwd": "/code", "parameters": {"launcher": launcher}}
-    path = tmp_path / "logs/attempt2/rank0.log"
+USAGE = "usage: child.py [-h] --epochs E\nchild.py: error: unrecognized arguments: -e\n"
+COLORED = "\x1b[1;34musage: \x1b[0m\x1b[1;35mtrain.py\x1b[0m [-h]\n\x1b[1;35mtrain.py\x1b[0m: \x1b[1;31merror:\x1b[0m unknown: --lrr 3\n"
+ABSL = "FATAL Flags parsing error: Unknown command line flag 'lrr'.\nPass --helpshort or --helpfull to see help on flags.\n"
+NVLINK = """\
+terminate called after throwing an instance of 'c10::Error'
+  what():  CUDA error: uncorrectable NVLink error detected during the execution
+Fatal Python error: Aborted
+
+Current thread 0x00007f02 (most recent call first):
+  File "/code/train.py", line 9 in <module>
+
+"""
+BARRIER = LATE.replace("Deadline Exceeded", "Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0.")
+CUDA_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
+GLOO = "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
+DUPLICATE = NCCL.format("invalid usage", "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")
+CLOSED = NCCL.format("internal error", "Net : Connection closed by remote peer node2<50260>")
+WITHOUT_END = WATCHDOG.partition("terminate called")[0]
+KEY_ERROR = TRACEBACK.format("KeyError: 'label'")
+
+
+def error(name, kind="script_error", shown="", code=1):
+    return kind, f"{name} at train.py, line 7", shown or name, code
+
+
+def wrong_arguments(code):
+    return "script_error", "wrong arguments", "usage", code
+
+
+def status(code):
+    return "exit_status", f"exit status {code}", "", code
+
+
+def signal(name, code=None):
+    return "signal", f"signal {name}", name, code
+
+
+def timed_out(what="a collective operation", code=None):
+    return "hang", f"a time-out of {what}", "", code
+
+
+ALL_REDUCE = "ALLREDUCE with SeqNum 57"
+
+
+def find_cause(folder, log, launcher="command", attempt=1, **record):
+    """Return the cause of the end of a process with this log and record."""
+    spec = {"directory": str(folder), "attempt": attempt, "name": "rank0", "cwd": "/code", "parameters": {"launcher": launcher}}
+    path = folder / ("logs" if attempt == 1 else f"logs/attempt{attempt}") / "rank0.log"
     path.parent.mkdir(parents=True)
     path.write_text(log)
-    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
+    return process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "log", "end", "expected"),
+    [
+        ("torchrun", TORCHRUN, 1, signal("SIGKILL")),
+        ("torchrun", ABORTED + TORCHRUN.replace("-9", "-6"), 1, error("AcceleratorError", code=None)),
+        ("torchrun", "no rendezvous\n", 1, status(1)),
+        ("torchrun", WATCHDOG + TORCHRUN.replace("-9", "-6"), 1, timed_out(ALL_REDUCE)),
+        *(
+            ("command", *row)
+            for row in (
+                ("step 1\n", 3, status(3)),
+                ("step 1\n", 200, status(200)),
+                ("", "SIGSEGV", signal("SIGSEGV")),
+                ("", 137, signal("SIGKILL", 137)),
+                (KEY_ERROR, 1, error("KeyError")),
+                (TRACEBACK.format("OSError: [Errno 28] No space left on device"), 1, error("OSError", "disk_full")),
+                # What subprocess.run(check=True) prints after the output of the program that it has run.
+                (KEY_ERROR + PASSED_ON.format("returned non-zero exit status 1."), 1, error("KeyError")),
+                (USAGE + PASSED_ON.format("returned non-zero exit status 2."), 1, wrong_arguments(1)),
+                (COLORED, 2, wrong_arguments(2)),
+                (ABSL, 1, wrong_arguments(1)),
+                (PASSED_ON.format("died with <Signals.SIGSEGV: 11>."), 1, signal("SIGSEGV", 1)),
+                (PASSED_ON.format("returned non-zero exit status 247."), 1, signal("SIGKILL", 1)),
+                (
+                    PASSED_ON.format("returned non-zero exit status 1."),
+                    1,
+                    ("script_error", "CalledProcessError at wrap.py, line 3", "CalledProcessError", 1),
+                ),
+                (TORCHRUN.replace("E1121", " ERROR"), 1, signal("SIGKILL", 1)),
+                # sys.exit(-n), with the return code of another process.
+                *(("", 256 - n, signal(name, 256 - n)) for n, name in ((9, "SIGKILL"), (11, "SIGSEGV"), (6, "SIGABRT"), (15, "SIGTERM"))),
+                *(("", code, status(code)) for code in (255, 254, 253, 243)),
+                # What names the cause.
+                (TRACEBACK.format(CUDA_MEMORY), 1, error("OutOfMemoryError", "gpu_memory")),
+                (TRACEBACK.format("RuntimeError: CUDA error: uncorrectable ECC error encountered"), 1, error("RuntimeError", "hardware")),
+                (NVLINK, "SIGABRT", ("hardware", "signal SIGABRT at train.py, line 9", "SIGABRT", None)),
+                (ANOTHER_DIED, "SIGABRT", signal("SIGABRT")),
+                # Errors of NCCL itself, and one that is not: the script has assigned a GPU to two ranks.
+                (TRACEBACK.format(ADAPTER), 1, error("DistBackendError", "hardware")),
+                (TRACEBACK.format(DUPLICATE), 1, error("DistBackendError", shown="certain")),
+                (TRACEBACK.format(CLOSED), 1, error("DistBackendError")),
+                # Ranks that have waited for each other too long.
+                (LATE, "SIGABRT", timed_out()),
+                (BARRIER, "SIGABRT", timed_out()),
+                (WATCHDOG + CRASHED_THREAD, "SIGABRT", timed_out(ALL_REDUCE)),
+                (WITHOUT_END, "SIGABRT", timed_out(ALL_REDUCE)),
+                (HEARTBEAT, "SIGABRT", timed_out()),
+                (TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}"), 1, timed_out(ALL_REDUCE, 1)),
+                (TRACEBACK.format(GLOO), 1, timed_out(code=1)),
+                (WITHOUT_END, 7, status(7)),
+                (KEY_ERROR + "step 3\n" * 100, 7, status(7)),
+            )
+        ),
+    ],
+)
+def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launcher, log, end, expected):
+    found = find_cause(tmp_path, log, launcher, attempt=2, **({"signal": end} if isinstance(end, str) else {"exit_code": end}))
     assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
+    assert failed_process.has_lost_connection({"cause": found}) == (log in (ANOTHER_DIED, TRACEBACK.format(CLOSED)))
 
 
 @pytest.mark.parametrize(
@@ -261,23 +215,13 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     ],
 )
 def test_an_exception_of_a_rank_that_does_not_end_is_the_cause_of_a_timeout(tmp_path, message, kind):
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "mpi"}}
     lines = {1: TRACEBACK.format(message), 0: TRACEBACK.format(f"torch.distributed.DistBackendError: {TIMED_OUT}")}
-    (tmp_path / "logs").mkdir()
     text = "".join(f"[1,{rank}]<stderr>:{line}\n" for rank, each in lines.items() for line in each.splitlines())
-    (tmp_path / "logs/rank0.log").write_text(text + "rank 0 on host ended with exit status 1\n")
     record = {"name": "rank0", "ranks": [0, 1], "tagged": True, "exit_code": 1}
-    found = process_failures.find_cause(spec, record, "", 0)
+    found = find_cause(tmp_path, text + "rank 0 on host ended with exit status 1\n", "mpi", **record)
     assert (found["kind"], found["exit_code"]) == (kind, 1)
+    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "mpi"}}
     assert bool(process_failures.raised(spec, record)) == (kind == "script_error")
-
-
-def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_connection(tmp_path):
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
-    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
-    assert failed_process.has_lost_connection({"cause": found})
 
 
 @pytest.mark.parametrize(
@@ -292,10 +236,7 @@ def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_c
 )
 def test_messages_about_files_that_cannot_be_written(tmp_path, message, kind):
     """The messages of torch come from torch 2.9, which saved a checkpoint to a full disk."""
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs/rank0.log").write_text(TRACEBACK.format(message))
-    assert process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "exit_code": 1}, "", 0)["kind"] == kind
+    assert find_cause(tmp_path, TRACEBACK.format(message), exit_code=1)["kind"] == kind
 
 
 @pytest.mark.parametrize(
@@ -330,9 +271,6 @@ def test_what_is_known_without_the_log_goes_first(tmp_path):
 
 
 def test_a_log_with_an_impossible_exit_status_makes_no_invalid_record(tmp_path):
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "launcher.log").write_text("rank 0 on host ended with exit status 999\n")
-    spec = {"directory": str(tmp_path), "attempt": 1, "name": "launcher", "cwd": "/code", "parameters": {"launcher": "mpi"}}
-    cause = process_failures.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1}, "", 0)
+    cause = find_cause(tmp_path, "rank 0 on host ended with exit status 999\n", "mpi", exit_code=1)
     assert cause["kind"] == "exit_status"
     assert "exit_code" not in cause

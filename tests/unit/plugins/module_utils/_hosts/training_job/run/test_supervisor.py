@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from multiprocessing.connection import Client
@@ -30,6 +29,7 @@ from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
 from .conftest import others_record, record
+from .supervised_jobs import QUICK
 
 
 @pytest.fixture
@@ -42,22 +42,13 @@ def run(program):
 
 
 @pytest.fixture
-def begin(program):
+def begin(program, tmp_path):
     """Return a function that starts a supervisor and returns its process, which is killed after the test."""
     started = []
 
-    hurry = f"""
-        import sys
-        sys.path.insert(0, {str(program)!r})
-        from {supervisor.__name__} import main
-        module = sys.modules["{process_watch.__name__}"]
-        module.POLL_INTERVAL = module.HEARTBEAT_INTERVAL = 0.2
-        sys.argv[0] = sys.path[0]
-        sys.exit(main(sys.argv[1:]))
-    """
-
     def begin_it(spec):
-        started.append(subprocess.Popen([sys.executable, "-c", textwrap.dedent(hurry), "run", str(spec)], start_new_session=True))
+        command = [sys.executable, str(QUICK), str(program), str(tmp_path / "host"), "1", "run", str(spec)]
+        started.append(subprocess.Popen(command, start_new_session=True))
         return started[-1]
 
     yield begin_it

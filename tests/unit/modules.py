@@ -1,21 +1,21 @@
-"""A stub of a module on a host where qmaster responds, for tests of SGE."""
+"""A stub of Ansible's modules."""
 
 from __future__ import annotations
 
 
 class ExitError(Exception):
-    """The module has exited with this result."""
+    """The module has ended with this result, or with a failure, whose message is also that of the exception."""
 
     def __init__(self, **result):
-        super().__init__(result)
+        super().__init__(result.get("msg", result))
         self.result = result
 
 
 class Module:
-    """Records commands and the files that they read.
+    """Records commands, the files in /tmp that they read, and warnings.
 
-    For each command, `answers` contains the output, or the exit status and the error. Commands that are not in `answers` succeed without
-    output.
+    For each command, `answers` contains the output, or the exit status and the error. It can also be a function of the command. Commands
+    that are not in `answers` succeed without output.
     """
 
     def __init__(self, answers=None, *, check_mode=False, **params):
@@ -29,10 +29,12 @@ class Module:
             with open(words[-1]) as file:
                 self.files[name] = file.read()
             words = [*words[:-1], name]
-        text = " ".join(words)
-        self.commands.append(text)
-        answer = self.answers.get(text, "")
+        self.commands.append(" ".join(words))
+        answer = self.answers(self.commands[-1]) if callable(self.answers) else self.answers.get(self.commands[-1], "")
         return (0, answer, "") if isinstance(answer, str) else (answer[0], "", answer[1])
+
+    def backup_local(self, path):
+        return f"{path}.4711.2026-11-28@08:00:00~"
 
     def warn(self, text):
         self.warnings.append(text)
@@ -40,6 +42,4 @@ class Module:
     def exit_json(self, **result):
         raise ExitError(**result)
 
-
-# The status and the message of qconf for an object that does not exist.
-MISSING = (1, "no such object")
+    fail_json = exit_json
