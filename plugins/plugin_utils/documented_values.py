@@ -26,9 +26,10 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 # Maximum for integers, and for times in seconds since 1970: the end of the year 9999, after which datetime cannot represent a time.
 INTEGER_LIMIT, TIME_LIMIT = 1 << 53, 253_402_300_799.0
-TIME_KEYS = ("began", "created", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
+TIME_KEYS = ("began", "created", "deadline", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
 # Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
-NAME_KEYS, NAME = ("name", "host"), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
+HOST_KEYS = ("host", "still_connected", "missing", "excluded", "replacements")
+NAME_KEYS, NAME = ("name", "stopped_for", *HOST_KEYS), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
 # The valid values by type, and by type and name. Numbers whose name is not listed are counts, sizes and durations.
 FIELDS: Mapping[str | tuple[str, str], Field] = {
     "int": integer(0, INTEGER_LIMIT),
@@ -172,7 +173,9 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     if checked is None:
         raise SchemaError(f"{place} is not a {kind}")
     choices = description.get("choices")
-    field = one_of(*choices) if choices else FIELDS.get((kind, place.rpartition(".")[2])) or FIELDS.get(kind)
+    # All elements of a list have its key. What has caused a failure, such as an exception, is no name of a process or host.
+    key = place.rpartition(".")[2].partition("[")[0] if not place.endswith("cause.name") else ""
+    field = one_of(*choices) if choices else FIELDS.get((kind, key)) or FIELDS.get(kind)
     if field and not field.accepts(checked):
         raise SchemaError(f"{place} {field.problem(checked)}")
     return checked

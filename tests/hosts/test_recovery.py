@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from local_cloud.testing import wait_until
 
 from .cluster import FILE_SYSTEM, job_cluster
@@ -88,7 +89,7 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
     assert done.returncode == 0, done.stdout + done.stderr
     job = cluster.info("hangs")
     assert (job["state"], job["attempt"]) == ("succeeded", 2), job["attempts"]
-    cause = job["attempts"][0]["cause"]
+    cause = attempt_cause(job["attempts"][0])
     assert cause.startswith(f"rank 1 on {cluster.workers[1]['name']} made no progress for ")
     assert "it is suspended; all other ranks are at hangs.py, line " in cause
     assert f"attempt 1 failed: {cause}" in done.stdout
@@ -114,8 +115,8 @@ def test_a_checkpoint_disk_that_torch_fills_is_named(cluster):
     assert done.returncode != 0
     job = cluster.info("full")
     assert (job["state"], job["attempt"]) == ("failed", 2), job["attempts"]
-    assert "RuntimeError at full.py, line 7" in job["attempts"][0]["cause"]
-    assert all("while /nvme was full (0 bytes of 152 KiB free)" in attempt["cause"] for attempt in job["attempts"])
+    assert "RuntimeError at full.py, line 7" in attempt_cause(job["attempts"][0])
+    assert all("while /nvme was full (0 bytes of 152 KiB free)" in attempt_cause(attempt) for attempt in job["attempts"])
     assert f"Free space in /nvme on {cluster.workers[0]['name']}." in done.stdout
     assert cluster.hosts[0].ssh("ls -A /nvme | grep suspect", check=False).stdout == ""
 
@@ -129,7 +130,7 @@ def test_py_spy_shows_where_ranks_without_a_handler_are(cluster):
     script = HANGS.replace("    faulthandler.register(signal.SIGUSR1)\n", "")
     done = cluster.train("spied", script, restarts=3, hang_steps=3, hang_minimum=0)
     assert done.returncode == 0, done.stdout + done.stderr
-    cause = cluster.info("spied")["attempts"][0]["cause"]
+    cause = attempt_cause(cluster.info("spied")["attempts"][0])
     assert cause.startswith(f"rank 1 on {cluster.workers[1]['name']} made no progress for ")
     assert "it is suspended; all other ranks are at spied.py, line " in cause
     for rank, function in ((0, "all_reduce"), (1, "<module>"), (2, "all_reduce")):
@@ -156,7 +157,7 @@ def test_a_spare_takes_the_place_of_a_lost_host(tmp_path):
         job = cluster.info("spare")
         assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 3])
         assert [each["host"] for each in job["processes"]] == [names[0], names[2], names[3]]
-        assert job["attempts"][0]["why"] == f"{names[1]} cannot be used, so the job continues with spare {names[3]}."
+        assert explain(job["attempts"][0]) == f"{names[1]} cannot be used, so the job continues with spare {names[3]}."
         for rank in range(3):
             assert f"rank {rank} of 3 begins with epoch " in cluster.read(f"/efs/jobs/spare/logs/attempt2/rank{rank}.log")
         assert started < 15 + 20, "the heartbeat timeout, and 20 s in addition"
@@ -175,7 +176,7 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     wait_until(lambda: not left.ssh("systemctl list-units --no-legend 'deeplearning-again-*.service'", check=False).stdout)
     ended = cluster.info("again")
     assert (ended["state"], ended["attempt"]) == ("lost", 1)
-    assert ended["attempts"][0]["why"] == f"{name} cannot be used, and the job needs 3 hosts (training_job_min_hosts)."
+    assert explain(ended["attempts"][0]) == f"{name} cannot be used, and the job needs 3 hosts (training_job_min_hosts)."
 
     cluster.runtime.start(lost.spec())
     wait_until(lambda: cluster.runtime.is_booted(lost.name))
@@ -189,8 +190,8 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     assert done.returncode == 0, done.stdout + done.stderr
     job = cluster.info("again", goodput="always")
     assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 3])
-    assert job["attempts"][0]["why"] == "The job was started again with the same name."
-    assert name in job["attempts"][0]["cause"]
+    assert explain(job["attempts"][0]) == "The job was started again with the same name."
+    assert name in attempt_cause(job["attempts"][0])
     assert sum(job["goodput"]["buckets"].values()) == pytest.approx(job["goodput"]["seconds"] * job["goodput"]["nodes"], rel=0.01)
     for rank in range(3):
         log = cluster.read(f"/efs/jobs/again/logs/attempt2/rank{rank}.log")
@@ -245,6 +246,6 @@ def test_a_spot_interruption_is_announced_to_all_ranks(cluster):
     job = cluster.info("spot")
     assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 2])
     name = cluster.workers[2]["name"]
-    assert job["attempts"][0]["cause"].startswith(f"rank 2 on {name} was stopped because of the spot interruption of the host")
-    assert job["attempts"][0]["why"] == f"The job continues without {name}."
+    assert attempt_cause(job["attempts"][0]).startswith(f"rank 2 on {name} was stopped because of the spot interruption of the host")
+    assert explain(job["attempts"][0]) == f"The job continues without {name}."
     wait_until(lambda: cluster.processes("/efs/jobs/spot/code") == [])

@@ -182,15 +182,15 @@ def test_the_end_of_an_attempt_is_shown_once(action, shown):
         "hosts": 2,
         "started": 1.0,
         "action": "restart",
-        "cause": "rank 1 on w2 was killed by\nsignal SIGKILL",
-        "why": "It continues.",
+        "failure": {"name": "rank1", "host": "w2", "state": "failed", "signal": "SIG\nKILL"},
+        "rule": "same_hosts",
     }
     again = [ended, {"attempt": 2, "state": "running", "hosts": 2, "started": 3.0}]
     looks = [answer(attempts=[ended], attempt=1), answer(attempts=again, attempt=2), answer("succeeded", attempts=again, attempt=2)]
     action._execute_module = MagicMock(side_effect=looks)
     assert not action.run(task_vars={}).get("failed")
     assert [line for line in shown if "attempt" in line and "failed" in line] == [
-        "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIGKILL. It continues."
+        "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIG KILL. The job continues on the same hosts."
     ]
 
 
@@ -362,7 +362,7 @@ def test_what_a_script_reports_without_an_end_is_kept_and_shown_within_limits(sh
         one = next(number)
         progress = [{f"{one} {key}": 1 for key in range(500)}, {"long" + "x" * 300: 1, "text": "x" * 300, "step": one}]
         processes = [{"name": f"{one} {rank}", "host": "w1", "part": "worker", "state": "running", "heartbeat": 1.0} for rank in range(9)]
-        attempts = [{"attempt": one * 100 + each + 1, "action": "restart", "why": "."} for each in range(100)]
+        attempts = [{"attempt": one * 100 + each + 1, "action": "restart", "rule": "same_hosts"} for each in range(100)]
         log = {"name": "rank0", "path": "/l", "left_out": 0, "lines": ["x" * 10] * 300_000}
         found = answer(progress=progress, processes=processes, attempts=attempts, logs=[log])
         found["jobs"][0]["log_offsets"] = {**{f"{one} {rank}": 1 for rank in range(9000)}, "x" * 300: 1, "text": "x"}

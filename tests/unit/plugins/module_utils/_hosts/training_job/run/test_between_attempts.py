@@ -38,6 +38,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import attempt_processes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from local_cloud.testing import wait_until
 
 from ...._job.definition.parameters import parameters
@@ -182,7 +183,7 @@ def test_an_exception_of_a_rank_that_does_not_end_is_the_cause(job):
     """
     running = job(trains(script))
     assert running.wait() == [0, 0]
-    cause = running.status()["attempts"][0]["cause"]
+    cause = attempt_cause(running.status()["attempts"][0])
     assert cause.startswith("rank 1 on worker2 raised an exception and did not end, so that the other ranks waited for it (OSError at ")
     assert cause.endswith(": no such shard)")
 
@@ -203,7 +204,7 @@ def test_a_killed_process_is_started_again_from_the_checkpoint(job):
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
     assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
     first, second = found["attempts"]
-    assert first["cause"].startswith("rank 1 on worker2 was killed by signal SIGKILL")
+    assert attempt_cause(first).startswith("rank 1 on worker2 was killed by signal SIGKILL")
     assert first["action"] == "restart"
     assert second["state"] == "succeeded"
     lines = job_formatting.attempt_table(found)
@@ -356,7 +357,7 @@ def test_the_error_of_a_program_that_the_script_runs_decides(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert "ModuleNotFoundError" in found["attempts"][0]["cause"]
+    assert "ModuleNotFoundError" in attempt_cause(found["attempts"][0])
 
 
 def test_an_error_that_cannot_go_away_stops_the_first_attempt(job):
@@ -380,7 +381,7 @@ def test_a_checkpoint_that_no_attempt_could_load_is_not_set_aside(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 2)
-    assert found["attempts"][-1]["why"] == "The same error would end each attempt. Its message says what to change."
+    assert explain(found["attempts"][-1]) == "The same error would end each attempt. Its message says what to change."
     assert sorted(os.listdir(running.paths.checkpoints)) == ["1", "2"]
 
 
@@ -398,7 +399,7 @@ def test_wrong_arguments_stop_the_first_attempt(job):
     message = job_formatting.failure_message(found, "run {}".format)
     assert "train.py: error: the following arguments are required: --epochs" in message
     assert "The same error would end each attempt. Correct training_job_arguments." in message
-    assert "(wrong arguments: the following arguments are required: --epochs)" in found["attempts"][0]["cause"]
+    assert "(wrong arguments: the following arguments are required: --epochs)" in attempt_cause(found["attempts"][0])
 
 
 def test_a_checkpoint_after_which_the_job_dies_twice_is_set_aside(job):
@@ -442,7 +443,7 @@ def test_a_damaged_checkpoint_is_set_aside_after_the_first_failure(job, older):
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
     assert f"begins with {['step-1.pt'] if older else []}" in running.log("rank0", 2)
     told = "the job uses the checkpoint before it." if older else "no complete checkpoint is left, and the script may start over."
-    assert found["attempts"][0]["why"].endswith(f"Checkpoint step-2.pt is damaged, so {told}")
+    assert explain(found["attempts"][0]).endswith(f"Checkpoint step-2.pt is damaged, so {told}")
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
@@ -467,9 +468,9 @@ def test_a_full_disk_is_named_and_no_checkpoint_is_set_aside(job, is_removed):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 2)
-    assert found["attempts"][-1]["why"].startswith("The storage ended attempts 1 and 2, with no new checkpoint in between. Free space ")
+    assert explain(found["attempts"][-1]).startswith("The storage ended attempts 1 and 2, with no new checkpoint in between. Free space ")
     place = running.paths.checkpoints
-    assert is_removed or f"while {place} was full (0 bytes of 512 KiB free)" in found["attempts"][-1]["cause"]
+    assert is_removed or f"while {place} was full (0 bytes of 512 KiB free)" in attempt_cause(found["attempts"][-1])
     assert "set_aside" not in json.loads((pathlib.Path(running.paths.of_attempt(1).status) / "next").read_text())
 
 
@@ -488,7 +489,7 @@ def test_a_script_that_saves_its_checkpoint_again_and_then_fails_ends(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 2)
-    assert found["attempts"][-1]["why"].startswith("The same error ended attempts 1 and 2")
+    assert explain(found["attempts"][-1]).startswith("The same error ended attempts 1 and 2")
 
 
 def test_restarts_end_when_none_is_left(job):
@@ -496,7 +497,7 @@ def test_restarts_end_when_none_is_left(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 3)
-    assert found["attempts"][-1]["why"].startswith("training_job_restarts is 2, and each of the last 2 restarts ended without a new")
+    assert explain(found["attempts"][-1]).startswith("training_job_restarts is 2, and each of the last 2 restarts ended without a new")
 
 
 def test_hosts_on_which_nothing_runs_are_not_missed(job):
@@ -518,7 +519,7 @@ def test_a_launcher_that_needs_the_lost_host_stops_the_job(job):
             running.started.remove(process)
     running.wait()
     assert running.status()["state"] == "lost"
-    assert running.status()["attempts"][0]["why"] == (
+    assert explain(running.status()["attempts"][0]) == (
         "The launcher cannot run the job on the remaining hosts: mxnet would need additional processes on a host."
     )
 
@@ -551,7 +552,7 @@ def test_an_operator_stops_a_job_between_two_attempts(job):
     running.started[0].send_signal(signal.SIGTERM)
     running.started[0].wait(300)
     assert running.status()["state"] == "failed"
-    assert running.status()["attempts"][0]["why"] == "An operator stopped the job."
+    assert explain(running.status()["attempts"][0]) == "An operator stopped the job."
 
 
 def test_a_job_reaches_its_time_limit_between_two_attempts(job):
@@ -562,7 +563,7 @@ def test_a_job_reaches_its_time_limit_between_two_attempts(job):
     running.started[0].wait(300)
     assert records.read_following(running.paths)["rule"] == "time_limit"
     assert running.records(1)["rank0"]["available"] is False
-    assert running.status()["attempts"][0]["why"] == "The job reached training_job_time_limit or training_job_max_cost."
+    assert explain(running.status()["attempts"][0]) == "The job reached training_job_time_limit or training_job_max_cost."
 
 
 @pytest.mark.parametrize("restarts", [0, 3])
@@ -607,8 +608,8 @@ def test_a_job_continues_without_a_host_that_is_silent(job, lost):
     found = running.status()
     assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 2, 2)
     assert [each["host"] for each in found["processes"]] == [f"worker{number}" for number in (1, 2, 3) if number != lost + 1]
-    assert found["attempts"][0]["cause"].startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
-    assert found["attempts"][0]["why"] == f"The job continues without worker{lost + 1}."
+    assert attempt_cause(found["attempts"][0]).startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
+    assert explain(found["attempts"][0]) == f"The job continues without worker{lost + 1}."
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
 
 
@@ -629,7 +630,7 @@ def test_a_spare_takes_the_place_of_a_lost_host(job, lost):
         ("standby0", "worker4", "succeeded"),
     ]
     assert [one["hosts"] for one in found["attempts"]] == [2, 2]
-    assert found["attempts"][0]["why"] == f"worker{lost + 1} cannot be used, so the job continues with spare worker3."
+    assert explain(found["attempts"][0]) == f"worker{lost + 1} cannot be used, so the job continues with spare worker3."
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
     assert "  spares       1 (worker4)" in job_formatting.summary(found, {})
     spent = {each["host"]: each["buckets"] for each in goodput.measure(running.paths, 60).goodput["hosts"]}
@@ -681,8 +682,8 @@ def test_a_health_finding_is_the_cause_and_a_spare_takes_the_place_of_the_host(j
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
     assert [each["host"] for each in found["processes"]] == ["worker1", "worker3"]
     (one, _other) = found["attempts"]
-    assert one["cause"] == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
-    assert one["why"] == (
+    assert attempt_cause(one) == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
+    assert explain(one) == (
         "The job continues with spare worker3 in place of worker2. worker2 should be replaced. To see the commands, run "
         "deeplearning.cluster.health."
     )
@@ -725,7 +726,7 @@ def test_a_finding_while_the_job_runs_restarts_the_job_as_a_finding_after_a_fail
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
-    assert found["attempts"][0]["cause"] == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
+    assert attempt_cause(found["attempts"][0]) == "health finding on worker2: GPU 0000:64:00: Xid 79 (the GPU has fallen off the bus)"
     used = {"restart": ["worker1", "worker2"], "reboot": ["worker1", "worker3"]}[severity]
     assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
     assert running.records(1)["rank1"]["state"] == "failed"
@@ -745,7 +746,7 @@ def test_an_error_of_an_application_restarts_only_its_own_job(job, tmp_path):
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
-    assert found["attempts"][0]["cause"] == f"health finding on worker2: Xid 13. pid={pid}"
+    assert attempt_cause(found["attempts"][0]) == f"health finding on worker2: Xid 13. pid={pid}"
 
 
 def test_a_finding_on_a_spare_or_of_a_blocked_host_or_of_another_job_does_not_end_the_attempt(job, tmp_path):
@@ -796,8 +797,8 @@ def test_a_job_waits_for_a_host_that_reboots_if_it_needs_the_host(job, unhealthy
     found = running.status()
     assert (found["state"], found["attempt"]) == ("succeeded", 3)
     host = f"worker{int(name[-1]) + 1}"
-    assert found["attempts"][1]["cause"] == f"health finding on {host}: GPU 0000:64:00: Xid 74 (NVLink error)"
-    assert found["attempts"][1]["why"] == f"{host} has been rebooted, and the job continues on the same hosts."
+    assert attempt_cause(found["attempts"][1]) == f"health finding on {host}: GPU 0000:64:00: Xid 74 (NVLink error)"
+    assert explain(found["attempts"][1]) == f"{host} has been rebooted, and the job continues on the same hosts."
     assert records.read_following(second)["rule"] == "after_reboot"
 
 
@@ -807,7 +808,7 @@ def test_a_job_does_not_wait_for_a_host_that_is_unhealthy_after_the_reboot_or_th
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"], len(found["processes"])) == ("succeeded", 2, 2)
-    assert "The job continues without worker2. worker2 reboots itself. To see the" in found["attempts"][0]["why"]
+    assert "The job continues without worker2. worker2 reboots itself. To see the" in explain(found["attempts"][0])
     assert running.start("rank1", "rejoin").wait(60) == 0, "the job has continued without this host"
 
 
@@ -893,10 +894,10 @@ def test_an_excluded_host_and_an_unhealthy_spare_are_not_used(job, unhealthy, tm
     running = job(trains(FAILS), hosts=4, spares=2, min_hosts=1, health_check=health_check)
     running.wait()
     found = running.status()
-    assert found["attempts"][0]["cause"].startswith("rank 0 on worker1 was killed by signal SIGKILL")
+    assert attempt_cause(found["attempts"][0]).startswith("rank 0 on worker1 was killed by signal SIGKILL")
     used = ["worker2", "worker4"] if health_check else ["worker2", "worker3"]
     assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
-    assert "worker1 is excluded from jobs." in found["attempts"][0]["why"]
+    assert "worker1 is excluded from jobs." in explain(found["attempts"][0])
 
 
 def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_effect(job, unhealthy, tmp_path):
@@ -906,7 +907,7 @@ def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_eff
     (tmp_path / "hosts/rank0.json").write_text(json.dumps(document))
     running = job(trains(FAILS), hosts=2, health_check=False)
     assert running.wait() == [0, 0]
-    assert running.status()["attempts"][0]["why"] == "The job continues on the same hosts."
+    assert explain(running.status()["attempts"][0]) == "The job continues on the same hosts."
 
 
 @pytest.mark.parametrize(
@@ -916,8 +917,8 @@ def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_eff
         ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError"}, "health"),
         ({"kind": "script_error", "what": "NameError at train.py, line 3", "name": "NameError"}, "script_error"),
         ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "certain"}, "script_error"),
-        ({"kind": "time_limit", "what": "limit"}, "time_limit"),
-        ({"kind": "operator", "what": "an operator"}, "operator"),
+        ({"kind": "time_limit"}, "time_limit"),
+        ({"kind": "operator"}, "operator"),
     ],
 )
 def test_a_health_finding_does_not_hide_an_error_that_every_attempt_would_repeat(cause, blamed):
@@ -964,7 +965,7 @@ def test_a_lost_spare_does_not_take_part_in_a_restart(job):
     pathlib.Path(running.paths.checkpoints, "fail").touch()
     assert running.wait() == [0, 0]
     found = running.status()
-    assert (found["state"], found["attempt"], found["attempts"][0]["why"]) == ("succeeded", 2, "The job continues on the same hosts.")
+    assert (found["state"], found["attempt"], explain(found["attempts"][0])) == ("succeeded", 2, "The job continues on the same hosts.")
     assert records.read_following(running.paths)["missing"] == ["worker3"]
 
 
@@ -982,7 +983,7 @@ def test_with_a_spare_the_job_survives_the_host_that_runs_the_most_processes(job
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
-    assert found["attempts"][0]["why"] == "worker1 cannot be used, so the job continues with spare worker3."
+    assert explain(found["attempts"][0]) == "worker1 cannot be used, so the job continues with spare worker3."
     assert {each["name"]: each["host"] for each in found["processes"]}["scheduler"] == "worker2"
 
 
@@ -1012,7 +1013,7 @@ def test_a_job_that_needs_the_lost_host_stops(job):
     running.wait()
     found = running.status()
     assert (found["state"], found["failure"]["host"]) == ("lost", "worker1")
-    assert found["attempts"][0]["why"] == "worker1 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+    assert explain(found["attempts"][0]) == "worker1 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
 
 
 def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
@@ -1026,7 +1027,7 @@ def test_a_killed_supervisor_ends_the_job_and_is_named(job, program):
     running.wait()
     found = running.status()
     assert (found["state"], found["failure"]["name"]) == ("failed", "rank0")
-    assert "worker1 cannot be used" in found["attempts"][0]["why"]
+    assert "worker1 cannot be used" in explain(found["attempts"][0])
 
 
 @pytest.mark.parametrize("missing", ["rank0", "rank1"])
@@ -1038,7 +1039,7 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
     assert running.wait() == [0]
     found = running.status()
     assert (found["state"], found["attempt"], found["process_count"]) == ("succeeded", 3, 1)
-    assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in found["attempts"][1]["cause"]
+    assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in attempt_cause(found["attempts"][1])
 
 
 def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypatch):
@@ -1066,10 +1067,7 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
     records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
     assert follow(lambda document: json.dumps({**document, "rule": "operator"}))["rule"] == "operator"
     invalid = follow(lambda _document: "{}")
-    assert (invalid["action"], between_attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
-        "stop",
-        "The recorded decision names an unknown rule (invalid).",
-    )
+    assert between_attempts.summary(verdict, invalid) == ("attempt ended: rank0 worker1 failed exit_status exit status 3; stop: invalid")
 
 
 def test_an_attempt_whose_decision_is_not_valid_counts_as_one_without_progress(job):
@@ -1128,10 +1126,10 @@ def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
     found = running.status()
     assert (found["state"], found["attempt"]) == ("succeeded", 2)
     line = next(number for number, text in enumerate(trains(STEPS + textwrap.dedent(script)).splitlines(), 1) if "sleep(600)" in text)
-    cause = found["attempts"][0]["cause"]
+    cause = attempt_cause(found["attempts"][0])
     assert cause.startswith("rank 1 on worker2 made no progress for ")
     assert cause.endswith(f" (it is suspended; the other rank is at train.py, line {line})")
-    assert found["attempts"][0]["why"] == "The job continues on the same hosts."
+    assert explain(found["attempts"][0]) == "The job continues on the same hosts."
     assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
     stacks = {path.name: path.read_text() for path in pathlib.Path(running.paths.stacks).iterdir()}
     assert re.search(rf'train\.py(", line {line} in <module>|:{line}\))', stacks["rank0.txt"]), "from faulthandler or py-spy"
@@ -1225,7 +1223,7 @@ def test_the_line_at_which_a_signal_ends_a_script_is_known(job):
     running = job(trains("os.abort()"), hosts=1, restarts=1)
     running.wait()
     line = next(number for number, text in enumerate(trains("os.abort()").splitlines(), 1) if "abort" in text)
-    assert running.status()["attempts"][0]["cause"] == f"rank 0 on worker1 was killed by signal SIGABRT at train.py, line {line}"
+    assert attempt_cause(running.status()["attempts"][0]) == f"rank 0 on worker1 was killed by signal SIGABRT at train.py, line {line}"
 
 
 def test_a_job_that_reaches_its_time_limit_is_not_restarted(job):
@@ -1320,10 +1318,10 @@ def test_a_spot_interruption_lets_all_ranks_save_and_the_job_continues_without_t
     found = running.status()
     assert (found["state"], found["attempt"], [each["hosts"] for each in found["attempts"]]) == ("succeeded", 2, [3, 2])
     host = f"worker{1 + int(noticed[-1])}"
-    assert found["attempts"][0]["cause"].startswith(
+    assert attempt_cause(found["attempts"][0]).startswith(
         f"rank {noticed[-1]} on {host} was stopped because of the spot interruption of the host"
     )
-    assert found["attempts"][0]["why"] == f"The job continues without {host}."
+    assert explain(found["attempts"][0]) == f"The job continues without {host}."
     following = records.read_following(running.paths)
     assert (following["cause"]["kind"], following["missing"], following["progress"]) == ("spot_interruption", [host], True)
     assert "begins with epoch 2" in running.log("rank0", attempt=2)
@@ -1338,7 +1336,7 @@ def test_a_spot_interruption_without_enough_hosts_ends_the_job(job, metadata_ser
     running.wait()
     found = running.status()
     assert (found["state"], found["attempt"]) == ("failed", 1)
-    assert found["attempts"][0]["why"] == "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+    assert explain(found["attempts"][0]) == "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
 
 
 def test_a_spot_interruption_ends_a_job_without_restarts(job, metadata_service):
@@ -1368,7 +1366,7 @@ def test_the_end_of_a_capacity_block_ends_the_attempt(job):
     found = running.status()
     assert found["state"] == "failed"
     assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
-    assert "because of the end of the host's Capacity Block" in found["attempts"][0]["cause"]
+    assert "because of the end of the host's Capacity Block" in attempt_cause(found["attempts"][0])
 
 
 def test_the_end_of_the_lease_ends_the_job_in_time_to_save(job, tmp_path):
@@ -1380,4 +1378,4 @@ def test_the_end_of_the_lease_ends_the_job_in_time_to_save(job, tmp_path):
     found = running.status()
     assert (found["state"], len(found["attempts"]), found["failure"]["cause"]["kind"]) == ("failed", 1, "lease_end")
     assert all("has saved" in running.log(f"rank{rank}") for rank in range(2))
-    assert found["attempts"][-1]["why"].startswith("AWS terminates the nodes at the end of their lease.")
+    assert explain(found["attempts"][-1]).startswith("AWS terminates the nodes at the end of their lease.")

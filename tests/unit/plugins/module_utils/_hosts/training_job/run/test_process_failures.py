@@ -248,7 +248,7 @@ def test_the_cause_is_that_of_the_script_and_not_of_its_launcher(tmp_path, launc
     path = tmp_path / "logs/attempt2/rank0.log"
     path.parent.mkdir(parents=True)
     path.write_text(log)
-    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record}, "", 0)
+    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "state": "failed", **record})
     assert (found["kind"], found["what"], found.get("name", ""), found.get("exit_code")) == expected
 
 
@@ -267,7 +267,7 @@ def test_an_exception_of_a_rank_that_does_not_end_is_the_cause_of_a_timeout(tmp_
     text = "".join(f"[1,{rank}]<stderr>:{line}\n" for rank, each in lines.items() for line in each.splitlines())
     (tmp_path / "logs/rank0.log").write_text(text + "rank 0 on host ended with exit status 1\n")
     record = {"name": "rank0", "ranks": [0, 1], "tagged": True, "exit_code": 1}
-    found = process_failures.find_cause(spec, record, "", 0)
+    found = process_failures.find_cause(spec, record)
     assert (found["kind"], found["exit_code"]) == (kind, 1)
     assert bool(process_failures.raised(spec, record)) == (kind == "script_error")
 
@@ -276,7 +276,7 @@ def test_a_process_that_was_aborted_because_another_one_has_ended_has_lost_its_c
     spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(ANOTHER_DIED)
-    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"}, "", 0)
+    found = process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "signal": "SIGABRT"})
     assert failed_process.has_lost_connection({"cause": found})
 
 
@@ -295,7 +295,7 @@ def test_messages_about_files_that_cannot_be_written(tmp_path, message, kind):
     spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/rank0.log").write_text(TRACEBACK.format(message))
-    assert process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "exit_code": 1}, "", 0)["kind"] == kind
+    assert process_failures.find_cause(spec, {"name": "rank0", "ranks": [0], "exit_code": 1})["kind"] == kind
 
 
 @pytest.mark.parametrize(
@@ -324,15 +324,13 @@ def test_full_storage_is_the_cause_of_what_it_can_cause(cause, is_of_storage):
 
 def test_what_is_known_without_the_log_goes_first(tmp_path):
     spec = {"directory": str(tmp_path), "attempt": 1, "name": "rank0", "cwd": "/code", "parameters": {"launcher": "command"}}
-    assert process_failures.find_cause(spec, {"signal": "SIGKILL"}, "", 1)["kind"] == "out_of_memory"
-    stopped = {"signal": "SIGTERM", "reason": "was stopped because its host was shutting down"}
-    assert process_failures.find_cause(spec, stopped, "host_shut_down", 1) == {"kind": "host_shut_down", "what": stopped["reason"]}
+    assert process_failures.find_cause(spec, {"signal": "SIGKILL", "oom_kills": 1})["kind"] == "out_of_memory"
 
 
 def test_a_log_with_an_impossible_exit_status_makes_no_invalid_record(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "launcher.log").write_text("rank 0 on host ended with exit status 999\n")
     spec = {"directory": str(tmp_path), "attempt": 1, "name": "launcher", "cwd": "/code", "parameters": {"launcher": "mpi"}}
-    cause = process_failures.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1}, "", 0)
+    cause = process_failures.find_cause(spec, {"name": "launcher", "ranks": [0], "exit_code": 1})
     assert cause["kind"] == "exit_status"
     assert "exit_code" not in cause
