@@ -12,7 +12,7 @@ from typing import Any
 
 from ..module_utils._job import failure_causes, recovery
 from ..module_utils._job.document_schemas import SENTENCE_LIMIT
-from ..module_utils._job.documents import Hang, Outcome, ProcessRecord
+from ..module_utils._job.documents import Hang, Outcome, ProcessRecord, Stuck
 from ..module_utils._job.failed_process import ended_by_itself, recorded_cause, recovery_cause
 from ..module_utils._job.failure_causes import Cause
 from ..module_utils._job.job_states import CLOCK_LIMIT
@@ -128,11 +128,7 @@ def _places(process: ProcessRecord, hang: Hang, is_odd: bool) -> str:
     rank, most = hang.get("stuck"), hang.get("most")
     if not rank or not (rank["where"] or rank["suspended"]):
         return ""
-    who = "it is" if process.get("ranks") == [rank["rank"]] else f"rank {rank['rank']} is"
-    silent = (rank.get("silent_peers") or 0) if is_odd else 0
-    here = f"{f'{silent} % of the connected hosts do not acknowledge its data; ' if silent else ''}{who} at {rank['where']}"
-    if rank["suspended"]:
-        here = f"{who} suspended"
+    here = _position(process, rank, is_odd)
     if not most:
         return here
     there, others = hang.get("there") or 0, hang.get("others") or 0
@@ -140,6 +136,14 @@ def _places(process: ProcessRecord, hang: Hang, is_odd: bool) -> str:
         return f"all ranks are at {most}" if most == rank["where"] and there == others else here
     which = "the other rank is" if others == 1 else "all other ranks are" if there == others else f"{there} other ranks are"
     return f"{here}; {which} at {most}"
+
+
+def _position(process: ProcessRecord, rank: Stuck, is_odd: bool) -> str:
+    who = "it is" if process.get("ranks") == [rank["rank"]] else f"rank {rank['rank']} is"
+    if rank["suspended"]:
+        return f"{who} suspended"
+    silent = (rank.get("silent_peers") or 0) if is_odd else 0
+    return f"{f'{silent} % of the connected hosts do not acknowledge its data; ' if silent else ''}{who} at {rank['where']}"
 
 
 def describe_oom_kill(found: Outcome) -> str:

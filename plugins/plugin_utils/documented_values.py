@@ -172,13 +172,18 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     checked = CHECKS[kind](value)
     if checked is None:
         raise SchemaError(f"{place} is not a {kind}")
-    choices = description.get("choices")
-    # All elements of a list have its key. What has caused a failure, such as an exception, is no name of a process or host.
-    key = place.rpartition(".")[2].partition("[")[0] if not place.endswith("cause.name") else ""
-    field = one_of(*choices) if choices else FIELDS.get((kind, key)) or FIELDS.get(kind)
+    field = _field(kind, place, description.get("choices"))
     if field and not field.accepts(checked):
         raise SchemaError(f"{place} {field.problem(checked)}")
     return checked
+
+
+def _field(kind: str, place: str, choices: Sequence[str] | None) -> Field | None:
+    if choices:
+        return one_of(*choices)
+    # All elements of a list have its key. What has caused a failure, such as an exception, is no name of a process or host.
+    key = "" if place.endswith("cause.name") else place.rpartition(".")[2].partition("[")[0]
+    return FIELDS.get((kind, key)) or FIELDS.get(kind)
 
 
 def _text(value: Any) -> str | None:

@@ -381,14 +381,8 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
             f"far each rank has come, the files are in {_stacks(found)} on the cluster."
         )
     name = next((signal for end in ends if (signal := end.get("signal"))), "")
-    if name in failure_causes.OWN_SIGNALS:
-        return (
-            f"{name} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script "
-            'in the log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
-        )
     if name:
-        find = f"To find it, run sudo journalctl --since '-1 hour' on {host}."
-        return f"The script itself, a user or another program on {host} has sent {name}. {find}"
+        return _signal_advice(name, host)
     if _is_silent(found):
         return _silence_advice(found)
     return ""
@@ -408,6 +402,16 @@ def _kill_advice(failure: Failure, host: str) -> str:
     # Without capital letters, journalctl ignores the case of the pattern.
     check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
     return f"Usually, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+
+
+def _signal_advice(name: str, host: str) -> str:
+    if name in failure_causes.OWN_SIGNALS:
+        return (
+            f"{name} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script in the "
+            'log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
+        )
+    find = f"To find it, run sudo journalctl --since '-1 hour' on {host}."
+    return f"The script itself, a user or another program on {host} has sent {name}. {find}"
 
 
 def _silence_advice(found: JobStatus) -> str:

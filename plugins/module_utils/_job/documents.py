@@ -217,8 +217,8 @@ class Following(_Following, Explanation, total=False):
     """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
     The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, and `progress` is true if the
-    attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` and those in `damaged` were renamed. Among
-    these hosts, those in `standby` wait, and those in `replacements` have waited until now.
+    attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` and those in `damaged` were renamed.
+    Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
     """
 
     started: float

@@ -169,13 +169,17 @@ def hung_process(processes: Sequence[ProcessRecord], hang: Hang, now: float) -> 
     found = [(process, rank) for process in processes for rank in process.get("stuck", []) if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
     process, rank = found[index or 0] if found else (processes[0], UNKNOWN)
-    others = collections.Counter(other["where"] for _process, other in found if other is not rank)
-    most, there = others.most_common(1)[0] if others else ("", 0)
-    seen: Hang = {**hang, "stuck": rank, "others": sum(others.values()), "there": there, "most": most}
-    cause: CauseRecord = {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank["where"] else "a hang", "hang": seen}
+    cause = _cause(hang, rank, [other["where"] for _process, other in found if other is not rank])
     if index is not None:
         cause["name"] = f"rank {rank['rank']}"
     return {**process, "state": FAILED, "finished": now, "cause": cause}
+
+
+def _cause(hang: Hang, rank: Stuck, others: Sequence[str]) -> CauseRecord:
+    """Return the cause that names a rank. `others` are the places of the other ranks."""
+    most, there = collections.Counter(others).most_common(1)[0] if others else ("", 0)
+    seen: Hang = {**hang, "stuck": rank, "others": len(others), "there": there, "most": most}
+    return {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank["where"] else "a hang", "hang": seen}
 
 
 def _counts(process: ProcessRecord, rank: Stuck) -> bool:

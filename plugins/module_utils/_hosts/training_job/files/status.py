@@ -13,7 +13,7 @@ from typing import Sequence, cast
 
 from ...._job import failed_process, job_states, records, state_names
 from ...._job.directories import Paths
-from ...._job.documents import Explanation, ProcessRecord
+from ...._job.documents import Explanation, Following, ProcessRecord
 from ...._job.job_status import AttemptStatus, Failure, JobStatus, ProcessStatus
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
@@ -134,16 +134,21 @@ def read_attempts(
         }
         if following:
             one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
-            one["ended"] = following["decided"]
-            one.update({key: following[key] for key in FACTS if key in following})  # type: ignore[typeddict-item, literal-required]
-            if "set_aside" in following:
-                one["set_aside"] = following["set_aside"]["name"]
-            one["damaged"] = [each["name"] for each in following.get("damaged", [])]
+            one.update(_facts(following))
             if "failure" in following:
                 one["state"] = state if is_newest and state_names.is_over(state) else following["failure"]["state"]
                 one["failure"] = describe(following["failure"], paths, launcher)
         found.append(one)
     return found
+
+
+def _facts(following: Following) -> AttemptStatus:
+    """Return what explains the decision about what follows an attempt."""
+    found = {key: value for key, value in following.items() if key in FACTS}
+    if "set_aside" in following:
+        found["set_aside"] = following["set_aside"]["name"]
+    damaged = [each["name"] for each in following.get("damaged", [])]
+    return cast(AttemptStatus, {**found, "ended": following["decided"], "damaged": damaged})
 
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:

@@ -206,10 +206,10 @@ class Recovery:
             "standby": list(decision.standby),
             "replacements": list(decision.replacements),
             "missing": [host for host in situation.hosts if host not in situation.available],
-            "excluded": [host for host, unfit in _unfit(seen).items() if unfit["why"] == failure_causes.EXCLUDED],
+            "excluded": _excluded(seen),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
-            "reboots": any(each.get("unfit", {}).get("reboots") for each in seen if each["host"] == failure["host"]),
+            "reboots": _reboots(seen, failure["host"]),
             "refusal": refusal,
         }
         if decision.set_aside:
@@ -290,6 +290,14 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
 def _unfit(processes: Sequence[ProcessRecord]) -> dict[str, Unfit]:
     """Return the hosts that must not run the next attempt."""
     return {each["host"]: each["unfit"] for each in processes if each.get("unfit") and not each.get("rebooted")}
+
+
+def _excluded(processes: Sequence[ProcessRecord]) -> list[str]:
+    return [host for host, unfit in _unfit(processes).items() if unfit["why"] == failure_causes.EXCLUDED]
+
+
+def _reboots(processes: Sequence[ProcessRecord], host: str) -> bool:
+    return any(each.get("unfit", {}).get("reboots") for each in processes if each["host"] == host)
 
 
 def record_failure(spec: ProcessSpec, decision: Following) -> None:
