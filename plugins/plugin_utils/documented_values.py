@@ -28,8 +28,8 @@ TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 INTEGER_LIMIT, TIME_LIMIT = 1 << 53, 253_402_300_799.0
 TIME_KEYS = ("began", "created", "deadline", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
 # Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
-HOST_KEYS = ("host", "still_connected", "missing", "excluded", "replacements")
-NAME_KEYS, NAME = ("name", "stopped_for", *HOST_KEYS), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
+LISTS_OF_HOSTS = ("missing[]", "excluded[]", "replacements[]")
+NAME_KEYS, NAME = ("name", "host", "stopped_for", "still_connected", *LISTS_OF_HOSTS), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
 # The valid values by type, and by type and name. Numbers whose name is not listed are counts, sizes and durations.
 FIELDS: Mapping[str | tuple[str, str], Field] = {
     "int": integer(0, INTEGER_LIMIT),
@@ -181,8 +181,9 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
 def _field(kind: str, place: str, choices: Sequence[str] | None) -> Field | None:
     if choices:
         return one_of(*choices)
-    # All elements of a list have its key. What has caused a failure, such as an exception, is no name of a process or host.
-    key = "" if place.endswith("cause.name") else place.rpartition(".")[2].partition("[")[0]
+    name, bracket, _index = place.rpartition(".")[2].partition("[")
+    # What has caused a failure, such as an exception, is no name of a process or host.
+    key = "" if place.endswith("cause.name") else f"{name}[]" if bracket else name
     return FIELDS.get((kind, key)) or FIELDS.get(kind)
 
 

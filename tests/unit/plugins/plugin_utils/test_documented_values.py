@@ -57,6 +57,9 @@ def test_the_name_of_a_cause_is_no_name_of_a_process():
     attempts = documented_values.returned_values("deeplearning.cluster.training_job_info")["jobs"]["contains"]["attempts"]
     given = [{**ATTEMPT, "cause": {"kind": "not_started", "what": "No such file", "name": "/opt/my program"}, "missing": ["w1"]}]
     assert documented_values._value(given, attempts, "jobs[0].attempts") == given
+    assert (
+        documented_values.documented_part({"changed": False, "excluded": ""}, "deeplearning.cluster.training_job", "w1")["excluded"] == ""
+    )
 
 
 def test_all_kinds_of_causes_are_documented():
