@@ -282,7 +282,7 @@ jobs:
         - Without O(name), the value is empty for jobs that have ended, except the newest job.
       type: list
       elements: dict
-      contains:
+      contains: &process
         rank:
           description: The index of the process in the job.
           type: int
@@ -338,10 +338,169 @@ jobs:
           description: The signal that killed the process.
           returned: when a signal killed the process
           type: str
-        reason:
-          description: Why the process ended, if its exit status does not explain it.
-          returned: when a reason is known
+        oom_kills:
+          description: Number of processes of this process that the kernel's OOM killer has killed.
+          returned: when the process has ended by itself, and the number is known
+          type: int
+        stopped_for:
+          description: Name of the process that had failed, so that this process was stopped. Without it, an operator stopped the process.
+          returned: when the process was stopped because another one had failed
           type: str
+          sample: rank1
+        still_connected:
+          description: Name of a host to which the process still had connections after all processes there had ended.
+          returned: when there was such a host
+          type: str
+        raised:
+          description: The exception for which other processes have waited, because this process had raised it and did not end. The value
+            has the keys of RV(jobs[].processes[].cause).
+          returned: when there was such an exception
+          type: dict
+          contains: &cause
+            kind:
+              description: Kind of the cause.
+              type: str
+              choices: [operator, time_limit, host_lost, host_shut_down, spot_interruption, capacity_block_end, lease_end, not_started,
+                        out_of_memory, disk_full, gpu_memory, hardware, script_error, exit_status, signal, killed, hang, network, health]
+            what:
+              description: The error and its place, or the finding. Two causes with the same C(kind) and C(what) are the same error.
+              returned: when it is known
+              type: str
+              sample: ValueError at train.py, line 42
+            name:
+              description: Name of the exception, the signal, the program that could not be started, the rank that makes the job hang, or
+                what the host needs according to a health finding.
+              returned: when it is known
+              type: str
+              sample: ValueError
+            message:
+              description: Message of the exception.
+              returned: when there is one
+              type: str
+            exit_code:
+              description: The exit status of the script.
+              returned: when it is known
+              type: int
+            storage:
+              description: Directories to which the job could not write.
+              returned: when there were any
+              type: list
+              elements: dict
+              contains:
+                path:
+                  description: The directory.
+                  type: str
+                problem:
+                  description: Why the job could not write to it.
+                  type: str
+                  choices: [space, inodes, quota, read_only]
+                free:
+                  description: Free bytes of its file system.
+                  type: int
+                size:
+                  description: Size of its file system in bytes.
+                  type: int
+                shared:
+                  description: Whether it is on shared storage.
+                  type: bool
+            limit:
+              description: The time limit in seconds.
+              returned: when the job has reached it
+              type: float
+            cost:
+              description: What the job had cost when it reached its maximum cost.
+              returned: when the job reached C(limit)
+              type: dict
+              contains:
+                limit:
+                  description: The maximum cost of the job.
+                  type: float
+                  sample: 5.0
+                spent:
+                  description: What the job had cost.
+                  type: float
+                  sample: 5.02
+                earlier:
+                  description: The part of C(spent) for earlier attempts and for the jobs that it continues.
+                  returned: when the host has recorded it
+                  type: float
+                  sample: 1.5
+                currency:
+                  description: The currency of these amounts.
+                  type: str
+                  choices: [USD, CNY, EUR]
+                seconds:
+                  description: For how long the job had run.
+                  type: float
+                  sample: 7800.0
+            deadline:
+              description: When AWS terminates the host, in seconds since 1970.
+              returned: when AWS has announced it
+              type: float
+            port:
+              description: The port on which the process could not listen.
+              returned: when another process was found there
+              type: int
+            listener:
+              description: The process that listens on C(port).
+              returned: when another process was found there
+              type: str
+              sample: process 4711 'python3'
+            hang:
+              description: For how long the job has hung, and where its ranks are.
+              returned: when the job has hung
+              type: dict
+              contains:
+                seconds:
+                  description: Seconds without progress.
+                  type: float
+                median:
+                  description: The median step time in seconds.
+                  returned: when the job has hung because a step took too long
+                  type: float
+                lock:
+                  description: A lock file that no process has open.
+                  returned: when there is one
+                  type: str
+                stuck:
+                  description: The rank that is shown.
+                  returned: when the ranks are known
+                  type: dict
+                  contains:
+                    rank:
+                      description: The rank.
+                      type: int
+                    where:
+                      description: A line of the script or a kernel function, or an empty string if the place is unknown.
+                      type: str
+                    suspended:
+                      description: Whether a signal has stopped the rank.
+                      type: bool
+                    silent_peers:
+                      description: Percentage of the connected hosts that do not acknowledge the data of the rank.
+                      returned: when there are any
+                      type: int
+                    error:
+                      description: The exception with which the log of the rank ends.
+                      returned: when there is one
+                      type: str
+                others:
+                  description: Number of other ranks.
+                  returned: when it is known
+                  type: int
+                there:
+                  description: Number of them that are at the place C(most).
+                  returned: when it is known
+                  type: int
+                most:
+                  description: The place at which most of them are.
+                  returned: when it is known
+                  type: str
+        cause:
+          description: Why the process failed.
+          returned: when the process has recorded it
+          type: dict
+          contains: *cause
         log:
           description: The file with the output of the process.
           type: str
@@ -375,80 +534,96 @@ jobs:
         logs:
           description: Directory of the logs of the attempt.
           type: str
+        failure:
+          description: The process that ended the attempt.
+          returned: when it failed
+          type: dict
+          contains: *process
         cause:
           description: Why the attempt ended.
           returned: when it failed
-          type: str
-          sample: rank 1 on demo-worker2 ended with exit status 1 (ValueError at train.py, line 42)
+          type: dict
+          contains: *cause
         action:
           description: The action that followed the attempt.
           returned: when the hosts have decided
           type: str
           choices: [restart, stop]
-        why:
-          description: Why the job was restarted or ended after the attempt.
+        rule:
+          description: The rule in the table of C(docs/recovery.md) that determined the action.
           returned: when the hosts have decided
           type: str
+          sample: same_hosts
+        missing:
+          description: Names of the hosts that could not be used.
+          returned: when the hosts have decided
+          type: list
+          elements: str
+        excluded:
+          description: Names of the hosts that were excluded from jobs.
+          returned: when the hosts have decided
+          type: list
+          elements: str
+        replacements:
+          description: Names of the hosts that were on standby, and run the next attempt.
+          returned: when the hosts have decided
+          type: list
+          elements: str
+        restarts:
+          description: The maximum number of consecutive restarts without a new checkpoint.
+          returned: when the hosts have decided
+          type: int
+        min_hosts:
+          description: The minimum number of hosts.
+          returned: when the hosts have decided
+          type: int
+        reboots:
+          description: Whether the host of the process that failed reboots itself.
+          returned: when the hosts have decided
+          type: bool
+        refusal:
+          description: Why the launcher cannot run the job on the remaining hosts. The value is empty if it can.
+          returned: when the hosts have decided
+          type: str
+        set_aside:
+          description: Name of the checkpoint that was set aside, so that the job continues from an older one.
+          returned: when there was one
+          type: str
+        damaged:
+          description: Names of checkpoints that were set aside because their contents are damaged.
+          returned: when there were any
+          type: list
+          elements: str
+        without_checkpoint:
+          description: Whether no complete checkpoint was left.
+          returned: when there were damaged checkpoints
+          type: bool
     failure:
-      description: The process that caused the job to fail, C(how) it ended, and the last C(lines) of its log. C(lines) is empty if the
-        process was stopped.
+      description: The process that caused the job to fail, with the last C(lines) of its log. C(lines) is empty if the process was stopped.
       returned: when the job did not succeed
       type: dict
       contains:
-        name:
-          description: Name of the process.
-          type: str
-        host:
-          description: Name of the host that ran the process.
-          type: str
-        state:
-          description: State of the process.
-          type: str
-        how:
-          description: Description of how the process ended.
-          type: str
-        log:
-          description: The file with the output of the process.
-          type: str
+        <<: *process
         lines:
           description: The last lines of the output.
           type: list
           elements: str
-        cause:
-          description: Why the process failed.
-          returned: when the process has recorded it
+        culprit:
+          description: How the rank ended that failed first among those of the process.
+          returned: when the log shows it
           type: dict
           contains:
-            kind:
-              description: Kind of the cause.
+            rank:
+              description: The rank.
               type: str
-              sample: time_limit
-            cost:
-              description: What the job had cost when it reached its maximum cost.
-              returned: when the job reached RV(jobs[].failure.cause.cost.limit)
-              type: dict
-              contains:
-                limit:
-                  description: The maximum cost of the job.
-                  type: float
-                  sample: 5.0
-                spent:
-                  description: What the job had cost.
-                  type: float
-                  sample: 5.02
-                earlier:
-                  description: The part of C(spent) for earlier attempts and for the jobs that it continues.
-                  returned: when the host has recorded it
-                  type: float
-                  sample: 1.5
-                currency:
-                  description: The currency of these amounts.
-                  type: str
-                  choices: [USD, CNY, EUR]
-                seconds:
-                  description: For how long the job had run.
-                  type: float
-                  sample: 7800.0
+            exit_code:
+              description: The exit status of the rank.
+              returned: when it has one
+              type: int
+            signal:
+              description: The signal that killed the rank.
+              returned: when a signal killed it
+              type: str
     goodput:
       description: What the hosts of the job spent their time on. The page C(docs/watching.md) defines the buckets.
       returned: as specified by O(goodput)

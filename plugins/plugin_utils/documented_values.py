@@ -26,9 +26,10 @@ MODULES = Path(__file__).resolve().parents[1] / "modules"
 TEXT_LIMIT, DEPTH_LIMIT = 1 << 20, 16
 # Maximum for integers, and for times in seconds since 1970: the end of the year 9999, after which datetime cannot represent a time.
 INTEGER_LIMIT, TIME_LIMIT = 1 << 53, 253_402_300_799.0
-TIME_KEYS = ("began", "created", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
+TIME_KEYS = ("began", "created", "deadline", "ended", "finished", "heartbeat", "last", "since", "started", "submitted", "time")
 # Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
-NAME_KEYS, NAME = ("name", "host"), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
+LISTS_OF_HOSTS = ("missing[]", "excluded[]", "replacements[]")
+NAME_KEYS, NAME = ("name", "host", "stopped_for", "still_connected", *LISTS_OF_HOSTS), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
 # The valid values by type, and by type and name. Numbers whose name is not listed are counts, sizes and durations.
 FIELDS: Mapping[str | tuple[str, str], Field] = {
     "int": integer(0, INTEGER_LIMIT),
@@ -171,11 +172,19 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
     checked = CHECKS[kind](value)
     if checked is None:
         raise SchemaError(f"{place} is not a {kind}")
-    choices = description.get("choices")
-    field = one_of(*choices) if choices else FIELDS.get((kind, place.rpartition(".")[2])) or FIELDS.get(kind)
+    field = _field(kind, place, description.get("choices"))
     if field and not field.accepts(checked):
         raise SchemaError(f"{place} {field.problem(checked)}")
     return checked
+
+
+def _field(kind: str, place: str, choices: Sequence[str] | None) -> Field | None:
+    if choices:
+        return one_of(*choices)
+    name, bracket, _index = place.rpartition(".")[2].partition("[")
+    # What has caused a failure, such as an exception, is no name of a process or host.
+    key = "" if place.endswith("cause.name") else f"{name}[]" if bracket else name
+    return FIELDS.get((kind, key)) or FIELDS.get(kind)
 
 
 def _text(value: Any) -> str | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ..module_utils._job import explanations, failed_process, state_names
+from ..module_utils._job import failed_process, failure_causes, state_names
 from ..module_utils._job.documents import ProcessRecord
 from ..module_utils._job.job_status import Failure, JobStatus, ProcessStatus
 
@@ -44,7 +44,8 @@ def gone_hosts(
 
 def _ended_with_host(process: ProcessRecord) -> bool:
     """Return whether a process has not recorded its end, or ended because its host was shut down."""
-    return process["state"] in (state_names.RUNNING, state_names.LOST) or process.get("reason") == explanations.HOST_SHUT_DOWN
+    is_shut_down = failed_process.recorded_cause(process).get("kind") == failure_causes.HOST_SHUT_DOWN
+    return process["state"] in (state_names.RUNNING, state_names.LOST) or is_shut_down
 
 
 def _departure(node: Mapping[str, str]) -> str:
@@ -68,8 +69,7 @@ def with_gone_hosts(job: JobStatus, gone: Mapping[str, str]) -> JobStatus:
     result: JobStatus = {**job, "processes": processes}
     if found is not None and found["host"] in gone and _ended_with_host(found):
         process = next(each for each in processes if each["name"] == found["name"])
-        last = {"how": explanations.describe_end(process), "lines": [], "gone": gone[process["host"]]}
-        result["failure"] = cast(Failure, {**process, **last})
+        result["failure"] = cast(Failure, {**process, "lines": [], "gone": gone[process["host"]]})
     return result
 
 

@@ -14,18 +14,18 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 from ..module_utils._job import failure_causes, goodput, recovery
 from ..module_utils._job.directories import Paths
 from ..module_utils._job.documents import Export, ProcessRecord, Queued
-from ..module_utils._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY
-from ..module_utils._job.hangs import MADE_NO_PROGRESS
+from ..module_utils._job.failed_process import recorded_cause
 from ..module_utils._job.job_states import START_TIMEOUT, participants, standby_hosts
-from ..module_utils._job.job_status import AttemptStatus, Goodput, JobStatus, Log
+from ..module_utils._job.job_status import AttemptStatus, Failure, Goodput, JobStatus, Log
 from ..module_utils._job.naming import title
 from ..module_utils._job.schema import Document
-from ..module_utils._job.state_names import FAILED, LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
+from ..module_utils._job.state_names import LOST, PENDING, QUEUED, RUNNING, STOPPED, SUCCEEDED
 from ..module_utils._queues.registry import QUEUES
 from ..module_utils._text import clean_line, log_line
 from ..module_utils._words import plural
 from ._output.prices import amount
 from ._output.words import duration, moment, percent
+from .attempt_messages import attempt_cause, by_name, describe_failure, describe_oom_kill, explain, outcomes, reason
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
@@ -47,11 +47,10 @@ SLOW_SHOWN = 5
 # The number of entries to name that an export leaves out.
 OMITTED_SHOWN = 3
 
-# Patterns for the exception of a script that cannot import a module, and for descriptions of how a process ended: by SIGKILL, directly
-# or as a shell reports it (status 128 + 9) or a Python launcher (256 - 9), or with an exit status.
+# The exception of a script that cannot import a module. The exit statuses with which a shell (128 + 9) and a Python launcher (256 - 9)
+# report SIGKILL.
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-SIGNAL = re.compile(r"\bkilled by signal (SIG[A-Z0-9]+)")
-KILLED, EXIT_STATUS = re.compile(r"\bSIGKILL\b|\bexit status (?:137|247)\b"), re.compile(r"\bended with exit status \d")
+KILLED = (137, 247)
 LESS_MEMORY = (
     "reduce the batch size or the number of data loader workers, or use an instance type with more memory (deeplearning_instance_type)."
 )
@@ -145,7 +144,8 @@ def attempt_line(found: AttemptStatus) -> str:
     head = "attempt {} {} on {}, {}{}".format(
         found["attempt"], found["state"], plural(found["hosts"], "host", "hosts"), moment(found["started"]), ended
     )
-    return clean_line(f"{head}: {found['cause']}" if found.get("cause") else head)
+    cause = attempt_cause(found)
+    return clean_line(f"{head}: {cause}" if cause else head)
 
 
 def attempt_table(found: JobStatus) -> list[str]:
@@ -162,8 +162,9 @@ def attempt_table(found: JobStatus) -> list[str]:
             lines.append(f"attempts {before + 1} to {one['attempt'] - 1} are not shown")
         before = one["attempt"]
         lines.append(attempt_line(one))
-        if one.get("why"):
-            lines.append(clean_line(f"  {one['action']}: {one['why']}"))
+        why = explain(one)
+        if why:
+            lines.append(clean_line(f"  {one['action']}: {why}"))
     return lines
 
 
@@ -227,12 +228,12 @@ def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[
 def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the processes of a job as lines of a table, with the host, the state and the times (UTC) of each process."""
     rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
+    others = by_name(processes)
     for process in processes:
         status = process.get("signal") or process.get("exit_code")
-        ended = moment(process.get("finished"))
+        times = moment(process["started"]), moment(process.get("finished"))
         end = "-" if status is None else str(status)
-        reason = process.get("reason") or ""
-        row = (title(process["name"]), process["host"], process["state"], end, moment(process["started"]), ended, reason)
+        row = (title(process["name"]), process["host"], process["state"], end, *times, reason(process, others))
         rows.append(tuple(map(clean_line, row)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -269,9 +270,8 @@ def _rows(found: JobStatus, metrics: Document) -> Iterator[tuple[str, str]]:
 def _warnings(processes: Sequence[ProcessRecord]) -> Iterator[str]:
     """Yield a sentence about each process that has succeeded although the kernel's OOM killer has killed one of its processes."""
     for process in processes:
-        reason = process.get("reason") or ""
-        if process["state"] == SUCCEEDED and OUT_OF_MEMORY in reason:
-            yield f"{title(process['name'])} on {process['host']} {reason}"
+        if process["state"] == SUCCEEDED and process.get("oom_kills"):
+            yield f"{title(process['name'])} on {process['host']} {describe_oom_kill(process)}"
 
 
 def checkpoints(found: JobStatus) -> str:
@@ -322,25 +322,24 @@ def not_restarted(found: JobStatus) -> list[str]:
     if not attempts or attempts[-1].get("action") != recovery.STOP:
         return []
     last, failure = attempts[-1], found["failure"]
-    cause = last.get("cause", "")
+    cause = attempt_cause(last)
     # Usually, the first sentence of the failure message already says which process this was and how it ended.
     because = f", because {cause}" if not cause.startswith("{} on {} ".format(title(failure["name"]), failure["host"])) and cause else ""
     again = " again" if last["attempt"] > 1 else ""
-    return [clean_line(f"After {plural(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}. {last['why']}")]
+    after = f"After {plural(last['attempt'], 'attempt', 'attempts')}, the job was not restarted{again}{because}."
+    return [clean_line(f"{after} {explain(last)}")]
 
 
 def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> Iterator[str]:
     """Yield sentences about what to do after a job has ended without success. The sentences contain complete commands."""
     failure, name = found["failure"], found["name"]
-    how = clean_line(failure["how"])
-    if COULD_NOT_BE_STARTED in how:
-        own = found["command"][:1] and repr(found["command"][0]) in how
-        option = "training_job_command" if own else "training_job_launcher_options"
+    why = recorded_cause(failure)
+    if why.get("kind") == failure_causes.NOT_STARTED:
+        option = "training_job_command" if found["command"][:1] == [why.get("name")] else "training_job_launcher_options"
         yield f"{option}: specify a program that is installed on all hosts and that the job's user can run."
         return
-    if MADE_NO_PROGRESS in how:
+    if why.get("hang"):
         yield f"The stacks of all processes are in {_stacks(found)} on the cluster."
-    why = failure.get("cause", {})
     # If a launcher has written the last line, the cause names the module.
     texts = [f"{why.get('name')}: {why.get('message')}", *failure["lines"][-1:]]
     missing = next(filter(None, map(MISSING_MODULE.search, texts)), None)
@@ -351,13 +350,13 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
         yield f"To read all logs, run: {command('logs')} -e training_job_name={name}"
     if not missing:
         yield _continuation(found, command, again)
-        if "cost" in why:
+        if why.get("cost"):
             yield "What the job has cost counts, so set a higher training_job_max_cost."
 
 
 def after_maximum_cost(found: JobStatus) -> list[str]:
     """Return a sentence about how to continue a job that its maximum cost has ended, or an empty list."""
-    if "cost" not in found["failure"].get("cause", {}):
+    if not recorded_cause(found["failure"]).get("cost"):
         return []
     how = f"run the same command again with -e training_job_name={found['name']} and set" if _keeps_name(found) else "set"
     return [f"To continue the job, {how} a higher training_job_max_cost, because what the job has cost counts."]
@@ -366,32 +365,26 @@ def after_maximum_cost(found: JobStatus) -> list[str]:
 def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     """Return a sentence about how to correct the cause of a failure, or an empty string. `missing` is the name of a missing module."""
     failure = found["failure"]
-    how, host = clean_line(failure["how"]), clean_line(failure["host"])
+    ends, host = outcomes(failure), clean_line(failure["host"])
     if missing:
         return (
             f"Correct the name {missing.group(1)!r} if it is misspelled. If it is a package, add it to a requirements file, and set "
             "python_environment_requirements to the path of the file and python_environment_name to a name. If it is your own module, add "
             "its file to the job's code (training_job_source or training_job_repository)."
         )
-    if OUT_OF_MEMORY in how:
+    if failure.get("oom_kills"):
         return f"To use less memory, {LESS_MEMORY}"
-    if KILLED.search(how):
-        return _kill_advice(how, host)
-    if failure.get("cause", {}).get("kind") == failure_causes.HANG and MADE_NO_PROGRESS not in how:
+    if any(end.get("signal") == "SIGKILL" or end.get("exit_code") in KILLED for end in ends):
+        return _kill_advice(failure, host)
+    if recorded_cause(failure).get("kind") == failure_causes.HANG and not recorded_cause(failure).get("hang"):
         return (
             "A rank did not take part in a collective operation in time, or its network failed. If PyTorch has written how "
             f"far each rank has come, the files are in {_stacks(found)} on the cluster."
         )
-    found_signal = SIGNAL.search(how)
-    if found_signal and found_signal[1] in failure_causes.OWN_SIGNALS:
-        return (
-            f"{found_signal[1]} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script "
-            'in the log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
-        )
-    if found_signal:
-        find = f"To find it, run sudo journalctl --since '-1 hour' on {host}."
-        return f"The script itself, a user or another program on {host} has sent {found_signal[1]}. {find}"
-    if _is_silent(found) and EXIT_STATUS.search(how):
+    name = next((signal for end in ends if (signal := end.get("signal"))), "")
+    if name:
+        return _signal_advice(name, host)
+    if _is_silent(found):
         return _silence_advice(found)
     return ""
 
@@ -400,9 +393,9 @@ def _stacks(found: JobStatus) -> str:
     return clean_line(Paths(found["directory"], found.get("attempt", 1)).stacks)
 
 
-def _kill_advice(how: str, host: str) -> str:
+def _kill_advice(failure: Failure, host: str) -> str:
     """Return a sentence about who has sent SIGKILL to a process."""
-    if failure_causes.NOT_BY_OOM_KILLER in how:
+    if failure.get("oom_kills") == 0:
         return (
             f"The script itself, a user, or a program such as earlyoom or systemd-oomd has sent SIGKILL on {host}. Search the script for "
             f"calls such as os.kill. To see what such programs have killed, run sudo journalctl --since '-1 hour' on {host}."
@@ -410,6 +403,16 @@ def _kill_advice(how: str, host: str) -> str:
     # Without capital letters, journalctl ignores the case of the pattern.
     check = f"sudo journalctl --dmesg --grep 'out of memory' on {host}"
     return f"Usually, the kernel sends SIGKILL because the host has run out of memory. To check, run {check}. If so, {LESS_MEMORY}"
+
+
+def _signal_advice(name: str, host: str) -> str:
+    if name in failure_causes.OWN_SIGNALS:
+        return (
+            f"{name} comes from an error in compiled code, such as a library or a CUDA extension. To see the line of the script in the "
+            'log, set training_job_environment: {"PYTHONFAULTHANDLER": "1"}.'
+        )
+    find = f"To find it, run sudo journalctl --since '-1 hour' on {host}."
+    return f"The script itself, a user or another program on {host} has sent {name}. {find}"
 
 
 def _silence_advice(found: JobStatus) -> str:
@@ -438,7 +441,7 @@ def _keeps_name(found: JobStatus) -> bool:
     continuation.py on the hosts allows this after other causes, too.
     """
     failure = found["failure"]
-    cause = failure.get("cause", {})
+    cause = recorded_cause(failure)
     is_over = failure.get("state") in (LOST, STOPPED) or cause.get("kind") in CONTINUABLE or bool(cause.get("storage"))
     return is_over and "queue" not in found
 
@@ -454,7 +457,7 @@ def failure_cause(found: JobStatus) -> str:
     instead.
     """
     failure = found["failure"]
-    cost = failure.get("cause", {}).get("cost")
+    cost = recorded_cause(failure).get("cost")
     if "gone" in failure:
         what = failure["gone"]
     elif cost:
@@ -462,7 +465,7 @@ def failure_cause(found: JobStatus) -> str:
         before = f", {amount(cost['earlier'], cost['currency'])} of it before it was continued" if cost.get("earlier") else ""
         what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}{before}."
     else:
-        what = "{} on {} {}.".format(title(failure["name"]), failure["host"], failure["how"])
+        what = "{} on {} {}.".format(title(failure["name"]), failure["host"], describe_failure(failure, by_name(found["processes"])))
     return clean_line("job {} {}: {}".format(found["name"], found["state"], what))
 
 
@@ -471,7 +474,7 @@ def failure_sentence(found: JobStatus) -> str:
     failure = found["failure"]
     if failure["lines"] and "gone" not in failure:
         rest = "The end of {}:".format(shlex.quote(failure["log"]))
-    elif COULD_NOT_BE_STARTED in failure["how"]:
+    elif recorded_cause(failure).get("kind") == failure_causes.NOT_STARTED:
         rest = ""
     elif _is_silent(found):
         rest = "It has printed nothing to {}.".format(shlex.quote(failure["log"]))
@@ -482,6 +485,5 @@ def failure_sentence(found: JobStatus) -> str:
 
 def _is_silent(found: JobStatus) -> bool:
     """Return whether the process that made a job fail has ended by itself and has printed nothing."""
-    failure, how = found["failure"], found["failure"]["how"]
-    has_ended = failure.get("state", FAILED) == FAILED and bool(EXIT_STATUS.search(how) or SIGNAL.search(how))
-    return has_ended and not failure["lines"] and "gone" not in failure
+    failure = found["failure"]
+    return bool(outcomes(failure)) and not failure["lines"] and "gone" not in failure

@@ -24,6 +24,7 @@ from ..module_utils._words import plural
 from . import job_formatting
 from ._output.hosts import host_names
 from .answers import NodeAction
+from .attempt_messages import attempt_cause, explain
 from .budget import LOG_TEXT, MESSAGES, Budget
 from .documented_values import refusal
 from .job_metrics import JobMetrics
@@ -307,8 +308,8 @@ class JobWatch:
         """
         new = [one for one in found.get("attempts") or [] if one.get("action") == recovery.RESTART and one["attempt"] > self._attempt]
         self._attempt = max((one["attempt"] for one in new), default=self._attempt)
-        causes = [f" failed: {one['cause']}." if one.get("cause") else " failed." for one in new]
-        lines = [f"{found['name']}: attempt {one['attempt']}{cause} {one['why']}" for one, cause in zip(new, causes)]
+        causes = [f": {cause}" if (cause := attempt_cause(one)) else "" for one in new]
+        lines = [f"{found['name']}: attempt {one['attempt']} failed{cause}. {explain(one)}" for one, cause in zip(new, causes)]
         for line in Budget().messages(lines, "attempts"):
             show(line)
         if lines:

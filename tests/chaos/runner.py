@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from hosts.cluster import FILE_SYSTEM, Cluster
 from local_cloud.hosts.podman import as_root
 from local_cloud.testing import bare_hosts
@@ -103,6 +104,7 @@ def collect(job, problems):
     has_ended = job.wait_for_end()
     survivors = job.wait_without_survivors()
     said = job.info()
+    said["attempts"] = [{**one, "cause": attempt_cause(one), "why": explain(one)} for one in said["attempts"]]
     created, wall = job.lifetime()
     return Evidence(
         has_ended,

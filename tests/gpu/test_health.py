@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause
 
 from .cluster import PYTHON
 
@@ -52,7 +53,7 @@ def test_an_error_on_the_gpu_is_named_stops_the_job_and_excludes_no_node(cluster
     assert done.returncode != 0
     # The same error ends the first two attempts, so there is no third.
     assert (job["state"], job["attempt"]) == ("failed", 2)
-    assert all("rank 1 on gpu-2" in attempt["cause"] and message in attempt["cause"] for attempt in job["attempts"])
+    assert all("rank 1 on gpu-2" in attempt_cause(attempt) and message in attempt_cause(attempt) for attempt in job["attempts"])
     health = cluster.play("deeplearning.cluster.health").stdout
     assert "All 2 nodes are healthy." in health
     assert name != "assertion" or "Xid 43 (an application was terminated after its own error)" in health

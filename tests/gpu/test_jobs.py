@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause
+
 # Rank 1 suspends itself in the first attempt.
 HANGS = """
     import faulthandler, json, os, signal, time
@@ -84,7 +86,7 @@ def test_digits_continues_after_a_rank_is_killed_and_the_model_is_the_same(clust
     assert cluster.train("disturbed", script).returncode == 0  # waits for the job
     job = cluster.info("disturbed")
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
-    assert "rank 1 on gpu-2 was killed by signal SIGKILL" in job["attempts"][0]["cause"]
+    assert "rank 1 on gpu-2 was killed by signal SIGKILL" in attempt_cause(job["attempts"][0])
     continued = cluster.read("disturbed/logs/attempt2/rank0.log")
     assert "rank 0: continues after epoch " in continued
     assert last_epoch(continued) == last_epoch(log)
@@ -125,7 +127,7 @@ def test_a_suspended_rank_is_named_and_the_flight_recorder_is_kept(cluster):
     print(cluster.hosts[0].ssh("ls -l /efs/jobs/hangs/logs/stacks; cat /efs/jobs/hangs/logs/stacks/rank0.txt", check=False))
     assert done.returncode == 0
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
-    cause = job["attempts"][0]["cause"]
+    cause = attempt_cause(job["attempts"][0])
     assert cause.startswith("rank 1 on gpu-2 made no progress for "), cause
     assert "it is suspended" in cause
     recording = pickle.loads((cluster.storage / "jobs/hangs/logs/stacks/flight_recorder_rank0").read_bytes())
@@ -143,7 +145,7 @@ def test_a_job_goes_on_without_a_lost_host(own_cluster):
     print(first.ssh("tail -n 20 /efs/jobs/smaller/logs/*.log /efs/jobs/smaller/logs/attempt2/*.log", check=False))
     job = own_cluster.info("smaller")
     assert (job["state"], job["attempt"]) == ("succeeded", 2)
-    assert "gpu-2" in job["attempts"][0]["cause"]
+    assert "gpu-2" in attempt_cause(job["attempts"][0])
     begin = re.search(r"rank 0 of 2 begins with epoch (\d+)", own_cluster.read("smaller/logs/attempt2/rank0.log"))
     assert begin is not None
     assert int(begin[1]) > 3

@@ -6,6 +6,7 @@ import json
 import shlex
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from gpu_tools import kernel_log, program
 from local_cloud.testing import wait_until
 
@@ -68,8 +69,8 @@ def test_a_job_continues_on_a_spare_and_later_jobs_avoid_the_unhealthy_host(clus
     job, done = fail(cluster, "xid", LOST, spares=1)
     assert (job["state"], job["attempt"]) == ("succeeded", 2), done.stdout
     assert [each["host"] for each in job["processes"]] == [names[0], names[2]]
-    assert job["attempts"][0]["cause"].startswith(f"health finding on {names[1]}: GPU 0000:64:00: Xid 79 ")
-    assert f"in place of {names[1]}. {names[1]} should be replaced." in job["attempts"][0]["why"]
+    assert attempt_cause(job["attempts"][0]).startswith(f"health finding on {names[1]}: GPU 0000:64:00: Xid 79 ")
+    assert f"in place of {names[1]}. {names[1]} should be replaced." in explain(job["attempts"][0])
     assert cluster.processes("/efs/jobs/xid/code") == []
     socket = cluster.hosts[1].ssh("sudo systemctl show -p ActiveState deeplearning-health.socket deeplearning-health.service").stdout
     assert "ActiveState=failed" not in socket
@@ -119,8 +120,8 @@ def test_a_job_waits_for_a_host_that_must_be_rebooted_if_it_needs_the_host(clust
     wait_until(lambda: cluster.info("reboots")["state"] != "running", 120)
     job = cluster.info("reboots")
     assert (job["state"], job["attempt"], len(job["processes"])) == ("succeeded", 2, 3)
-    assert job["attempts"][0]["cause"].startswith(f"health finding on {name}: GPU 0000:64:00: Xid 74 ")
-    assert job["attempts"][0]["why"] == f"{name} has been rebooted, and the job continues on the same hosts."
+    assert attempt_cause(job["attempts"][0]).startswith(f"health finding on {name}: GPU 0000:64:00: Xid 74 ")
+    assert explain(job["attempts"][0]) == f"{name} has been rebooted, and the job continues on the same hosts."
     assert cluster.members("reboots") == []
     memory = "/var/lib/deeplearning-node-health"
     assert '"exclusions": []' in host.ssh(f"cat {memory}/exclusions.json").stdout
@@ -139,7 +140,7 @@ def test_a_job_waits_for_a_host_that_must_be_rebooted_if_it_needs_the_host(clust
 def test_an_unknown_xid_has_no_effect(cluster):
     job, _done = fail(cluster, "unknown", NEW)
     assert (job["state"], job["attempt"], len(job["processes"])) == ("succeeded", 2, 3)
-    assert job["attempts"][0]["cause"].startswith(f"rank 0 on {cluster.workers[0]['name']} was killed by signal SIGKILL")
+    assert attempt_cause(job["attempts"][0]).startswith(f"rank 0 on {cluster.workers[0]['name']} was killed by signal SIGKILL")
 
 
 def test_only_a_person_ends_the_exclusion_of_a_person(cluster):

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause
 from gpu_tools import NO_DRIVER, PERSISTENCE, dcgm_4, driver, kernel_log, nvlink, process, program, smi
 from local_cloud.testing import wait_until
 
@@ -241,7 +242,7 @@ def test_a_finding_while_a_job_runs_restarts_the_job_without_the_host(cluster, r
     wait_until(lambda: cluster.info("watched")["state"] != "running", 120)
     job = cluster.info("watched")
     assert (job["state"], job["attempt"], len(job["processes"])) == ("succeeded", 2, 1)
-    assert job["attempts"][0]["cause"].startswith(f"health finding on {cluster.workers[1]['name']}: GPU 0000:64:00: Xid 79 ")
+    assert attempt_cause(job["attempts"][0]).startswith(f"health finding on {cluster.workers[1]['name']}: GPU 0000:64:00: Xid 79 ")
     assert cluster.members("watched") == []
 
     boot = f"sudo systemctl restart deeplearning_health_boot; cat {EXCLUSIONS}"

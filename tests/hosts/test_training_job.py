@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.job_formatting import step_time_lines
 from local_cloud.testing import wait_until
 
@@ -346,7 +347,7 @@ def test_a_killed_agent_leaves_no_worker(cluster):
     assert cluster.processes("/efs/jobs/killed/code") == []
     # The second form occurs on kernels that count the processes killed by the OOM killer.
     how = "was killed by signal SIGKILL"
-    assert cluster.info("killed")["failure"]["how"] in (how, f"{how} (not by the kernel's OOM killer)")
+    assert describe_failure(cluster.info("killed")["failure"]) in (how, f"{how} (not by the kernel's OOM killer)")
 
 
 def test_a_job_is_restarted_from_its_checkpoint_and_finishes(cluster):

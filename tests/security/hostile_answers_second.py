@@ -113,7 +113,16 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
     (
         "a failure that is a command",
         "training_job_status",
-        lambda: over(failure={"host": SHELL, "how": SHELL + ENDS, "lines": [SHELL, "\nEVIL"], "log": SHELL, "name": SHELL, "state": SHELL}),
+        lambda: over(
+            failure={
+                "host": SHELL,
+                "cause": {"kind": SHELL, "what": ENDS},
+                "lines": [SHELL, "\nEVIL"],
+                "log": SHELL,
+                "name": SHELL,
+                "state": SHELL,
+            }
+        ),
     ),
     (
         "a code that is a command",
@@ -309,7 +318,9 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
     (
         "an exit code and a signal",
         "training_job_status",
-        lambda: over(processes=[{**PROCESS, "exit_code": 10**4000, "signal": "\nEVIL", "reason": ENDS, "ranks": [-1, 10**4000]}]),
+        lambda: over(
+            processes=[{**PROCESS, "exit_code": 10**4000, "signal": "\nEVIL", "stopped_for": ENDS, "cause": None, "ranks": [-1, 10**4000]}]
+        ),
     ),
     # Results of jobs.
     (
@@ -338,7 +349,8 @@ ANSWERS: list[tuple[str, str, Callable[[], str]]] = [
         "training_job_status",
         lambda: jobs(
             attempts=[
-                {"attempt": n % 3 - 1, "why": "\nEVIL", "cause": PADDING, "logs": "..", "hosts": 10**40, "ended": -1.0} for n in range(3000)
+                {"attempt": n % 3 - 1, "rule": "\nEVIL", "missing": [PADDING], "logs": "..", "hosts": 10**40, "ended": -1.0}
+                for n in range(3000)
             ]
         ),
     ),

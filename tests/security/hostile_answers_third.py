@@ -17,6 +17,15 @@ WAIT = "training_job_wait"
 REPORT = "training_job_report"
 
 # int() refuses these, although str.isdigit() accepts the first two.
+# What a host says about the process that has failed, with texts in places of names and numbers.
+FAILURE = {
+    **PROCESS,
+    "name": "rank1",
+    "host": "bert-worker3",
+    "state": "failed",
+    "cause": {"kind": "hang", "what": LINES, "name": LINES, "hang": {"seconds": 9.0, "median": 1.0, "lock": LINES, "most": LINES}},
+}
+ATTEMPT = {"hosts": 1, "state": "failed", "started": 1.0, "ended": 2.0, "logs": "/l", "action": "stop", "rule": LINES}
 SUPERSCRIPT = "bert-worker\u00b2"
 CIRCLED = "bert-worker\u2460"
 MANY_DIGITS = "bert-worker" + "9" * 5000
@@ -367,7 +376,7 @@ ALL: list[tuple[str, str, Callable[[], str]]] = [
                 name="digits-2",
                 state="failed",
                 over=True,
-                failure={"name": "rank0", "host": "bert-worker3", "how": LINES, "lines": [LINES], "log": "/l", "state": "failed"},
+                failure={**FAILURE, "name": "rank0", "lines": [LINES], "log": "/l"},
             )
         ),
     ),
@@ -379,11 +388,8 @@ ALL: list[tuple[str, str, Callable[[], str]]] = [
                 name="digits-1",
                 state="failed",
                 over=True,
-                failure={"name": "rank1", "host": "bert-worker3", "how": LINES, "lines": [LINES] * 5000, "log": LINES, "state": "failed"},
-                attempts=[
-                    {"attempt": n, "hosts": 1, "state": "failed", "started": 1.0, "logs": "/l", "cause": LINES, "why": LINES}
-                    for n in range(2000)
-                ],
+                failure={**FAILURE, "lines": [LINES] * 5000, "log": LINES},
+                attempts=[{**ATTEMPT, "attempt": n, "failure": FAILURE} for n in range(2000)],
             )
         ),
     ),
@@ -453,8 +459,10 @@ ALL: list[tuple[str, str, Callable[[], str]]] = [
                     "ended": -1.0,
                     "state": "lost",
                     "logs": LINES,
-                    "cause": LINES,
-                    "why": LINES,
+                    "cause": {"kind": "signal", "what": LINES, "name": LINES, "message": LINES, "listener": LINES},
+                    "rule": "suspect_checkpoint",
+                    "set_aside": LINES,
+                    "damaged": [LINES],
                     "action": "restart",
                 }
                 for n in range(3000)

@@ -21,6 +21,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, document_schemas, job_states, naming, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import answers, documented_values
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 
 from .jobs import DESCRIPTION, RECORD
 
@@ -78,7 +79,7 @@ def test_a_heartbeat_of_the_future_is_none(jobs, place):
         "ahead": "lost",
         "running": "running",
     }
-    assert found["forged"]["failure"]["how"].startswith("has a heartbeat time in the future, 2106-02-07")
+    assert describe_failure(found["forged"]["failure"]).startswith("has a heartbeat time in the future, 2106-02-07")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the code requires root privileges")

@@ -12,6 +12,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job_report import curves, file_listing
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import directories, records
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import torchrun
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 
 from .jobs import DESCRIPTION, RECORD
 
@@ -71,7 +72,7 @@ def test_a_bad_description_is_skipped_and_named(jobs, description, reason):
         {"processes": 0},
         {"finished": None},
         {"signal": "\x1b]0;x\x07"},
-        {"reason": ["x"]},
+        {"stopped_for": ["x"]},
         {"exit_code": -1 << 70},
     ],
     ids=str,
@@ -92,7 +93,7 @@ def test_a_bad_verdict_is_skipped_and_named(jobs, verdict):
     folder = jobs.add("bad", rank0=RECORD)
     (folder / "status/over").write_text(verdict)
     found, problems = jobs.list()
-    assert found["bad"]["failure"]["how"] == "ended with exit status 1"
+    assert describe_failure(found["bad"]["failure"]) == "ended with exit status 1"
     assert [problem.split(": ")[0] for problem in problems] == [f"verdict '{folder}/status/over' is skipped"]
 
 
@@ -176,7 +177,7 @@ def test_no_number_of_forged_attempts_hides_other_jobs(jobs):
 
 def test_a_job_that_is_too_large_leaves_room_for_older_ones(jobs, monkeypatch):
     jobs.add("large", {**DESCRIPTION, "arguments": ["x" * 20_000]}, **{f"rank{rank}": "x" * 10_000 for rank in range(9)})
-    jobs.add("huge", rank0={**RECORD, "reason": "x" * 16_000})
+    jobs.add("huge", rank0={**RECORD, "ranks": [*range(4_000)]})
     monkeypatch.setattr(listing, "LISTING_LIMIT", 10_000)
     found, problems = jobs.list()
     assert set(found) == {"honest"}

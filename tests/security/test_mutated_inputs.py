@@ -38,6 +38,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definiti
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import ALWAYS
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import documented_values, job_formatting, snapshot
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 
 from .jobs import COMPLETE
 
@@ -176,9 +177,9 @@ RECORD = {
     "heartbeat": 1790000009.0,
     "finished": 1790000009.0,
     "exit_code": 1,
-    "reason": "reached its time limit of 5 s",
+    "cause": {"kind": "time_limit", "limit": 5.0},
     "active": 1790000001.0,
-    "hang": "for 31 s, with no output, reported step or checkpoint",
+    "hang": {"seconds": 31.0, "median": 2.0, "lock": "/root/.cache/lock"},
     "stuck": [{"rank": 1, "where": "train.py, line 9", "waits": True, "suspended": False}],
 }
 FOLLOWING = {
@@ -232,7 +233,7 @@ def see(jobs):
     found, problems = listing.list_jobs({"directory": str(jobs), "heartbeat_timeout": 60}, COMPLETE)
     shown = [*listing.some(problems), *map(job_formatting.job_line, found)]
     honest = next(job for job in found if job["name"] == "honest")
-    assert honest["failure"]["how"] == "reached its time limit of 5 s"
+    assert describe_failure(honest["failure"]) == "reached its time limit of 5 s"
     jobs_on(found, ["deeplearning-worker1"], {})
     paths = directories.Paths(str(jobs / "bad"))
     params = {
@@ -428,7 +429,8 @@ ANSWER = {
             "metrics": {"step": 1, "loss": 0.5},
             "process_count": 1,
             "processes": [{**RECORD, "tag": "[rank {}] ", "log": "/efs/jobs/digits/logs/agent0.log"}],
-            "failure": {**RECORD, "how": "ended", "log": "/efs/jobs/digits/logs/agent0.log", "lines": ["the disk is full"], "tag": ""},
+            "failure": {**RECORD, "log": "/efs/jobs/digits/logs/agent0.log", "lines": ["the disk is full"], "tag": ""},
+            "attempts": [{**FOLLOWING, "attempt": 1, "state": "failed", "hosts": 1, "logs": "/l", "set_aside": "1.pt", "damaged": []}],
         }
     ],
 }

@@ -19,6 +19,7 @@ from receivers import serving, then, webhook
 
 SECRET = "battery-horse"
 MARKUP = "<!channel> <@U1|you> [pay](https://evil.example) @everyone www.evil.example &lt;!here&gt;"
+FAILURE = {"name": "rank0", "host": "w1", "state": "failed", "exit_code": 1}
 FORGED = f"rank 0 failed\n\nJob other succeeded. \x1b[2K\u202e{MARKUP}"
 CHECK, SEND = "deeplearning.cluster.variable_validation", "deeplearning.cluster.notification"
 
@@ -41,7 +42,14 @@ class HostileHost:
 
     def __call__(self, _arguments):
         self.polls += 1
-        attempt = {"attempt": self.polls, "state": "failed", "action": "restart", "cause": FORGED, "why": FORGED * 10_000}
+        attempt = {
+            "attempt": self.polls,
+            "state": "failed",
+            "action": "restart",
+            "failure": FAILURE,
+            "rule": "same_hosts",
+            "damaged": [FORGED] * 10_000,
+        }
         process = {"name": "rank0", "host": "w1", "part": "worker", "state": "running", "started": 0.0, "heartbeat": float(self.polls)}
         job = {
             "name": "digits",
@@ -63,7 +71,7 @@ def test_a_flood_of_forged_events_silences_no_other_event(of_run, monkeypatch):
         for _poll in range(300):
             watch.poll()
         monkeypatch.setattr(notifications.time, "monotonic", before)
-        failed = {"job": {"name": "digits", "state": "failed", "failure": {"how": FORGED, "name": "rank0"}, "processes": "none"}}
+        failed = {"job": {"name": "digits", "state": "failed", "failure": {"log": FORGED, "name": "rank0"}, "processes": "none"}}
         run.send("nodes_short", "The cluster has 2 of 4 workers.")
         for event, text in of_end("digits", f"job digits failed: {FORGED}", failed, {}):
             run.send(event, text, "digits")

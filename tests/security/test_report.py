@@ -13,6 +13,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job.director
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import RECORDS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.goodput import HOSTS_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils._report import charts, page
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 
 from .jobs import DESCRIPTION, RECORD, Jobs
 from .nodes import ON_NODES, Nodes
@@ -130,7 +131,7 @@ EVIL = "<script>alert('1')<img src=x onerror=\"alert(1)\">&"
 def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp_path):
     """The causes, checkpoints and processes come from files that the job has forged, and pass the module's checks."""
     jobs = Jobs(tmp_path)
-    failed = {**RECORD, "reason": EVIL, "restartable": True, "cause": {"kind": "script_error", "what": EVIL, "message": EVIL}}
+    failed = {**RECORD, "restartable": True, "cause": {"kind": "script_error", "what": EVIL, "message": EVIL}}
     folder = jobs.add("digits-1", {**DESCRIPTION, "command": [EVIL]}, rank0=failed)
     decision = {"decided": START, "failure": failed, "cause": failed["cause"], "set_aside": {"name": EVIL, "changed": START}}
     rules = [("restart", "suspect_checkpoint"), ("restart", "suspect_host"), ("stop", "same_error")]
@@ -143,7 +144,7 @@ def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp
     (folder / "status/attempt3/rank1.json").write_text(json.dumps({**failed, "host": EVIL, "name": "rank1"}))
     honest["job"] = status.read_status(Paths(str(folder)), 60)
     html = page.render(honest, None)
-    shown = [one["cause"] + one["why"] for one in honest["job"]["attempts"]]
+    shown = [attempt_cause(one) + explain(one) for one in honest["job"]["attempts"]]
     assert [EVIL in one for one in shown] == [True, True, True]
     assert "Attempts 0 and 1 failed after checkpoint &lt;script&gt;" in html
     assert honest["job"]["problems"]
@@ -151,10 +152,17 @@ def test_nothing_that_a_job_has_written_about_its_attempts_is_markup(honest, tmp
     assert "<img src=x" not in html
 
 
-@pytest.mark.parametrize("place", ["host", "state", "reason", "signal", "part"])
-def test_nothing_that_a_node_says_about_a_process_is_markup(honest, place):
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({place: EVIL + '"'} for place in ("host", "state", "signal", "part")),
+        {"state": "stopped", "stopped_for": EVIL},
+        {"cause": {"kind": "health", "what": EVIL}},
+    ],
+)
+def test_nothing_that_a_node_says_about_a_process_is_markup(honest, said):
     """A node can also send data that the module would not send."""
-    honest["job"]["processes"] = [{**RECORD, "name": "rank0", place: EVIL + '"'}]
+    honest["job"]["processes"] = [{**RECORD, "name": "rank0", **said}]
     html = page.render(honest, None)
     assert "&lt;script&gt;" in html
     assert "<script" not in html

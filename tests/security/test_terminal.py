@@ -17,6 +17,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
 from ansible_collections.deeplearning.cluster.plugins.module_utils._text import clean, clean_line
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import aws_progress, job_formatting
 
+from .hostile_answers import PROCESS
 from .nodes import Nodes
 
 BIDIRECTIONAL = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -77,10 +78,10 @@ JOB = {
     "process_count": 1,
     "processes": [],
     "failure": {
-        "name": "rank0",
+        **PROCESS,
         "host": "bert-worker3",
         "state": "failed",
-        "how": HOSTILE,
+        "cause": {"kind": "health", "what": HOSTILE},
         "log": "/efs/jobs/digits/logs/rank0.log",
         "lines": [HOSTILE],
     },
@@ -112,7 +113,7 @@ def test_messages_of_a_failed_module_are_clean(tmp_path):
 
 def test_lines_that_are_made_of_a_jobs_fields_are_single_and_clean():
     part = {"name": "rank0", "part": "worker"}
-    process = {**part, "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "reason": HOSTILE, "signal": HOSTILE}
+    process = {**part, "host": HOSTILE, "state": HOSTILE, "started": 1.0, "heartbeat": 2.0, "stopped_for": HOSTILE, "signal": HOSTILE}
     job = {**JOB, "processes": [process]}
     lines = [
         job_formatting.job_line(job),

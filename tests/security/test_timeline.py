@@ -30,8 +30,8 @@ BREAKS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\u2029", "\x1b[
 
 def told(form="text", text="", **more):
     """Return the timeline of a cluster whose jobs contain a text wherever a node can put one."""
-    failure = {"name": "rank0", "host": text, "how": text, "lines": []}
-    attempt = {"attempt": 1, "cause": text, "ended": START + 5, "action": text, "why": text}
+    failure = {"name": "rank0", "host": text, "state": "failed", "cause": {"kind": "health", "what": text}, "lines": []}
+    attempt = {"attempt": 1, "failure": failure, "ended": START + 5, "action": text, "rule": text}
     job = {"name": "digits-1", "state": text or "failed", "over": True, "created": START, "began": START, "ended": START + 9, "hosts": 2}
     job |= {"attempt": 2, "attempts": [attempt], "processes": [], "failure": failure, **more}
     node = {"instance_id": "i-1", "running": True, "hourly": 2.0, "launched_at": START, "ended_at": None}
@@ -104,7 +104,8 @@ def test_no_cell_is_a_formula(start, monkeypatch):
 
 def test_a_million_reports_are_not_a_million_lines():
     facts = {"events": [LAUNCH], "nodes": [], "problems": [], "price": PRICE, "since": 0, "read_at": START}
-    attempt = {"attempt": 1, "cause": "x" * 10000, "ended": START, "action": "restart", "why": "x" * 10000}
+    failure = {"name": "rank0", "host": "w1", "state": "failed", "cause": {"kind": "health", "what": "x" * 10000}}
+    attempt = {"attempt": 1, "failure": failure, "ended": START, "action": "restart", "rule": "same_hosts", "damaged": ["x" * 10000]}
     job = {"name": "a", "state": "running", "over": False, "created": START, "began": 0, "ended": 0, "hosts": 1, "attempt": 9}
     text = timeline.cluster_events(facts, [{**job, "attempts": [attempt] * 50} for _ in range(40)], "demo-worker2", "", "text")
     assert text.count("\n") <= timeline.MOST_REPORTED + 2

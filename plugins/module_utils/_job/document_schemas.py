@@ -42,18 +42,6 @@ COST: schema.Schema = {
     "earlier": optional(schema.number()),
 }
 
-# Why a process failed.
-CAUSE: schema.Schema = {
-    "kind": schema.one_of(*failure_causes.KINDS),
-    "what": schema.text(failure_causes.WHAT_LIMIT),
-    "exit_code": optional(schema.integer(0, 255)),
-    "name": optional(schema.text(300)),
-    "message": optional(schema.text(1000)),
-    "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
-    "alone": optional(schema.flag()),
-    "cost": optional(schema.mapping(COST)),
-}
-
 # Maximum number of ranks of one process on its own host.
 RANKS_PER_HOST_LIMIT = 1 << 10
 
@@ -67,8 +55,33 @@ STUCK: schema.Schema = {
     "error": optional(schema.text(400)),
 }
 
-# The announcement that AWS will terminate a host.
-NOTICE: schema.Schema = {"kind": schema.one_of(*failure_causes.ANNOUNCED), "deadline": schema.seconds()}
+# For how long a job has hung, and where its ranks are.
+HANG: schema.Schema = {
+    "seconds": schema.seconds(),
+    "median": optional(schema.seconds()),
+    "lock": optional(schema.text(4096)),
+    "stuck": optional(schema.mapping(STUCK)),
+    "others": optional(schema.integer(0, 1 << 20)),
+    "there": optional(schema.integer(0, 1 << 20)),
+    "most": optional(schema.text(400)),
+}
+
+# Why a process failed.
+CAUSE: schema.Schema = {
+    "kind": schema.one_of(*failure_causes.KINDS),
+    "what": optional(schema.text(failure_causes.WHAT_LIMIT)),
+    "exit_code": optional(schema.integer(0, 255)),
+    "name": optional(schema.text(300)),
+    "message": optional(schema.text(1000)),
+    "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
+    "alone": optional(schema.flag()),
+    "limit": optional(schema.seconds()),
+    "cost": optional(schema.mapping(COST)),
+    "deadline": optional(schema.seconds()),
+    "port": optional(schema.integer(0, 65535)),
+    "listener": optional(schema.text(100)),
+    "hang": optional(schema.mapping(HANG)),
+}
 
 # Why a host must not run the next attempt.
 UNFIT: schema.Schema = {
@@ -94,19 +107,19 @@ RECORD: schema.Schema = {
     "finished": optional(schema.seconds()),
     "exit_code": optional(schema.integer(0, 255)),
     "signal": optional(schema.text(20, r"[A-Z0-9+-]+", "the name of a signal")),
-    "reason": optional(schema.text()),
     "cause": schema.lenient(schema.mapping(CAUSE)),
+    "stopped_for": optional(schema.text(40, PROCESS_NAME.pattern, "the name of a process")),
+    "oom_kills": optional(schema.integer(0, 1 << 31)),
     "restartable": optional(schema.flag()),
     "available": optional(schema.flag()),
     "unfit": schema.lenient(schema.mapping(UNFIT)),
     "rebooted": optional(schema.flag()),
     "active": optional(schema.seconds()),
     "suspects_hang": optional(schema.flag()),
-    "hang": optional(schema.text(300)),
+    "hang": optional(schema.mapping(HANG)),
     "stuck": optional(schema.list_of(schema.mapping(STUCK), RANKS_PER_HOST_LIMIT)),
     "still_connected": optional(HOST_NAME),
     "raised": schema.lenient(schema.mapping(CAUSE)),
-    "notice": optional(schema.mapping(NOTICE)),
 }
 
 # The origin of a job's code.

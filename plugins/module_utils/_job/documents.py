@@ -13,11 +13,10 @@ from typing import Any, TypedDict
 
 
 class Outcome(TypedDict, total=False):
-    """How a process ended: its exit status or the signal that killed it, and a reason if neither explains why it ended."""
+    """How a process ended: its exit status or the signal that killed it."""
 
     exit_code: int
     signal: str
-    reason: str
 
 
 class _Record(TypedDict):
@@ -48,26 +47,6 @@ class CostRecord(_CostRecord, total=False):
     earlier: float
 
 
-class _CauseRecord(TypedDict):
-    kind: str
-    what: str
-
-
-class CauseRecord(_CauseRecord, total=False):
-    """Why a process failed, as `recovery.Cause` describes it. `message` is the message of the script's exception, or of an abort.
-
-    The elements of `storage` have the fields of `storage_problems.StorageProblem`. If the time limit came from the maximum cost, `cost` is
-    set.
-    """
-
-    exit_code: int
-    name: str
-    message: str
-    storage: list[dict[str, Any]]
-    alone: bool
-    cost: CostRecord
-
-
 class _Stuck(TypedDict):
     rank: int
     where: str
@@ -88,11 +67,49 @@ class Stuck(_Stuck, total=False):
     error: str
 
 
-class Notice(TypedDict):
-    """What has been announced: that AWS will terminate a host at `deadline`. `kind` is one of `recovery.ANNOUNCED`."""
+class _Hang(TypedDict):
+    seconds: float
 
+
+class Hang(_Hang, total=False):
+    """For how many `seconds` a job has hung.
+
+    If it counts as hanging because it has reported no new step, `median` is its median step time. `lock` is a lock file that no process has
+    open. In a cause, `stuck` is the rank that is shown. Of the `others` ranks, `there` are at the place `most`, at which most of them are.
+    """
+
+    median: float
+    lock: str
+    stuck: Stuck
+    others: int
+    there: int
+    most: str
+
+
+class _CauseRecord(TypedDict):
     kind: str
+
+
+class CauseRecord(_CauseRecord, total=False):
+    """Why a process failed, as `failure_causes.Cause` describes it. `message` is the message of the script's exception, or of an abort.
+
+    The elements of `storage` have the fields of `storage_problems.StorageProblem`. `limit` is the time limit in seconds that the job has
+    reached. If this came from the maximum cost, `cost` is set. AWS terminates the host at `deadline`. If a process could not listen on
+    `port`, `listener` is the process that does. `hang` is set for the process that is shown as the cause of a hang.
+    """
+
+    what: str
+    exit_code: int
+    name: str
+    message: str
+    storage: list[dict[str, Any]]
+    alone: bool
+    limit: float
+    cost: CostRecord
     deadline: float
+    port: int
+    listener: str
+    hang: Hang
 
 
 class _Unfit(TypedDict):
@@ -119,6 +136,9 @@ class ProcessRecord(_Record, Outcome, total=False):
     end. `unfit` says why the host of an available process must not run the next attempt, unless `rebooted` is true: the host has rebooted
     since, and its health checks have passed.
 
+    `stopped_for` is the name of the process whose failure has ended the attempt, in the record of a process that was stopped as a result.
+    `oom_kills` is the number of processes of a process that has ended by itself which the kernel's OOM killer has killed, if it is known.
+
     If the job detects hangs, `active` is the time at which the process last wrote output. If the job hangs, `hang` in the record of the
     lead says how long the job has hung, and `stuck` says where the ranks of the process are stuck. `suspects_hang` in the record of the
     lead is true if the next step is overdue, so that all supervisors poll at short intervals.
@@ -126,8 +146,6 @@ class ProcessRecord(_Record, Outcome, total=False):
     `still_connected` is the name of a host to which this process still had open connections after all processes there had ended. It is only
     recorded if the attempt ended because connections between processes were closed. `raised` is the exception of a rank that did not end,
     and is only recorded if the attempt ended because other processes waited too long.
-
-    If an attempt ends because AWS is about to terminate a process's host, the verdict's record for that process contains `notice`.
     """
 
     tagged: bool
@@ -135,17 +153,18 @@ class ProcessRecord(_Record, Outcome, total=False):
     pid: int
     finished: float
     cause: CauseRecord
+    stopped_for: str
+    oom_kills: int
     restartable: bool
     available: bool
     unfit: Unfit
     rebooted: bool
     active: float
     suspects_hang: bool
-    hang: str
+    hang: Hang
     stuck: list[Stuck]
     still_connected: str
     raised: CauseRecord
-    notice: Notice
 
 
 class _Verdict(TypedDict):
@@ -169,42 +188,47 @@ class Checkpoint(TypedDict):
     changed: float
 
 
+class Explanation(TypedDict, total=False):
+    """What explains a decision: the `cause` of the failure, the hosts that cannot be used (`missing`), those of them that are `excluded`
+    from jobs, and those that take the place of others (`replacements`).
+
+    `restarts` and `min_hosts` are options of the job. `reboots` says whether the host of the failure reboots itself, and `refusal` why the
+    launcher cannot run the job on the remaining hosts. If `without_checkpoint` is true, no complete checkpoint is left.
+    """
+
+    cause: CauseRecord
+    missing: list[str]
+    excluded: list[str]
+    replacements: list[str]
+    restarts: int
+    min_hosts: int
+    reboots: bool
+    refusal: str
+    without_checkpoint: bool
+
+
 class _Following(TypedDict):
     action: str
     rule: str
     decided: float
 
 
-class Following(_Following, total=False):
+class Following(_Following, Explanation, total=False):
     """The contents of status/next: what follows an attempt, and the rule that determined it. See `recovery.Decision`.
 
-    The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, `cause` is the reason, and
-    `progress` is true if the attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` and those in
-    `damaged` have been renamed. If `without_checkpoint` is true, no complete checkpoint is left. Among these hosts, those in `standby`
-    wait, and those in `replacements` have waited until now.
-
-    Readers use these keys to explain the rule: `missing` (the hosts that cannot be used), `excluded` (those of them that are excluded from
-    jobs), the options `restarts` and `min_hosts`, `refusal` (why the launcher cannot run the job on the remaining hosts), and `reboots`
-    (whether the host of `failure` reboots itself).
+    The attempt began at `started` and ran on `ran_on` hosts. `failure` is the process that ended the attempt, and `progress` is true if the
+    attempt completed a checkpoint. The next attempt uses `hosts`, after the checkpoint `set_aside` and those in `damaged` were renamed.
+    Among these hosts, those in `standby` wait, and those in `replacements` have waited until now.
     """
 
     started: float
     ran_on: int
     failure: ProcessRecord
-    cause: CauseRecord
     progress: bool
     hosts: list[str]
     set_aside: Checkpoint
     damaged: list[Checkpoint]
-    without_checkpoint: bool
     standby: list[str]
-    replacements: list[str]
-    missing: list[str]
-    excluded: list[str]
-    restarts: int
-    min_hosts: int
-    reboots: bool
-    refusal: str
 
 
 class _Export(TypedDict):

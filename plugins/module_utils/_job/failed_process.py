@@ -9,12 +9,50 @@ This code runs on hosts as part of the supervisor and depends only on the standa
 from __future__ import annotations
 
 import itertools
-from typing import Sequence
+import signal
+from typing import Any, Mapping, Sequence
 
 from . import error_messages, failure_causes
-from .documents import CauseRecord, Following, ProcessRecord, Verdict
+from .documents import Following, Outcome, ProcessRecord, Verdict
 from .naming import MAY_BE_LOST, SERVICE
 from .state_names import FAILED, LOST, STOPPED
+from .storage_problems import StorageProblem
+
+
+def outcome(code: int) -> Outcome:
+    """Return the outcome for a return code from subprocess. A negative code stands for the signal that killed the process."""
+    if code >= 0:
+        return {"exit_code": code}
+    try:
+        return {"signal": signal.Signals(-code).name}
+    except ValueError:  # a real-time signal
+        return {"signal": str(-code)}
+
+
+def recovery_cause(found: Mapping[str, Any], host: str) -> failure_causes.Cause:
+    """Return a document's cause in the form that the decision about a restart uses. Unknown keys of its storage problems are ignored.
+
+    A connection that was closed for no known reason is evidence against neither the script nor the checkpoint, nor this host.
+    """
+    kind = str(found.get("kind") or failure_causes.KILLED)
+    if kind in (failure_causes.SCRIPT_ERROR, failure_causes.SIGNAL) and error_messages.is_connection_closed(
+        str(found.get("message") or "")
+    ):
+        kind, host = failure_causes.NETWORK, ""
+    storage = tuple(StorageProblem(**{name: each[name] for name in StorageProblem._fields}) for each in found.get("storage") or ())
+    what, name = str(found.get("what") or ""), str(found.get("name") or "")
+    return failure_causes.Cause(kind, what, host, found.get("exit_code"), name, storage, bool(found.get("alone")))
+
+
+def recorded_cause(process: ProcessRecord) -> Mapping[str, Any]:
+    """Return the cause that a process has recorded. It may be null in the result of a module."""
+    return process.get("cause") or {}
+
+
+def ended_by_itself(process: ProcessRecord) -> bool:
+    """Return whether the exit status and the log of a failed process say why it failed: the supervisor has not stopped it."""
+    cause = recorded_cause(process)
+    return not (cause.get("kind") in failure_causes.NOT_BY_ITSELF or cause.get("hang") or process.get("raised"))
 
 
 def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
@@ -30,20 +68,20 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
     ended = [process for process in processes if process["state"] in (FAILED, LOST) and process["part"] not in MAY_BE_LOST]
     stopped = [process for process in processes if process["state"] == STOPPED]
     first = list(itertools.filterfalse(has_lost_connection, ended))
-    if any(process.get("cause", {}).get("kind") in failure_causes.EXCEPTIONS for process in first):
+    if any(recorded_cause(process).get("kind") in failure_causes.EXCEPTIONS for process in first):
         first = list(itertools.filterfalse(is_aborted, first))
     return min(first or ended or stopped, key=lambda process: (last_moment(process), process["rank"]), default=None)
 
 
 def has_lost_connection(process: ProcessRecord) -> bool:
     """Return whether a process failed because its connection to another process was closed."""
-    why = process.get("cause", {})
+    why = recorded_cause(process)
     return error_messages.is_connection_closed(why.get("message", "")) or why.get("name") in error_messages.AGENT_ENDED
 
 
 def is_aborted(process: ProcessRecord) -> bool:
     """Return whether a process was aborted for no known reason, for example by Gloo or NCCL, or has waited for other ranks too long."""
-    why = process.get("cause", {})
+    why = recorded_cause(process)
     return why.get("kind") == failure_causes.HANG or (why.get("kind") == failure_causes.SIGNAL and why.get("name") == "SIGABRT")
 
 
@@ -54,9 +92,9 @@ def is_alone(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> bool
     the daemons of MPI do not run the script.
     """
     others = [process for process in processes if process["host"] != failure["host"] and process["part"] != SERVICE]
-    age, what = last_moment(failure) - failure["started"], failure.get("cause", {}).get("what")
+    age, what = last_moment(failure) - failure["started"], recorded_cause(failure).get("what")
     return bool(others) and all(
-        process.get("cause", {}).get("what") != what and (process.get("finished") or process["heartbeat"]) - process["started"] >= age
+        recorded_cause(process).get("what") != what and (process.get("finished") or process["heartbeat"]) - process["started"] >= age
         for process in others
     )
 
@@ -94,14 +132,12 @@ def without_data(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> 
     found = [process for process in processes if process["state"] == STOPPED and process.get("still_connected")]
     if not has_lost_connection(failure) or len({process["host"] for process in found}) != 1:
         return None
-    reason = "received no data (its connections to {} were open after all processes there had ended)".format(found[0]["still_connected"])
-    cause: CauseRecord = {"kind": failure_causes.NETWORK, "what": "a host that receives no data"}
-    return {**found[0], "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": cause}
+    return {**found[0], "state": FAILED, "finished": last_moment(failure), "cause": {"kind": failure_causes.NETWORK}}
 
 
 def has_waited(failure: ProcessRecord | None) -> bool:
     """Return whether a process has ended because it has waited for other ranks too long."""
-    return bool(failure and not failure.get("reason") and failure.get("cause", {}).get("kind") == failure_causes.HANG)
+    return bool(failure and recorded_cause(failure).get("kind") == failure_causes.HANG and ended_by_itself(failure))
 
 
 def without_end(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
@@ -112,8 +148,7 @@ def without_end(failure: ProcessRecord, processes: Sequence[ProcessRecord]) -> P
     if not found or not has_waited(failure):
         return None
     first = min(found, key=lambda process: process["rank"])
-    reason = "raised an exception and did not end, so that the other ranks waited for it"
-    return {**first, "state": FAILED, "finished": last_moment(failure), "reason": reason, "cause": first["raised"]}
+    return {**first, "state": FAILED, "finished": last_moment(failure), "cause": first["raised"]}
 
 
 def last_moment(process: ProcessRecord) -> float:

@@ -8,7 +8,6 @@ The functions are pure, and also run on hosts without Ansible.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple, Sequence
 
 from .storage_problems import StorageProblem
@@ -60,6 +59,9 @@ KINDS = (
 # Causes that are announced before AWS terminates a host. They do not count toward the maximum number of restarts.
 ANNOUNCED = (SPOT_INTERRUPTION, CAPACITY_BLOCK_END, LEASE_END)
 
+# Causes after which neither the exit status nor the log of the process says why it ended.
+NOT_BY_ITSELF = (TIME_LIMIT, HOST_SHUT_DOWN, NOT_STARTED, KILLED, NETWORK, HEALTH, *ANNOUNCED)
+
 # Why a host that responds must not run the next attempt: a health check requires a reboot or a replacement, or the host is excluded from
 # jobs. `REBOOT` and `REPLACE` are also severities of health checks, and the `name` of a cause of the kind `HEALTH`.
 REBOOT, REPLACE, EXCLUDED = "reboot", "replace", "excluded"
@@ -70,8 +72,8 @@ EXCEPTIONS = (SCRIPT_ERROR, DISK_FULL, GPU_MEMORY, HARDWARE)
 # The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
 BROKEN_HOST = (HOST_LOST, HEALTH)
 
-# Maximum number of characters in `Cause.what`, and in a part of a sentence that comes from the job.
-WHAT_LIMIT, DETAIL_LIMIT = 1000, 300
+# Maximum number of characters in `Cause.what`.
+WHAT_LIMIT = 1000
 
 # Signals that an error in the program itself causes. Other signals come from outside, and are no evidence of an error in the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
@@ -84,12 +86,6 @@ MISSING_MODULE = "ModuleNotFoundError"
 EXCEPTIONS_OF_CODE = ("SyntaxError", "IndentationError", "TabError", MISSING_MODULE, "ImportError", "NameError", "UnboundLocalError")
 CERTAIN_ERRORS = (*EXCEPTIONS_OF_CODE, USAGE, CERTAIN)
 
-# The end of a cause such as `SyntaxError at train.py, line 3`.
-PLACE = re.compile(r" at (?P<file>.+), line (?P<line>\d+)\Z")
-
-# Appended to the description of a process that was killed by SIGKILL, if the kernel's own count rules out the OOM killer.
-NOT_BY_OOM_KILLER = "not by the kernel's OOM killer"
-
 
 class Cause(NamedTuple):
     """Why an attempt ended. Two causes with the same `kind` and `what` describe the same error.
@@ -101,7 +97,7 @@ class Cause(NamedTuple):
     """
 
     kind: str
-    what: str
+    what: str = ""
     host: str = ""
     exit_code: int | None = None
     name: str = ""
@@ -143,28 +139,3 @@ def points_to_host(cause: Cause) -> bool:
 def full_directories(cause: Cause) -> set[tuple[str, str]]:
     """Return the directories to which the job could not write, each with its host or, on shared storage, without a host."""
     return {(each.path, "" if each.shared else cause.host) for each in cause.storage}
-
-
-def place_of(cause: Cause) -> str:
-    """Return the place of an error in the script, such as `line 3 of train.py`, or an empty string if it is unknown."""
-    found = PLACE.search(cause.what[:DETAIL_LIMIT])
-    return f"line {found['line']} of {found['file']}" if found else ""
-
-
-def correction(cause: Cause) -> str:
-    """Return what to do about an error that recurs, or an empty string if the description of the error already says so."""
-    if cause.kind == GPU_MEMORY:
-        return " Reduce the batch size, or use GPUs with more memory."
-    return "" if cause.kind in (NOT_STARTED, OUT_OF_MEMORY) else f" Correct {place_of(cause) or 'the script'} or its data."
-
-
-def correction_of_certain(cause: Cause) -> str:
-    """Return what to do about an error that does not depend on the data or the checkpoint.
-
-    For a missing module, the result is an empty string, because the failure message explains the possible causes.
-    """
-    if cause.name == MISSING_MODULE:
-        return ""
-    if cause.name == CERTAIN:
-        return " Its message says what to change."
-    return " Correct training_job_arguments." if cause.name == USAGE else f" Correct {place_of(cause) or 'the script'}."

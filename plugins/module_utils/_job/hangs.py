@@ -13,9 +13,8 @@ import math
 import statistics
 from typing import Any, Hashable, Mapping, Sequence
 
-from .._words import form, plural
 from . import failure_causes
-from .documents import CauseRecord, ProcessRecord, Stuck
+from .documents import CauseRecord, Hang, ProcessRecord, Stuck
 from .naming import SERVICE
 from .state_names import FAILED
 
@@ -36,14 +35,8 @@ LEAST_STEPS, LAST_STEPS = 6, 101
 # A process counts as the cause of a hang only if its output ended at least this number of seconds before the output of all other processes.
 SILENT_BEFORE = 5.0
 
-# The beginning of the reason in the record of the process that makes a job hang.
-MADE_NO_PROGRESS = "made no progress"
-
 # The place of a rank that no supervisor has recorded.
 UNKNOWN: Stuck = {"rank": 0, "where": "", "waits": False, "suspended": False}
-
-# Part of the recorded reason if the job counts as hanging because it reports no new step.
-WITH_MEDIAN_STEP = "with a median step"
 
 
 class Activity:
@@ -91,13 +84,14 @@ class Activity:
                 self._durations.extend([(now - self._stepped) / new] * min(new, LAST_STEPS))
             self._count, self._stepped = self._count + new, now
 
-    def describe_hang(self, now: float) -> str:
-        """Return a phrase that says how long the job has made no progress, or an empty string if the job does not hang."""
-        if self._is_overdue(now, MARGIN) and now - self._active >= self._minimum:
-            return f"for {now - self._stepped:.0f} s, {WITH_MEDIAN_STEP} of {self._median():.3g} s"
+    def hang(self, now: float) -> Hang | None:
+        """Return how long the job has made no progress, or None if the job does not hang."""
+        median = self._median()
+        if median is not None and self._is_overdue(now, MARGIN) and now - self._active >= self._minimum:
+            return {"seconds": now - self._stepped, "median": median}
         if self._timeout and now - self._active > self._timeout:
-            return f"for {now - self._active:.0f} s, with no output, reported step or checkpoint"
-        return ""
+            return {"seconds": now - self._active}
+        return None
 
     def needs_signs(self, now: float) -> bool:
         """Return whether signs of activity matter at this time: always if all activity is checked, otherwise if a step is late."""
@@ -166,28 +160,26 @@ def _unreachable(ranks: Sequence[Stuck]) -> list[int]:
     return [shares.index(most)] if most and shares.count(most) == 1 else []
 
 
-def hung_process(processes: Sequence[ProcessRecord], why: str, now: float) -> ProcessRecord:
+def hung_process(processes: Sequence[ProcessRecord], hang: Hang, now: float) -> ProcessRecord:
     """Return the record of the process that makes a job hang, changed to the record of a failed process.
 
-    `why` is the result of describe_hang(). If no rank differs from the others, the result is the record of the first
+    `hang` is the result of Activity.hang(). If no rank differs from the others, the result is the record of the first
     process, and the cause has no name.
     """
     found = [(process, rank) for process in processes for rank in process.get("stuck", []) if _counts(process, rank)]
     index = find_odd([rank for _process, rank in found], [process.get("active", process["started"]) for process, _rank in found])
     process, rank = found[index or 0] if found else (processes[0], UNKNOWN)
-    cause = _cause(rank, index is not None)
-    details = _details(process, rank, [other for _process, other in found if other is not rank], index is not None)
-    reason = f"{MADE_NO_PROGRESS} {why}" + (f" ({details})" if details else "")
-    if rank.get("error"):
-        reason += f", and its log ends with {rank['error']}"
-    return {**process, "state": FAILED, "finished": now, "reason": reason, "cause": cause}
-
-
-def _cause(rank: Stuck, is_odd: bool) -> CauseRecord:
-    cause: CauseRecord = {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank["where"] else "a hang"}
-    if is_odd:
+    cause = _cause(hang, rank, [other["where"] for _process, other in found if other is not rank])
+    if index is not None:
         cause["name"] = f"rank {rank['rank']}"
-    return cause
+    return {**process, "state": FAILED, "finished": now, "cause": cause}
+
+
+def _cause(hang: Hang, rank: Stuck, others: Sequence[str]) -> CauseRecord:
+    """Return the cause that names a rank. `others` are the places of the other ranks."""
+    most, there = collections.Counter(others).most_common(1)[0] if others else ("", 0)
+    seen: Hang = {**hang, "stuck": rank, "others": len(others), "there": there, "most": most}
+    return {"kind": failure_causes.HANG, "what": f"a hang at {rank['where']}" if rank["where"] else "a hang", "hang": seen}
 
 
 def _counts(process: ProcessRecord, rank: Stuck) -> bool:
@@ -196,31 +188,3 @@ def _counts(process: ProcessRecord, rank: Stuck) -> bool:
     The daemons of MPI are services too, but the ranks that they start can be the cause. The records of daemons contain no ranks.
     """
     return process["part"] != SERVICE or not process["ranks"] or rank["suspended"]
-
-
-def _details(process: ProcessRecord, rank: Stuck, others: Sequence[Stuck], is_odd: bool) -> str:
-    """Return a phrase that says where the ranks are, or an empty string if this is unknown."""
-    if not (rank["where"] or rank["suspended"]):
-        return ""
-    places = collections.Counter(other["where"] for other in others).most_common(1)
-    place, count = places[0] if places else ("", 0)
-    here = _position(process, rank, is_odd)
-    if not place:
-        return here
-    if not is_odd:
-        return f"all ranks are at {place}" if place == rank["where"] and count == len(others) else here
-    which = (
-        form(count, "the other rank is", "all other ranks are")
-        if count == len(others)
-        else plural(count, "other rank is", "other ranks are")
-    )
-    return f"{here}; {which} at {place}"
-
-
-def _position(process: ProcessRecord, rank: Stuck, is_odd: bool) -> str:
-    """Return a phrase that says where the rank is."""
-    who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
-    if rank["suspended"]:
-        return f"{who} suspended"
-    silent = rank.get("silent_peers", 0) if is_odd else 0
-    return f"{f'{silent} % of the connected hosts do not acknowledge its data; ' if silent else ''}{who} at {rank['where']}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from .documents import Code, Export, ProcessRecord, Queued
+from .documents import Code, Explanation, Export, Outcome, ProcessRecord, Queued
 
 # The command that shows jobs, in messages of hosts. On the controller, it gets the options of the playbook run.
 STATUS_COMMAND = "ansible-playbook deeplearning.cluster.status"
@@ -20,20 +20,23 @@ class ProcessStatus(ProcessRecord):
     tag: str
 
 
-class LastWords(TypedDict):
-    """A description of how a process ended, and the last lines of its log."""
+class CulpritStatus(Outcome):
+    """How the rank ended that failed first among the ranks of a process, according to the process's log."""
 
-    how: str
-    log: str
+    rank: str
+
+
+class _Failure(ProcessStatus):
     lines: list[str]
 
 
-class Failure(ProcessStatus, LastWords, total=False):
-    """The process that caused the job to fail.
+class Failure(_Failure, total=False):
+    """The process that caused the job to fail, the last lines of its log, and the rank that failed first (`culprit`).
 
     If the process's host has left the cluster or is unreachable, the controller sets `gone` to a sentence that states the reason.
     """
 
+    culprit: CulpritStatus
     gone: str
 
 
@@ -45,13 +48,15 @@ class _AttemptStatus(TypedDict):
     logs: str
 
 
-class AttemptStatus(_AttemptStatus, total=False):
-    """One attempt of a job: when it ran, on how many hosts, why it ended (`cause`), and what followed the attempt (`action`, `why`)."""
+class AttemptStatus(_AttemptStatus, Explanation, total=False):
+    """One attempt of a job: when it ran, on how many hosts, the process that ended it (`failure`), and what followed (see `Following`)."""
 
     ended: float
-    cause: str
+    failure: ProcessStatus
     action: str
-    why: str
+    rule: str
+    set_aside: str
+    damaged: list[str]
 
 
 class HostGoodput(TypedDict):

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from . import storage_problems
 from .failure_causes import (
     ANNOUNCED,
-    DETAIL_LIMIT,
     DISK_FULL,
     GPU_MEMORY,
     HANG,
@@ -28,8 +26,6 @@ from .failure_causes import (
     TIME_LIMIT,
     USAGE,
     Cause,
-    correction,
-    correction_of_certain,
     full_directories,
     is_certain,
     is_own_fault,
@@ -38,10 +34,7 @@ from .failure_causes import (
 )
 
 # Causes after which no host has time for another attempt.
-TIME_UP = {
-    TIME_LIMIT: "The job reached training_job_time_limit or training_job_max_cost.",
-    LEASE_END: "AWS terminates the nodes at the end of their lease. Start nodes with a new lease, and then continue the job.",
-}
+TIME_UP = (TIME_LIMIT, LEASE_END)
 
 # Seconds for which a job waits for a host that reboots, if it cannot continue without the host.
 REBOOT_PATIENCE = 600.0
@@ -91,10 +84,7 @@ class Situation(NamedTuple):
 
     `available` contains the hosts that respond and on which no process of the job remains. `checkpoint` is the name of the newest
     checkpoint, and `has_older` is true if there is an older checkpoint. If the launcher cannot run the job on the hosts of a restart,
-    `refusal` states the reason.
-
-    The last `spares` hosts were on standby during the last attempt. `excluded` contains the hosts that are not available because they are
-    excluded from jobs. `reboots` is true if the host of the last failure reboots itself.
+    `refusal` states the reason. The last `spares` hosts were on standby during the last attempt.
     """
 
     attempts: Sequence[FailedAttempt]
@@ -105,8 +95,6 @@ class Situation(NamedTuple):
     has_older: bool = False
     refusal: str = ""
     spares: int = 0
-    excluded: Sequence[str] = ()
-    reboots: bool = False
 
     @property
     def size(self) -> int:
@@ -123,7 +111,7 @@ class Situation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What follows an attempt. `rule` is a row of the table, and `why` is a sentence.
+    """What follows an attempt. `rule` is a row of the table.
 
     A restart uses `hosts`. The hosts in `standby` wait, and the hosts in `replacements` were on standby during the last attempt. The
     checkpoint `set_aside` is renamed before the restart, so that the next attempt uses an older checkpoint.
@@ -131,7 +119,6 @@ class Decision(NamedTuple):
 
     action: str
     rule: str
-    why: str
     hosts: Sequence[str] = ()
     set_aside: str = ""
     standby: Sequence[str] = ()
@@ -139,12 +126,11 @@ class Decision(NamedTuple):
 
 
 class DecisionRule(NamedTuple):
-    """A row of the decision table. The first row that applies determines what follows. `why` is a sentence for messages."""
+    """A row of the decision table. The first row that applies determines what follows. The controller explains the rule."""
 
     name: str
     action: str
     applies: Callable[[Situation], bool]
-    why: Callable[[Situation], str]
     without_suspect: bool = False
     older_checkpoint: bool = False
 
@@ -153,22 +139,11 @@ def decide(situation: Situation) -> Decision:
     """Return what follows the last attempt: the first row of the table that applies."""
     rule = next(rule for rule in TABLE if rule.applies(situation))
     if rule.action == STOP:
-        return Decision(STOP, rule.name, rule.why(situation))
+        return Decision(STOP, rule.name)
     hosts = _without_suspect(situation) if rule.without_suspect else list(situation.available)
     set_aside = situation.checkpoint if rule.older_checkpoint else ""
     standby = hosts[situation.size :]
-    return Decision(RESTART, rule.name, rule.why(situation), hosts, set_aside, standby, _replacements(situation, hosts))
-
-
-def explain(action: str, name: str, situation: Situation) -> str:
-    """Return the explanation that the rule in a recorded decision gives for the situation.
-
-    A sentence in the recorded decision would not be reliable, because the decision may be forged.
-    """
-    if (action, name) == (RESTART, CONTINUED):
-        return "The job was started again with the same name."
-    rule = next((rule for rule in TABLE if (rule.action, rule.name) == (action, name)), None)
-    return rule.why(situation) if rule else f"The recorded decision names an unknown rule ({name})."
+    return Decision(RESTART, rule.name, hosts, set_aside, standby, _replacements(situation, hosts))
 
 
 def waits_for_reboot(situation: Situation, rebooting: Sequence[str]) -> bool:
@@ -197,16 +172,6 @@ def _repeats(situation: Situation) -> bool:
     if len(situation.attempts) < 2 or situation.progress:
         return False
     return is_own_fault(situation.cause) and is_same(situation.attempts[-2].cause, situation.cause)
-
-
-def _named(hosts: Sequence[str]) -> str:
-    """Return the names of the first five hosts and the number of other hosts, because decisions have a limited length."""
-    more = len(hosts) - 5
-    return ", ".join(hosts[:5]) + (f" and {more} {'other' if more == 1 else 'others'}" if more > 0 else "")
-
-
-def _missing(situation: Situation) -> list[str]:
-    return [host for host in situation.hosts if host not in situation.available]
 
 
 def _lost(situation: Situation) -> list[str]:
@@ -290,125 +255,19 @@ def _needs(situation: Situation, what: str) -> bool:
     return situation.cause.kind == HEALTH and situation.cause.name == what
 
 
-def _continuation(situation: Situation) -> str:
-    """Return a sentence about the hosts of a restart after a health finding."""
-    if not _missing(situation):
-        seen = f"{situation.cause.host} has been rebooted" if situation.reboots else "The checks after the failure did not find this again"
-        return f"{seen}, and the job continues on the same hosts."
-    spares = _replacements(situation, situation.available)
-    if spares:
-        return f"The job continues with spare {_named(spares)} in place of {_named(_missing(situation))}."
-    return f"The job continues without {_named(_missing(situation))}."
-
-
-def _repair(situation: Situation) -> str:
-    """Return what to do about unhealthy and excluded hosts, or an empty string if there are none.
-
-    The hosts do not know the region and the playbooks of the controller, so health.yml shows the complete commands.
-    """
-    host, name = situation.cause.host, situation.cause.name
-    needs = {REBOOT: "reboots itself" if situation.reboots else "must be rebooted", REPLACE: "should be replaced"}
-    found = [f"{host} {needs[name]}"] if host in _missing(situation) and situation.cause.kind == HEALTH and name in needs else []
-    others = [each for each in situation.excluded if not (found and each == host)]
-    if others:
-        found.append(f"{_named(others)} {'is' if len(others) == 1 else 'are'} excluded from jobs")
-    return f" {', and '.join(found)}. To see the commands, run deeplearning.cluster.health." if found else ""
-
-
-def _what(situation: Situation) -> str:
-    """Return the name of the error, capitalized for the beginning of a sentence."""
-    return situation.cause.what[:1].upper() + situation.cause.what[1:DETAIL_LIMIT]
-
-
-def _suspicion(situation: Situation) -> str:
-    """Return why the host of the last failure is suspect."""
-    host = situation.cause.host
-    if is_certain(situation.cause):
-        return f"Only {host} had this error, so the job continues without this host."
-    return f"Attempts {_numbers(situation)} failed on {host}, so the job continues without this host."
-
-
-def _numbers(situation: Situation) -> str:
-    last = len(situation.attempts)
-    return f"{last - 1} and {last}"
-
-
 TABLE: Sequence[DecisionRule] = (
-    DecisionRule(
-        "operator",
-        STOP,
-        lambda situation: situation.cause.kind == OPERATOR,
-        lambda situation: "An operator stopped the job.",
-    ),
-    DecisionRule(
-        "time_limit",
-        STOP,
-        lambda situation: situation.cause.kind in TIME_UP,
-        lambda situation: TIME_UP.get(situation.cause.kind, TIME_UP[TIME_LIMIT]),
-    ),
-    DecisionRule(
-        "stop_exit_code",
-        STOP,
-        lambda situation: situation.cause.exit_code in situation.policy.stop_exit_codes,
-        lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_stop_exit_codes.",
-    ),
-    DecisionRule(
-        TOO_FEW_HOSTS,
-        STOP,
-        lambda situation: len(situation.available) < situation.policy.min_hosts,
-        lambda situation: (
-            f"{_named(_missing(situation))} cannot be used, and the job needs {situation.policy.min_hosts} hosts (training_job_min_hosts)."
-            f"{_repair(situation)}"
-        ),
-    ),
-    DecisionRule(
-        "launcher",
-        STOP,
-        lambda situation: bool(situation.refusal),
-        lambda situation: f"The launcher cannot run the job on the remaining hosts: {situation.refusal[:DETAIL_LIMIT]}",
-    ),
-    DecisionRule(
-        "no_restarts_left",
-        STOP,
-        lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts,
-        lambda situation: _used_up(situation.policy.restarts),
-    ),
-    DecisionRule(
-        "too_many_attempts",
-        STOP,
-        lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT,
-        lambda situation: f"A job has at most {ATTEMPTS_LIMIT} attempts. To continue, start a new job with training_job_resume.",
-    ),
-    DecisionRule(
-        "after_reboot",
-        RESTART,
-        lambda situation: _needs(situation, REBOOT),
-        lambda situation: f"{_continuation(situation)}{_repair(situation)}",
-    ),
-    DecisionRule(
-        "ask_for_replacement",
-        RESTART,
-        lambda situation: _needs(situation, REPLACE),
-        lambda situation: f"{_continuation(situation)}{_repair(situation)}",
-    ),
-    DecisionRule(
-        "restart_exit_code",
-        RESTART,
-        lambda situation: situation.cause.exit_code in situation.policy.restart_exit_codes,
-        lambda situation: f"Exit status {situation.cause.exit_code} is in training_job_restart_exit_codes.",
-    ),
-    DecisionRule(
-        "certain_error",
-        STOP,
-        lambda situation: is_certain(situation.cause) and not _leaves_out_host(situation),
-        lambda situation: f"The same error would end each attempt.{correction_of_certain(situation.cause)}",
-    ),
-    DecisionRule(
-        "error_came_back",
-        STOP,
-        _returned,
-        lambda situation: f"{_what(situation)} occurred again after a restart from an older checkpoint. Correct the script or its data.",
-    ),
+    DecisionRule("operator", STOP, lambda situation: situation.cause.kind == OPERATOR),
+    DecisionRule("time_limit", STOP, lambda situation: situation.cause.kind in TIME_UP),
+    DecisionRule("stop_exit_code", STOP, lambda situation: situation.cause.exit_code in situation.policy.stop_exit_codes),
+    DecisionRule(TOO_FEW_HOSTS, STOP, lambda situation: len(situation.available) < situation.policy.min_hosts),
+    DecisionRule("launcher", STOP, lambda situation: bool(situation.refusal)),
+    DecisionRule("no_restarts_left", STOP, lambda situation: idle_restarts(situation.attempts) >= situation.policy.restarts),
+    DecisionRule("too_many_attempts", STOP, lambda situation: len(situation.attempts) >= ATTEMPTS_LIMIT),
+    DecisionRule("after_reboot", RESTART, lambda situation: _needs(situation, REBOOT)),
+    DecisionRule("ask_for_replacement", RESTART, lambda situation: _needs(situation, REPLACE)),
+    DecisionRule("restart_exit_code", RESTART, lambda situation: situation.cause.exit_code in situation.policy.restart_exit_codes),
+    DecisionRule("certain_error", STOP, lambda situation: is_certain(situation.cause) and not _leaves_out_host(situation)),
+    DecisionRule("error_came_back", STOP, _returned),
     DecisionRule(
         "suspect_host_and_checkpoint",
         RESTART,
@@ -418,83 +277,15 @@ TABLE: Sequence[DecisionRule] = (
             and _blames_checkpoint(situation)
             and _leaves_out_host(situation)
         ),
-        lambda situation: (
-            f"Attempts {_numbers(situation)} failed on {situation.cause.host} after checkpoint {situation.checkpoint}, so the job continues"
-            " without this host, and uses the checkpoint before it."
-        ),
         without_suspect=True,
         older_checkpoint=True,
     ),
-    DecisionRule(
-        "suspect_host",
-        RESTART,
-        _leaves_out_host,
-        _suspicion,
-        without_suspect=True,
-    ),
-    DecisionRule(
-        "full_storage",
-        STOP,
-        _is_full_again,
-        lambda situation: (
-            f"The storage ended attempts {_numbers(situation)}, with no new checkpoint in between."
-            f" {storage_problems.repair(situation.cause.storage, situation.cause.host)} Then run the same command again."
-        ),
-    ),
-    DecisionRule(
-        "suspect_checkpoint",
-        RESTART,
-        _blames_checkpoint,
-        lambda situation: (
-            f"Attempts {_numbers(situation)} failed after checkpoint {situation.checkpoint}, so the job uses the checkpoint before it."
-        ),
-        older_checkpoint=True,
-    ),
-    DecisionRule(
-        "same_error",
-        STOP,
-        _repeats,
-        lambda situation: (
-            f"The same error ended attempts {_numbers(situation)}, with no new checkpoint in between.{correction(situation.cause)}"
-        ),
-    ),
-    DecisionRule(
-        "same_hang",
-        STOP,
-        _hangs_again,
-        lambda situation: (
-            f"{_what(situation)} ended {HANGS} attempts in a row, with no new checkpoint in between. Correct the script or its data."
-        ),
-    ),
-    DecisionRule(
-        "spare_host",
-        RESTART,
-        lambda situation: bool(_lost(situation)) and len(situation.available) >= situation.size,
-        lambda situation: (
-            f"{_named(_missing(situation))} cannot be used, so the job continues with spare"
-            f" {_named(_replacements(situation, situation.available))}.{_repair(situation)}"
-        ),
-    ),
-    DecisionRule(
-        "fewer_hosts",
-        RESTART,
-        lambda situation: bool(_lost(situation)),
-        lambda situation: f"The job continues without {_named(_missing(situation))}.{_repair(situation)}",
-    ),
-    DecisionRule(
-        "same_hosts",
-        RESTART,
-        lambda situation: True,
-        lambda situation: "The job continues on the same hosts.",
-    ),
+    DecisionRule("suspect_host", RESTART, _leaves_out_host, without_suspect=True),
+    DecisionRule("full_storage", STOP, _is_full_again),
+    DecisionRule("suspect_checkpoint", RESTART, _blames_checkpoint, older_checkpoint=True),
+    DecisionRule("same_error", STOP, _repeats),
+    DecisionRule("same_hang", STOP, _hangs_again),
+    DecisionRule("spare_host", RESTART, lambda situation: bool(_lost(situation)) and len(situation.available) >= situation.size),
+    DecisionRule("fewer_hosts", RESTART, lambda situation: bool(_lost(situation))),
+    DecisionRule("same_hosts", RESTART, lambda situation: True),
 )
-
-
-def _used_up(restarts: int) -> str:
-    if not restarts:
-        return "training_job_restarts is 0, so a job is not restarted."
-    last = "the last restart" if restarts == 1 else f"each of the last {restarts} restarts"
-    return (
-        f"training_job_restarts is {restarts}, and {last} ended without a new checkpoint. Correct the cause, save checkpoints more often, "
-        "or increase training_job_restarts."
-    )

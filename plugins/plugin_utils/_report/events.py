@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._job import explanations, failed_process, job_states, naming, recovery, state_names
+from ...module_utils._job import failed_process, job_states, naming, recovery, state_names
 from ...module_utils._job.job_status import ProcessStatus
 from ...module_utils._words import plural
+from ..attempt_messages import attempt_cause, by_name, describe_end, explain
 
 
 class TimelineEvent(NamedTuple):
@@ -31,10 +32,11 @@ def of_job(job: Mapping[str, Any], over: bool, end: float) -> Iterator[TimelineE
     """Yield the creation of a job, the ends of its attempts and, if the job is `over`, its end."""
     yield TimelineEvent(job["created"], "code copied")
     for one in job.get("attempts") or []:
-        if one.get("cause") and one["attempt"] < job["attempt"]:
-            yield TimelineEvent(one["ended"], f"attempt {one['attempt']} failed: {one['cause']}", True)
-        if one.get("why"):
-            yield TimelineEvent(one["ended"], f"{one['action']}: {one['why']}", one["action"] == recovery.STOP)
+        cause, why = attempt_cause(one), explain(one)
+        if cause and one["attempt"] < job["attempt"]:
+            yield TimelineEvent(one["ended"], f"attempt {one['attempt']} failed: {cause}", True)
+        if why:
+            yield TimelineEvent(one["ended"], f"{one['action']}: {why}", one["action"] == recovery.STOP)
     if over:
         yield TimelineEvent(end, f"job {job['state']}", job["state"] != state_names.SUCCEEDED)
 
@@ -47,8 +49,9 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
         where = plural(hosts, "host", "hosts")
         yield TimelineEvent(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
+    others = by_name(processes)
     for process in processes:
-        how = explanations.describe_end(process)
+        how = describe_end(process, others)
         if process["state"] == state_names.STOPPED:
             ended.setdefault(how, []).append(process["finished"])
         elif process["state"] in (state_names.FAILED, state_names.LOST):

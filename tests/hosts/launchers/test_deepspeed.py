@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.state_names import FINAL
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
@@ -114,7 +115,7 @@ def test_a_rank_is_killed_while_it_saves_its_part_of_a_checkpoint(cluster, tmp_p
     assert result.returncode == 0, result.stdout + result.stderr
     found = cluster.info("resumes")
     assert (found["state"], found["attempt"]) == ("succeeded", 2), found["attempts"]
-    assert "was killed by signal SIGKILL" in found["attempts"][0]["cause"]
+    assert "was killed by signal SIGKILL" in attempt_cause(found["attempts"][0])
     for rank in range(2):
         log = cluster.read(f"/efs/jobs/resumes/logs/attempt2/rank{rank}.log")
         assert "continues after epoch 2, " in log

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
@@ -141,7 +142,8 @@ def test_without_mpirun_nothing_goes_on(cluster):
     wait_until(lambda: cluster.members("headless") == [])
     found = cluster.info("headless")
     assert (found["state"], found["failure"]["name"]) == ("failed", "mpirun")
-    assert found["failure"]["how"].startswith("was killed by signal SIGKILL")  # some kernels add that the OOM killer was not the cause
+    # Some kernels add that the OOM killer was not the cause.
+    assert describe_failure(found["failure"]).startswith("was killed by signal SIGKILL")
 
 
 def test_mpirun_runs_by_hand_as_in_the_script_of_the_former_stack(cluster):

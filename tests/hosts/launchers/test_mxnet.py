@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import describe_failure
 from local_cloud.testing import wait_until
 
 from ..cluster import job_cluster
@@ -122,7 +123,7 @@ def test_a_worker_that_fails_does_not_wait_for_the_others(cluster):
     result = cluster.train("raises", ENDLESS, arguments=["1"], **MXNET)
     assert result.returncode != 0
     found = cluster.info("raises")
-    assert (found["state"], found["failure"]["how"]) == ("failed", "ended with exit status 1")
+    assert (found["state"], describe_failure(found["failure"])) == ("failed", "ended with exit status 1")
     assert "no more data" in cluster.read(f"/efs/jobs/raises/logs/{found['failure']['name']}.log")
     assert cluster.members("raises") == []
 
@@ -134,7 +135,8 @@ def test_a_killed_server_leaves_nothing_behind(cluster):
     wait_until(lambda: cluster.members("without") == [])
     found = cluster.info("without")
     assert (found["state"], found["failure"]["name"]) == ("failed", "server1")
-    assert found["failure"]["how"].startswith("was killed by signal SIGKILL")  # some kernels add that the OOM killer was not the cause
+    # Some kernels add that the OOM killer was not the cause.
+    assert describe_failure(found["failure"]).startswith("was killed by signal SIGKILL")
 
 
 def test_survives(cluster, survive):

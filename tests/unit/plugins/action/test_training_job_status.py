@@ -32,7 +32,7 @@ def test_a_list_has_the_processes_of_the_newest_job_unless_they_are_many(count, 
 
 
 def test_a_list_names_the_cause_of_the_newest_jobs_failure():
-    failed = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": "/l", "lines": ["boom"]}
+    failed = {"name": "rank1", "host": "w2", "state": "failed", "exit_code": 1, "log": "/l", "lines": ["boom"]}
     jobs = [{**job(name, 0), "state": "failed", "failure": failed} for name in ("new", "old")]
     assert shown(jobs, {"directory": "/efs/jobs"})[2:] == [
         "job new failed: rank 1 on w2 ended with exit status 1. For details, run: "

@@ -20,14 +20,14 @@ def process(rank, host, state, moment, **more):
     }  # fmt: skip
 
 
-def blamed(process, how, lines=()):
-    """Return the failure as the module returns it, with only part of the process's record."""
-    return {**{key: process[key] for key in ("name", "host", "state", "log")}, "how": how, "lines": list(lines)}
+def blamed(process, lines=()):
+    """Return the failure as the module returns it."""
+    return {**process, "lines": list(lines)}
 
 
 def job(heartbeat=97.0, state="running", **more):
     victim = process(3, "w4", "failed", 100.0, exit_code=1, instance="i-0000000000000000d")
-    failure = blamed(victim, "ended with exit status 1", ["Connection reset by peer"])
+    failure = blamed(victim, ["Connection reset by peer"])
     processes = [process(2, "w3", state, heartbeat, **{"instance": OLD, **more}), victim]
     return {"name": "hk", "state": "failed", "directory": "/efs/jobs/hk", "processes": processes, "failure": failure}
 
@@ -84,8 +84,8 @@ def test_a_host_that_went_before_is_the_cause():
 
 
 def test_a_host_that_shut_down_in_an_orderly_way_is_the_cause():
-    found = job(state="failed", reason="was stopped because its host was shutting down", signal="SIGTERM")
-    found["failure"] = blamed(found["processes"][0], found["processes"][0]["reason"])
+    found = job(state="failed", cause={"kind": "host_shut_down"}, signal="SIGTERM")
+    found["failure"] = blamed(found["processes"][0])
     assert f"job hk failed: w3 is gone: {OLD} was terminated by its Auto Scaling group" in failure_of(found, [LEFT])
     assert "rank 2 on w3 was stopped because its host was shutting down" in failure_of(found, [])
 
@@ -103,8 +103,8 @@ def test_the_first_of_several_hosts_is_the_cause():
 
 def test_a_job_that_an_operator_stopped_stays_stopped():
     found = job()
-    found["processes"][1].update(state="stopped", reason="was stopped by an operator")
-    found["failure"] = blamed(found["processes"][1], "was stopped by an operator")
+    found["processes"][1].update(state="stopped")
+    found["failure"] = blamed(found["processes"][1])
     assert "was stopped by an operator" in failure_of(found, [LEFT])
 
 

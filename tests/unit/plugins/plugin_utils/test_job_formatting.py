@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failure_causes
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.explanations import OUT_OF_MEMORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.naming import JOB_NAME
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
 
@@ -28,7 +26,7 @@ def job(**changes):
         {"name": "rank0", "host": "w1", "state": "stopped", "started": 0.0, "finished": 60.0, "heartbeat": 60.0, "signal": "SIGTERM"},
         {"name": "rank1", "host": "w10", "state": "failed", "started": 1.0, "finished": 65.0, "heartbeat": 65.0, "exit_code": 3},
     ]
-    processes[0]["reason"] = "was stopped because rank 1 failed"
+    processes[0]["stopped_for"] = "rank1"
     for process in processes:
         process["part"] = "worker"
     found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": processes, "process_count": 2}
@@ -36,6 +34,9 @@ def job(**changes):
     return {**found, **facts, "script": "src/train.py", "command": [], "launcher": "torchrun", "code": {}, "metrics": {}, **changes}
 
 
+LOGS = "/efs/jobs/digits/logs"
+FAILURE = {"name": "rank1", "host": "w2", "state": "failed", "exit_code": 3, "log": f"{LOGS}/rank1.log", "lines": []}
+FAILED = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "processes": [], "command": []}
 NOT_STARTED = {"processes": [], "process_count": 0, "hosts": 0}
 ENTRY = {"queue": "slurm", "id": "7", "submitted": 5.0}
 DAY = "1970-01-01 00"
@@ -85,11 +86,11 @@ def test_a_job_in_one_line(found, line):
 
 
 def test_an_earlier_attempt_has_a_line_of_its_own():
-    first = {"attempt": 1, "state": "failed", "started": 0.0, "ended": 60.0, "hosts": 2, "cause": "rank 1 ended"}
+    first = {"attempt": 1, "state": "failed", "started": 0.0, "ended": 60.0, "hosts": 2, "failure": FAILURE}
     last = {"attempt": 2, "state": "stopped", "started": 70.0, "hosts": 2}
     found = job(state="stopped", attempt=1, attempts=[first, last])
     assert job_formatting.job_line(found) == (
-        "digits, attempt 1 failed on 2 hosts, 1970-01-01 00:00:00 to 1970-01-01 00:01:00 UTC: rank 1 ended"
+        "digits, attempt 1 failed on 2 hosts, 1970-01-01 00:00:00 to 1970-01-01 00:01:00 UTC: rank 1 on w2 ended with exit status 3"
     )
     assert job_formatting.job_line({**found, "attempt": 2}).startswith("digits stopped after ")
 
@@ -122,7 +123,7 @@ def test_a_job_that_did_not_start_has_a_summary_and_a_reason():
 def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
     assert job_formatting.process_table(job()["processes"]) == [
         "process  host  state    exit     started              ended",
-        "rank 0   w1    stopped  SIGTERM  1970-01-01 00:00:00  1970-01-01 00:01:00  was stopped because rank 1 failed",
+        f"rank 0   w1    stopped  SIGTERM  {DAY}:00:00  {DAY}:01:00  was stopped because rank 1 on w10 ended with exit status 3",
         "rank 1   w10   failed   3        1970-01-01 00:00:01  1970-01-01 00:01:05",
     ]
 
@@ -137,9 +138,11 @@ def test_summary_names_hosts_time_values_and_places():
 
 def test_the_summary_warns_of_processes_that_the_kernel_has_killed():
     found = job(state="succeeded")
-    found["processes"][0] |= {"state": "succeeded", "reason": f"ended with exit status 0 {OUT_OF_MEMORY}"}
+    ended = {"name": "rank0", "host": "w1", "part": "worker", "started": 0.0, "finished": 60.0, "heartbeat": 60.0, "exit_code": 0}
+    found["processes"][0] = {**ended, "state": "succeeded", "oom_kills": 1}
+    found["processes"][1] |= {"state": "succeeded", "oom_kills": 0}
     lines = job_formatting.summary(found, {})
-    assert f"  warning      rank 0 on w1 ended with exit status 0 {OUT_OF_MEMORY}" in lines
+    assert "  warning      rank 0 on w1 ended with exit status 0 after the kernel's OOM killer had killed one of its processes" in lines
     assert sum("warning" in line for line in lines) == 1
     assert not any("warning" in line for line in job_formatting.summary(job(), {}))
 
@@ -154,14 +157,8 @@ def test_summary_names_the_job_that_is_continued():
 
 
 def test_failure_message_names_rank_host_end_and_last_lines():
-    failure = {
-        "name": "rank1",
-        "host": "w2",
-        "how": "ended with exit status 3",
-        "log": "/efs/jobs/digits/logs/rank1.log",
-        "lines": ["Traceback", "boom"],
-    }
-    message = job_formatting.failure_message({"name": "digits", "state": "failed", "failure": failure}, "run {}".format)
+    failed = {**FAILED, "failure": {**FAILURE, "lines": ["Traceback", "boom"]}}
+    message = job_formatting.failure_message(failed, "run {}".format)
     assert message.splitlines() == [
         "job digits failed: rank 1 on w2 ended with exit status 3. The end of /efs/jobs/digits/logs/rank1.log:",
         "Traceback",
@@ -172,9 +169,9 @@ def test_failure_message_names_rank_host_end_and_last_lines():
 
 def test_a_job_that_has_used_up_its_maximum_cost_says_what_it_has_cost():
     cost = {"limit": 5.0, "spent": 5.016, "currency": "USD", "seconds": 7800.4}
-    cause = {"kind": "time_limit", "what": "x", "cost": cost}
-    failure = {"name": "rank1", "host": "w2", "how": "reached training_job_max_cost", "log": "/l", "lines": ["x"], "cause": cause}
-    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    cause = {"kind": "time_limit", "cost": cost}
+    failure = {**FAILURE, "log": "/l", "lines": ["x"], "cause": cause}
+    found = {**FAILED, "failure": failure}
     told = "job digits failed: it reached training_job_max_cost (5.00 USD): it had run for 2 h 10 min and cost about 5.02 USD."
     assert job_formatting.failure_message(found, str).splitlines()[0] == f"{told} The end of /l:"
     assert "so set a higher training_job_max_cost." in job_formatting.failure_message(found, str)
@@ -189,50 +186,80 @@ NEXT = (
     "To continue from the newest checkpoint, if there is one, add the job's other variables to this command: "
     "run train -e training_job_name=digits-2 -e training_job_resume=digits",
 )
+KEEPS_NAME = "To continue the job, run the same command again with -e training_job_name=digits"
 ANEW = "To start a new job, run the same command again, with a new name if you set training_job_name."
-LOGS = "/efs/jobs/digits/logs"
+
+
+SIGKILL = {"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}
+NOT_THERE = {"kind": "not_started", "what": "No such file or directory: 'nope'", "name": "nope"}
+OUT_OF_MEMORY = "Usually, the kernel sends SIGKILL because the host has run out of memory."
 
 
 @pytest.mark.parametrize(
-    ("how", "more", "steps"),
+    ("end", "how", "more", "steps"),
     [
-        ("was stopped", {}, NEXT),
-        ("ended with exit status 3", {}, ("Search the script for calls such as sys.exit", NEXT[1])),
-        ("ended with exit status 3", {"script": "/src/train.py"}, ("Search train.py for calls such as sys.exit", NEXT[1])),
-        ("was killed by signal SIGKILL", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
-        ("ended with exit status 247", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
-        ("ended with exit status 137", {}, ("Usually, the kernel sends SIGKILL because the host has run out of memory.", *NEXT)),
+        ({"state": "stopped"}, "was stopped by an operator (for example with stop.yml)", {}, (NEXT[0], KEEPS_NAME)),
+        ({"exit_code": 3}, "ended with exit status 3", {}, ("Search the script for calls such as sys.exit", NEXT[1])),
         (
-            f"was killed by signal SIGKILL ({failure_causes.NOT_BY_OOM_KILLER})",
+            {"exit_code": 3},
+            "ended with exit status 3",
+            {"script": "/src/train.py"},
+            ("Search train.py for calls such as sys.exit", NEXT[1]),
+        ),
+        ({"signal": "SIGKILL"}, "was killed by signal SIGKILL", {}, (OUT_OF_MEMORY, *NEXT)),
+        ({"exit_code": 247}, "ended with exit status 247", {}, (OUT_OF_MEMORY, *NEXT)),
+        ({"exit_code": 137}, "ended with exit status 137", {}, (OUT_OF_MEMORY, *NEXT)),
+        (
+            {"exit_code": 1, "tag": "[rank {}] ", "culprit": {"rank": "3", "signal": "SIGKILL"}},
+            "ended with exit status 1, because rank 3 was killed by signal SIGKILL",
+            {},
+            (OUT_OF_MEMORY, *NEXT),
+        ),
+        (
+            {"signal": "SIGKILL", "oom_kills": 0, "cause": SIGKILL},
+            "was killed by signal SIGKILL (not by the kernel's OOM killer)",
             {},
             ("The script itself, a user, or a program such as earlyoom", *NEXT),
         ),
         (
+            {"signal": "SIGTERM"},
             "was killed by signal SIGTERM",
             {},
             ("The script itself, a user or another program on w2 has sent SIGTERM.", *NEXT),
         ),
-        ("was killed by signal SIGSEGV", {}, ("SIGSEGV comes from an error in compiled code", *NEXT)),
-        (f"ended with exit status 1 {OUT_OF_MEMORY}", {}, ("To use less memory, reduce the batch size", *NEXT)),
+        ({"signal": "SIGSEGV"}, "was killed by signal SIGSEGV", {}, ("SIGSEGV comes from an error in compiled code", *NEXT)),
         (
+            {"exit_code": 1, "oom_kills": 1},
+            "ended with exit status 1 after the kernel's OOM killer had killed one of its processes",
+            {},
+            ("To use less memory, reduce the batch size", *NEXT),
+        ),
+        (
+            {"cause": NOT_THERE},
             "could not be started: No such file or directory: 'nope'",
             {"command": ["nope"]},
             ("training_job_command: specify a program that is installed on all hosts",),
         ),
         (
-            "could not be started: No such file or directory: 'mpirun'",
+            {"cause": {**NOT_THERE, "name": "mpirun"}},
+            "could not be started: No such file or directory: 'nope'",
             {"command": ["nope"]},
             ("training_job_launcher_options: specify a program that is installed on all hosts",),
         ),
+        (
+            {"signal": "SIGTERM", "cause": {"kind": "hang", "hang": {"seconds": 9.0}}},
+            "made no progress for 9 s, with no output, reported step or checkpoint",
+            {},
+            (f"The stacks of all processes are in {LOGS}/stacks on the cluster.", *NEXT),
+        ),
     ],
 )
-def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
-    failure = {"name": "rank1", "host": "w2", "how": how, "log": f"{LOGS}/rank1.log", "lines": []}
-    found = {"name": "digits", "state": "stopped", "directory": "/efs/jobs/digits", "failure": failure, **more}
-    first, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
+def test_failure_message_without_last_words_says_what_to_do(end, how, more, steps):
+    failure = {key: value for key, value in {**FAILURE, **end}.items() if key != "exit_code" or "exit_code" in end}
+    first, *rest = job_formatting.failure_message({**FAILED, "failure": failure, **more}, "run {}".format).splitlines()
     ended = how.startswith(("ended", "was killed"))
     place = f" It has printed nothing to {LOGS}/rank1.log." if ended else "" if "not be started" in how else f" The logs are in {LOGS}"
-    assert first == f"job digits stopped: rank 1 on w2 {how}.{place}"
+    assert first == f"job digits failed: rank 1 on w2 {how}.{place}"
     assert len(rest) == len(steps)
     assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
     assert ("journalctl" in rest[0]) == ("137" in how or "247" in how or "SIGKILL" in how or "SIGTERM" in how)
@@ -240,15 +267,7 @@ def test_failure_message_without_last_words_says_what_to_do(how, more, steps):
 
 def test_after_a_time_out_no_library_is_accused():
     cause = {"kind": "hang", "what": "a time-out of ALLREDUCE with SeqNum 57", "message": "Watchdog caught ..."}
-    failure = {
-        "name": "rank1",
-        "host": "w2",
-        "how": "was killed by signal SIGABRT",
-        "log": f"{LOGS}/rank1.log",
-        "lines": [],
-        "cause": cause,
-    }
-    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    found = {**FAILED, "failure": {**FAILURE, "signal": "SIGABRT", "cause": cause}}
     _first, advice, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
     assert advice.startswith("A rank did not take part in a collective operation in time")
     assert f"{LOGS}/stacks" in advice
@@ -262,8 +281,7 @@ def test_a_missing_module_is_installed_or_added_to_the_code(tag):
     if tag is None:
         lines = [lines[0], "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1."]
         cause = {"cause": {"kind": "script_error", "name": "ModuleNotFoundError", "message": "No module named 'transformerz'"}}
-    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": lines, **cause}
-    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
+    found = {**FAILED, "failure": {**FAILURE, "lines": lines, **cause}}
     _first, *rest = job_formatting.failure_message(found, "run {}".format).splitlines()
     assert rest[2].startswith(
         "Correct the name 'transformerz' if it is misspelled. If it is a package, add it to a requirements file, and set "
@@ -323,21 +341,20 @@ def test_the_summary_contains_the_goodput():
     ],
 )
 def test_a_job_is_continued_only_from_a_checkpoint(known, line):
-    failure = {"name": "rank1", "host": "w2", "how": "ended with exit status 1", "log": f"{LOGS}/rank1.log", "lines": ["boom"]}
-    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure, **known}
+    found = {**FAILED, "failure": {**FAILURE, "lines": ["boom"]}, **known}
     assert job_formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line
 
 
 @pytest.mark.parametrize(
     ("changes", "keeps"),
     [
-        ({"state": "lost"}, True),
+        ({"state": "lost", "heartbeat": 1.0}, True),
         ({"state": "failed", "cause": {"kind": "spot_interruption"}}, True),
         ({"state": "failed", "cause": {"kind": "capacity_block_end"}}, True),
         ({"state": "failed", "cause": {"kind": "host_shut_down"}}, True),
         ({"state": "failed", "cause": {"kind": "script_error"}}, False),
         ({"state": "failed", "cause": {"kind": "disk_full"}}, True),
-        ({"state": "failed", "cause": {"kind": "script_error", "storage": [{"directory": "/ck", "problem": "space"}]}}, True),
+        ({"state": "failed", "cause": {"kind": "script_error", "storage": [{"path": "/ck", "problem": "space"}]}}, True),
         ({"state": "failed", "cause": {"kind": "time_limit"}}, True),
         ({"state": "failed", "cause": {"kind": "hardware"}}, True),
         ({"state": "failed", "cause": {"kind": "gpu_memory"}}, False),
@@ -346,12 +363,10 @@ def test_a_job_is_continued_only_from_a_checkpoint(known, line):
     ],
 )
 def test_a_job_whose_definition_is_not_the_cause_continues_under_its_name(changes, keeps):
-    failure = {"name": "rank1", "host": "w2", "how": "is gone", "log": f"{LOGS}/rank1.log", "lines": [], **changes}
-    found = {"name": "digits", "state": "failed", "directory": "/efs/jobs/digits", "failure": failure}
-    line = "To continue the job, run the same command again with -e training_job_name=digits"
-    assert (job_formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == line) == keeps
+    found = {**FAILED, "failure": {**FAILURE, **changes}}
+    assert (job_formatting.failure_message(found, "run {}".format, "AGAIN").splitlines()[-1] == KEEPS_NAME) == keeps
     queued = {**found, "queue": {"queue": "slurm", "id": "7", "submitted": 5.0}}
-    assert job_formatting.failure_message(queued, "run {}".format, "AGAIN").splitlines()[-1] != line
+    assert job_formatting.failure_message(queued, "run {}".format, "AGAIN").splitlines()[-1] != KEEPS_NAME
 
 
 @pytest.mark.parametrize(

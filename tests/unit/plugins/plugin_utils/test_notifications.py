@@ -371,7 +371,7 @@ def job(state="failed", **more):
         "name": "rank0",
         "host": "w1",
         "state": "failed",
-        "how": "ended with exit status 1",
+        "exit_code": 1,
         "lines": ["Traceback", "ValueError: no data"],
         "log": "/l",
     }

@@ -119,15 +119,15 @@ def test_refused_calls_of_a_caller_hide_nothing():
 
 
 def test_what_a_host_reports_is_told_apart():
-    failure = {"name": "rank0", "host": "demo-worker2", "how": "ended with exit status 1", "lines": []}
-    attempt = {"attempt": 1, "cause": "demo-worker3 was lost", "ended": START + 20, "action": "restart", "why": "on 2 hosts"}
+    failure = {"name": "rank0", "host": "demo-worker2", "state": "failed", "exit_code": 1, "lines": []}
+    attempt = {"attempt": 1, "failure": failure, "ended": START + 20, "action": "restart", "rule": "same_hosts"}
     shown = lines(jobs=[job(state="failed", failure=failure, attempts=[attempt], attempt=2)])
     assert [line for line in shown if "reported by demo-master: job digits-1: " in line] == shown[:-1]
     assert [line.partition("digits-1: ")[2] for line in shown[:-1]] == [
         "code copied",
         "started on 2 hosts",
-        "attempt 1 failed: demo-worker3 was lost",
-        "restart: on 2 hosts",
+        "attempt 1 failed: rank 0 on demo-worker2 ended with exit status 1",
+        "restart: The job continues on the same hosts.",
         "failed. job digits-1 failed: rank 0 on demo-worker2 ended with exit status 1.",
     ]
     names = [line.split("job ")[1].partition(":")[0] for line in lines(jobs=[job(name="digits-2"), {}, job()])[:-1]]

@@ -9,7 +9,7 @@ import math
 import time
 from typing import Iterator, NamedTuple, Sequence
 
-from ...._job import directories, failed_process, failure_causes, hangs, job_states, records, recovery, state_names
+from ...._job import directories, failed_process, failure_causes, job_states, records, recovery, state_names
 from ...._job.documents import Following, ProcessRecord
 from ...._job.goodput import HOSTS_LIMIT, Attempt, Meter
 from ...._job.job_status import Goodput, StepTime
@@ -189,7 +189,7 @@ def failed_at(one: AttemptRecords) -> float | None:
         return None
     if not is_hang(one.failure):
         return last_moment(one.failure)
-    if hangs.WITH_MEDIAN_STEP in (one.failure.get("reason") or ""):
+    if "median" in one.failure["cause"].get("hang", {}):
         return 0.0  # output is not a sign of progress, so the time of the last step counts
     return max(process.get("active", 0.0) for process in (one.failure, *one.processes))
 

@@ -11,10 +11,10 @@ import time
 from operator import itemgetter
 from typing import Sequence, cast
 
-from ...._job import explanations, failed_process, failure_causes, job_states, records, state_names
+from ...._job import failed_process, job_states, records, state_names
 from ...._job.directories import Paths
-from ...._job.documents import ProcessRecord
-from ...._job.job_status import AttemptStatus, Failure, JobStatus, LastWords, ProcessStatus
+from ...._job.documents import Explanation, Following, ProcessRecord
+from ...._job.job_status import AttemptStatus, Failure, JobStatus, ProcessStatus
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
 from . import checkpoint_files, logs, progress
@@ -25,6 +25,8 @@ ATTEMPTS_SHOWN = 50
 # Maximum number of bytes to read from the end of a log. If ranks share a log, the lines of the rank that failed first may be far from the
 # end of the log.
 TAIL_SIZE = 1 << 18
+# What is returned of the decision about what follows an attempt, so that the controller can explain it.
+FACTS = ("action", "rule", *Explanation.__annotations__)
 # The number of seconds without any sign of activity from which on the status of a running job shows this time.
 QUIET = 600.0
 
@@ -44,7 +46,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     verdict, found = job_states.read_attempt(newest, heartbeat_timeout, problems, budget)
     queued = records.read_queued(paths)
     state = job_states.queued_state(job_states.attempt_state(newest, found, heartbeat_timeout, verdict), queued)
-    attempts = read_attempts(newest, found, state, budget)
+    attempts = read_attempts(newest, found, state, budget, launcher)
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
         verdict, found = job_states.read_attempt(newest, heartbeat_timeout, problems, budget)
@@ -109,7 +111,9 @@ def quiet(found: JobStatus, now: float) -> float:
     return seconds if seconds >= QUIET else 0.0
 
 
-def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget) -> list[AttemptStatus]:
+def read_attempts(
+    newest: Paths, processes: Sequence[ProcessRecord], state: str, budget: records.Budget, launcher: Launcher | None
+) -> list[AttemptStatus]:
     """Return the first and the last attempts of a job, at most ATTEMPTS_SHOWN of each, oldest first.
 
     `processes` contains the records of the newest attempt, and `state` is the state of the job.
@@ -130,43 +134,41 @@ def read_attempts(newest: Paths, processes: Sequence[ProcessRecord], state: str,
         }
         if following:
             one["started"], one["hosts"] = following.get("started", one["started"]), following.get("ran_on", one["hosts"])
-            one["ended"], one["action"], one["why"] = following["decided"], following["action"], explanations.explain(following, number)
+            one.update(_facts(following))
             if "failure" in following:
                 one["state"] = state if is_newest and state_names.is_over(state) else following["failure"]["state"]
-                one["cause"] = explanations.describe_failure(following["failure"], following.get("cause"))
+                one["failure"] = describe(following["failure"], paths, launcher)
         found.append(one)
     return found
 
 
+def _facts(following: Following) -> AttemptStatus:
+    """Return what explains the decision about what follows an attempt."""
+    found = {key: value for key, value in following.items() if key in FACTS}
+    if "set_aside" in following:
+        found["set_aside"] = following["set_aside"]["name"]
+    damaged = [each["name"] for each in following.get("damaged", [])]
+    return cast(AttemptStatus, {**found, "ended": following["decided"], "damaged": damaged})
+
+
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:
-    """Return the process that made the job fail, with a description of how it ended and its last log lines."""
-    return cast(Failure, {**process, **last_words(process, process["log"], launcher)})
+    """Return the process that made the job fail, with the last `lines` of its log and, if the log shows it, the rank that failed first.
+
+    If possible, these are only lines from this rank. There are none for a process that was stopped, because its log does not show why the
+    job failed, and for a rank that printed nothing.
+    """
+    if process["state"] == state_names.STOPPED:
+        return cast(Failure, {**process, "lines": []})
+    culprit, lines = failing_lines(process, process["log"], launcher, process["tag"])
+    result = {**process, "lines": lines[-LOG_LINES:]}
+    if culprit:
+        result["culprit"] = {"rank": culprit.rank, **failed_process.outcome(culprit.status)}
+    return cast(Failure, result)
 
 
 def tag(record: ProcessRecord, launcher: Launcher | None) -> str:
     """Return the tag at the start of each rank's lines in the log of a process, or an empty string if the lines have no tag."""
     return launcher.tag if launcher and record.get("tagged") else ""
-
-
-def last_words(process: ProcessStatus, log: str, launcher: Launcher | None) -> LastWords:
-    """Return how a process ended (`how`) and the last `lines` of its `log`, if possible only lines from the rank that failed first.
-
-    `lines` is empty for a process that was stopped, because its log does not show why the job failed, and for a rank that printed nothing.
-    """
-    how = explanations.describe_end(process)
-    if process["state"] == state_names.STOPPED:
-        return {"how": how, "log": log, "lines": []}
-    found, lines = failing_lines(process, log, launcher, process["tag"])
-    if found:
-        cause = explanations.describe_outcome(explanations.outcome(found.status))
-        # The other lines come from the launcher.
-        if process["tag"]:
-            how += f", because rank {found.rank} {cause}"
-        else:
-            how = f"{cause} {explanations.OUT_OF_MEMORY}" if explanations.OUT_OF_MEMORY in how else cause
-    if process.get("cause", {}).get("message") == failure_causes.NOT_BY_OOM_KILLER:
-        how += f" ({failure_causes.NOT_BY_OOM_KILLER})"
-    return {"how": how, "log": log, "lines": lines[-LOG_LINES:]}
 
 
 def failing_lines(process: ProcessRecord, log: str, launcher: Launcher | None, mark: str) -> tuple[Culprit | None, list[str]]:
@@ -175,8 +177,7 @@ def failing_lines(process: ProcessRecord, log: str, launcher: Launcher | None, m
     `mark` is the tag of the lines (see tag()).
     """
     lines = logs.tail(log, TAIL_SIZE)
-    reason = process.get("reason")
-    asked = launcher and launcher.culprit and process["ranks"] and (not reason or explanations.OUT_OF_MEMORY in reason)
+    asked = launcher and launcher.culprit and process["ranks"] and failed_process.ended_by_itself(process)
     found = launcher.culprit(lines) if asked and launcher and launcher.culprit else None
     if found:
         # The other lines come from the launcher.

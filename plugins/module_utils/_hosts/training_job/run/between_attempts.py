@@ -22,9 +22,8 @@ from ...._job.checkpoint_layouts import Saved
 from ...._job.definition import attempt_processes
 from ...._job.directories import Paths, runtime_directory
 from ...._job.document_schemas import DAMAGED_LIMIT
-from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec, Verdict
-from ...._job.explanations import describe_failure, describe_outcome, explain, recovery_cause
-from ...._job.failed_process import cause, has_lost_connection, is_alone
+from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec, Unfit, Verdict
+from ...._job.failed_process import cause, has_lost_connection, is_alone, recovery_cause
 from ...._job.job_states import participants
 from ...._job.records import Budget, read_following, read_records, write_new_json
 from ...._job.state_names import FAILED, LOST, STOPPED, is_over
@@ -200,17 +199,17 @@ class Recovery:
             "decided": time.time(),
             "started": min(process["started"] for process in ran or processes),
             "ran_on": max(1, len({process["host"] for process in ran})),
-            "failure": cast(ProcessRecord, {**failure, "ranks": failure["ranks"][:1]}),
+            "failure": cast(ProcessRecord, {**failure, "ranks": failure["ranks"][:2]}),
             "cause": why,
             "progress": progressed,
             "hosts": list(decision.hosts),
             "standby": list(decision.standby),
             "replacements": list(decision.replacements),
             "missing": [host for host in situation.hosts if host not in situation.available],
-            "excluded": list(situation.excluded),
+            "excluded": _excluded(seen),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
-            "reboots": situation.reboots,
+            "reboots": _reboots(seen, failure["host"]),
             "refusal": refusal,
         }
         if decision.set_aside:
@@ -227,7 +226,7 @@ class Recovery:
     ) -> recovery.Situation:
         """Return what the decision depends on. `saved` are the complete checkpoints, newest first."""
         parameters = self._spec["parameters"]
-        unfit = {each["host"]: each["unfit"]["why"] for each in seen if each.get("unfit") and not each.get("rebooted")}
+        unfit = _unfit(seen)
         hosts = [host["name"] for host in sorted(parameters["hosts"], key=lambda host: host["number"])]
         return recovery.Situation(
             [*self._earlier(), attempt],
@@ -237,8 +236,6 @@ class Recovery:
             saved[0].name if saved else "",
             len(saved) > 1,
             spares=parameters["spares"],
-            excluded=[host for host in hosts if unfit.get(host) == failure_causes.EXCLUDED],
-            reboots=any(each.get("unfit", {}).get("reboots") for each in seen if each["host"] == attempt.cause.host),
         )
 
     def _earlier(self) -> list[recovery.FailedAttempt]:
@@ -254,7 +251,7 @@ class Recovery:
             why = recovery_cause((each and each.get("cause")) or {}, host)
             if each and each["rule"] == recovery.CONTINUED:
                 # The operator has started the job again, so earlier failures do not count.
-                found.append(recovery.FailedAttempt(failure_causes.Cause(failure_causes.OPERATOR, "an operator"), progress=True))
+                found.append(recovery.FailedAttempt(failure_causes.Cause(failure_causes.OPERATOR), progress=True))
                 continue
             found.append(recovery.FailedAttempt(why, bool(each and each.get("progress")), name))
         return found[::-1]
@@ -288,6 +285,19 @@ def blame_unhealthy(failure: ProcessRecord, why: CauseRecord, processes: Sequenc
     finding = process["unfit"]
     found = failure if process["host"] == failure["host"] else process
     return found, {"kind": failure_causes.HEALTH, "what": finding["what"], "name": finding["why"]}
+
+
+def _unfit(processes: Sequence[ProcessRecord]) -> dict[str, Unfit]:
+    """Return the hosts that must not run the next attempt."""
+    return {each["host"]: each["unfit"] for each in processes if each.get("unfit") and not each.get("rebooted")}
+
+
+def _excluded(processes: Sequence[ProcessRecord]) -> list[str]:
+    return [host for host, unfit in _unfit(processes).items() if unfit["why"] == failure_causes.EXCLUDED]
+
+
+def _reboots(processes: Sequence[ProcessRecord], host: str) -> bool:
+    return any(each.get("unfit", {}).get("reboots") for each in processes if each["host"] == host)
 
 
 def record_failure(spec: ProcessSpec, decision: Following) -> None:
@@ -326,10 +336,10 @@ def policy(spec: ProcessSpec) -> recovery.RestartPolicy:
 def cause_of(failure: ProcessRecord) -> CauseRecord:
     """Return why an attempt ended, from the record of the process that ended it."""
     if failure["state"] == LOST:
-        return {"kind": failure_causes.HOST_LOST, "what": f"the loss of {failure['host']}"}
+        return {"kind": failure_causes.HOST_LOST}
     if failure["state"] == STOPPED:
-        return {"kind": failure_causes.OPERATOR, "what": "an operator"}
-    return failure.get("cause") or {"kind": failure_causes.KILLED, "what": describe_outcome(failure)[: failure_causes.WHAT_LIMIT]}
+        return {"kind": failure_causes.OPERATOR}
+    return failure.get("cause") or {"kind": failure_causes.KILLED}
 
 
 def _per_host(planned: Sequence[ProcessSpec]) -> dict[str, int]:
@@ -366,8 +376,9 @@ def next_spec(spec: ProcessSpec, hosts: Sequence[str], directory: str) -> Proces
     return found
 
 
-def sentence(verdict: Verdict, following: Following, attempt: int) -> str:
-    """Return a log line about the end of an attempt and about what follows."""
-    failure = following.get("failure") or verdict["failure"]
-    head = describe_failure(failure, following.get("cause")) + ". " if failure else ""
-    return head + explain(following, attempt)
+def summary(verdict: Verdict, following: Following) -> str:
+    """Return a log line about the end of an attempt and about what follows. On the controller, status.yml shows it in words."""
+    failure, cause = following.get("failure") or verdict["failure"], following.get("cause")
+    ended = [failure["name"], failure["host"], failure["state"]] if failure else []
+    why = [cause["kind"], cause.get("what", "")] if cause else []
+    return " ".join(filter(None, ["attempt ended:", *ended, *why])) + f"; {following['action']}: {following['rule']}"

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How processes and units end: the states and the reasons to record.
+"""How processes and units end: the states and the causes to record.
 
 The supervisor runs this code on hosts. It needs only the standard library.
 """
@@ -17,8 +17,6 @@ from typing import NamedTuple
 from ...._job import failure_causes
 from ...._job.directories import Paths
 from ...._job.documents import CauseRecord, ProcessSpec, Verdict
-from ...._job.explanations import HOST_SHUT_DOWN, describe_end
-from ...._job.naming import title
 from ...._job.records import read_record, read_verdict, write_json, write_new_json
 from ...._job.state_names import FAILED, STOPPED, SUCCEEDED, is_over
 from . import connections
@@ -26,9 +24,6 @@ from .process_watch import first_record
 
 # The message of a process that cannot listen on a port, such as that of torch: `port: 29500, ..., message: address already in use`.
 IN_USE, LISTEN_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use"), re.compile(r"(?:port:? ?|:)(\d{2,5})\b")
-# Number of characters to keep of a message to which a sentence is added.
-MESSAGE_LENGTH = 800
-
 # systemd-user-sessions.service creates this file when the service is stopped. Units of jobs are ordered so that they are stopped after this
 # service.
 NOLOGIN = "/run/nologin"
@@ -38,24 +33,26 @@ ANSWERS = ("initializing", "starting", "running", "degraded", "maintenance")
 
 
 class End(NamedTuple):
-    """The state and the reason to record for a process that was stopped. If the state is a failure, `kind` is the `Cause.kind`."""
+    """What to record for a process that was stopped: its state, and the cause of a failure or the process for whose failure it was stopped.
+    A process that was `STOPPED` for no other process was stopped by an operator.
+    """
 
     state: str
-    reason: str
-    kind: str = ""
+    cause: CauseRecord | None = None
+    stopped_for: str = ""
 
 
-FROM_OUTSIDE = End(STOPPED, "was stopped by an operator (for example with stop.yml)")
+FROM_OUTSIDE = End(STOPPED)
 # The shutdown of a host counts as a failure. An elastic job continues without the host. Any other job fails on the other hosts as a result.
-SHUT_DOWN = End(FAILED, HOST_SHUT_DOWN, failure_causes.HOST_SHUT_DOWN)
+SHUT_DOWN = End(FAILED, {"kind": failure_causes.HOST_SHUT_DOWN})
 
 
 def name_listener(found: CauseRecord) -> CauseRecord:
-    """Return the cause of a failure. If the process could not listen on a port, the message says which process does."""
+    """Return the cause of a failure. If the process could not listen on a port, the cause contains the process that does."""
     message = found.get("message", "")
     port = LISTEN_PORT.search(message) if IN_USE.search(message) else None
     listener = connections.listener(int(port[1])) if port else ""
-    return {**found, "message": f"{message[:MESSAGE_LENGTH]} ({listener} listens on port {port[1]})"} if port and listener else found
+    return {**found, "listener": listener, "port": int(port[1])} if port and listener else found
 
 
 def is_shutting_down(nologin: str = NOLOGIN) -> bool:
@@ -75,14 +72,14 @@ def is_shutting_down(nologin: str = NOLOGIN) -> bool:
 
 
 def end_for(verdict: Verdict, process: str = "") -> End:
-    """Return the final state and the reason of a process that was still running when the job ended."""
+    """Return the end of a process that was still running when the job ended."""
     failure = verdict["failure"]
     if failure is None:
-        return End(SUCCEEDED, "ended with the job")
-    kind = failure.get("cause", {}).get("kind", "")
-    if failure["name"] == process and kind in (failure_causes.HANG, failure_causes.HEALTH, *failure_causes.ANNOUNCED):
-        return End(FAILED, describe_end(failure), kind)
-    return End(STOPPED, "was stopped because {} on {} {}".format(title(failure["name"]), failure["host"], describe_end(failure)))
+        return End(SUCCEEDED)
+    cause = failure.get("cause")
+    if failure["name"] == process and cause and cause["kind"] in (failure_causes.HANG, failure_causes.HEALTH, *failure_causes.ANNOUNCED):
+        return End(FAILED, cause)
+    return End(STOPPED, stopped_for=failure["name"])
 
 
 def finish(spec: ProcessSpec, result: str, status: str) -> None:
@@ -100,9 +97,8 @@ def finish(spec: ProcessSpec, result: str, status: str) -> None:
             write_json(paths.record(spec["name"]), {**record, "available": False})
         return
     now = time.time()
-    reason = f"was killed by the system: {result} ({status})"
-    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "reason": reason, "available": False}
-    record["cause"] = {"kind": failure_causes.KILLED, "what": reason}
+    record = {**record, "state": FAILED, "finished": now, "heartbeat": now, "available": False}
+    record["cause"] = {"kind": failure_causes.KILLED, "what": f"{result} ({status})"}
     write_json(paths.record(spec["name"]), record)
     if spec["name"] == spec["lead"]:
         verdict = {"state": FAILED, "failure": record}

@@ -15,7 +15,7 @@ from typing import Callable, Sequence
 from ...._job import error_messages, failure_causes, tracebacks
 from ...._job.directories import Paths
 from ...._job.documents import CauseRecord, Outcome, ProcessRecord, ProcessSpec
-from ...._job.explanations import outcome
+from ...._job.failed_process import outcome
 from ...._job.storage_problems import StorageProblem
 from ...._launchers.registry import LAUNCHERS
 from ..files import logs, status
@@ -31,21 +31,16 @@ EXIT_STATUS_LIMIT = 255
 NEGATIVE = {256 - signal.Signals[name]: name for name in (*failure_causes.OWN_SIGNALS, "SIGKILL", "SIGTERM")}
 
 
-def find_cause(spec: ProcessSpec, record: ProcessRecord, kind: str, oom_kills: int | None) -> CauseRecord:
-    """Return why a process failed. `kind` is set for a process that was stopped or did not start. Otherwise, `kind` is empty.
-
-    `oom_kills` is the number of processes in the unit that the kernel's OOM killer has killed, or None if the number is unknown.
-    """
-    if kind:
-        return {"kind": kind, "what": (record.get("reason") or kind)[: failure_causes.WHAT_LIMIT]}
-    if oom_kills:
+def find_cause(spec: ProcessSpec, record: ProcessRecord) -> CauseRecord:
+    """Return why a process that has ended by itself failed."""
+    if record.get("oom_kills"):
         return {"kind": failure_causes.OUT_OF_MEMORY, "what": "an out-of-memory error"}
     log = Paths(spec["directory"], spec["attempt"]).log(spec["name"])
     launcher = LAUNCHERS.get(spec["parameters"]["launcher"])
     culprit, lines = status.failing_lines(record, log, launcher, status.tag(record, launcher))
     found = outcome(culprit.status) if culprit else record
     code = found.get("exit_code")
-    result = _cause_of_end(found, lines, spec["cwd"], oom_kills)
+    result = _cause_of_end(found, lines, spec["cwd"])
     if result["kind"] == failure_causes.HANG:
         result = raised(spec, record) or result
     if code is not None and 0 <= code <= EXIT_STATUS_LIMIT:  # a log can contain any number
@@ -93,7 +88,7 @@ def blame_storage(found: CauseRecord, read_problems: Callable[[], Sequence[Stora
     return {**found, "kind": failure_causes.DISK_FULL, "storage": [each._asdict() for each in storage]} if storage else found
 
 
-def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
+def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str) -> CauseRecord:
     """Return the cause of a process that has ended as `found` says. If it only reports the end of another process, that process counts."""
     child = tracebacks.failed_child(lines)
     end, own = (outcome(child.code), lines[: child.line]) if child else (found, lines)
@@ -101,9 +96,9 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: 
     name = end.get("signal") or (_signal(code) if code else "")
     if name == "SIGABRT":
         error = tracebacks.error_before_abort(own, folder)
-        return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder, oom_kills), own)
+        return _error_cause(error) if error else _abort_cause(_signal_cause(name, own, folder), own)
     if name:
-        return _signal_cause(name, own, folder, oom_kills)
+        return _signal_cause(name, own, folder)
     usage = tracebacks.usage_error(own, code)
     if usage:
         return {"kind": failure_causes.SCRIPT_ERROR, "what": "wrong arguments", "name": failure_causes.USAGE, "message": usage}
@@ -111,14 +106,11 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: 
     return _error_cause(error) if error else {"kind": failure_causes.EXIT_STATUS, "what": f"exit status {code}"}
 
 
-def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
+def _signal_cause(name: str, lines: Sequence[str], folder: str) -> CauseRecord:
     """Return the cause of a process that a signal has ended."""
     where = tracebacks.crash_place(lines, folder) if name in failure_causes.OWN_SIGNALS else ""
     what = f"signal {name} at {where}" if where else f"signal {name}"
-    result: CauseRecord = {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}
-    if name == "SIGKILL" and oom_kills == 0:
-        result["message"] = failure_causes.NOT_BY_OOM_KILLER
-    return result
+    return {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}
 
 
 def _abort_cause(found: CauseRecord, lines: Sequence[str]) -> CauseRecord:

@@ -18,14 +18,14 @@ from typing import Any, cast
 from ...._job import failure_causes, hangs, periodic_findings
 from ...._job.definition.attempt_processes import plan_specs
 from ...._job.directories import Paths
-from ...._job.documents import Notice, ProcessRecord, ProcessSpec, Verdict
+from ...._job.documents import CauseRecord, ProcessRecord, ProcessSpec, Verdict
 from ...._job.failed_process import first_failure, has_waited
 from ...._job.job_states import job_state, participants
 from ...._job.naming import MAY_BE_LOST, STANDBY
 from ...._job.records import read_record, read_records, read_verdict, write_json, write_new_json
 from ...._job.state_names import FAILED, LOST, RUNNING, STOPPED, SUCCEEDED, is_over
 from ..files import checkpoint_files, logs, progress
-from . import between_attempts, descendant_processes, process_failures, stacks, stale_locks, termination_notices
+from . import between_attempts, descendant_processes, process_failures, stacks, stale_locks
 from .leftovers import cache_environment
 
 # Heartbeat interval in seconds. An NFS client's view of a directory may be 30 seconds old, unless the client itself has written to the
@@ -55,7 +55,7 @@ class Watch:
         self.verdict: Verdict | None = None
         # Whether the supervisor has already begun to stop the process.
         self.is_stopping = False
-        self.notice: Notice | None = None
+        self.notice: CauseRecord | None = None
         self._paths = Paths(spec["directory"], spec["attempt"])
         self._lead = spec["lead"]
         parameters = spec["parameters"]
@@ -105,7 +105,7 @@ class Watch:
         try:
             self._refresh()
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
-                return self._announce(self.notice)
+                return self._end_early(self.notice)
             if self._heeds_health and self.record["state"] == RUNNING:
                 finding = self._health.worst(time.time(), descendant_processes.descendants)
                 if finding:
@@ -197,18 +197,13 @@ class Watch:
             return None
         return self._judge({"state": state, "failure": first_failure(processes)}, processes)
 
-    def _announce(self, notice: Notice) -> Verdict | None:
-        """End the attempt because AWS will terminate this host, and return the verdict."""
-        now, reason = time.time(), termination_notices.reason(notice)
-        failure: ProcessRecord = {**self.record, "state": FAILED, "finished": now, "reason": reason, "notice": notice}
-        failure["cause"] = {"kind": notice["kind"], "what": reason}
-        return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
-
     def _end_unhealthy(self, finding: periodic_findings.PeriodicFinding) -> Verdict | None:
         """End the attempt because a health check of this host has found a problem, and return the verdict."""
-        reason = f"was stopped because of a health finding on its host: {finding.message}"
-        failure: ProcessRecord = {**self.record, "state": FAILED, "finished": time.time(), "reason": reason}
-        failure["cause"] = {"kind": failure_causes.HEALTH, "what": finding.message, "name": finding.severity}
+        return self._end_early({"kind": failure_causes.HEALTH, "what": finding.message, "name": finding.severity})
+
+    def _end_early(self, cause: CauseRecord) -> Verdict | None:
+        """End the attempt for a cause on this host, and return the verdict."""
+        failure: ProcessRecord = {**self.record, "state": FAILED, "finished": time.time(), "cause": cause}
         return read_verdict(self._paths) or self._judge({"state": FAILED, "failure": failure}, read_records(self._paths))
 
     def _judge_missing(self, processes: list[ProcessRecord]) -> Verdict | None:
@@ -240,12 +235,13 @@ class Watch:
             return None
         if not self.record.get("hang"):
             self._note_activity(processes)
-            why = self._activity.describe_hang(self._watched)
-            if why:
+            hang = self._activity.hang(self._watched)
+            if hang:
                 self._hang_seen = self._watched
-                self.write(hang=why + stale_locks.describe(cache_environment(self._spec), self.record["started"]))
+                locks = stale_locks.find(cache_environment(self._spec), self.record["started"])
+                self.write(hang={**hang, "lock": locks[0]} if locks else hang)
                 self._collect_stacks()
-            self._hurry(bool(why) or self._activity.suspects_hang(self._watched))
+            self._hurry(bool(hang) or self._activity.suspects_hang(self._watched))
             return None
         running = [process for process in processes if process["state"] == RUNNING] or processes
         missing = any("stuck" not in process for process in running)

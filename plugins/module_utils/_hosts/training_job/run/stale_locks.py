@@ -28,9 +28,6 @@ LOCK = re.compile(r"lock|.+[.-]lock")
 # A lock is empty or names its process, and its host or the time. Other files with such names, such as poetry.lock, have other contents.
 CONTENT, CONTENT_LIMIT = re.compile(rb"(\d+(\s+[\w.-]+)?\s*)?"), 300
 
-# Maximum length of a path in a message.
-PATH_LIMIT = 150
-
 # Maximum number of seconds for reading the caches.
 PATIENCE = 3.0
 
@@ -50,12 +47,6 @@ def _unlink(path: str) -> None:
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a process may have locked it in the meantime
         os.unlink(path)
-
-
-def describe(environment: Mapping[str, str], before: float) -> str:
-    """Return a phrase about the first stale lock, for a job that hangs, or an empty string."""
-    path = next((path for path in find(environment, before) if len(path) <= PATH_LIMIT), "")
-    return f", while no process has the lock file {path!r} open" if path else ""
 
 
 def find(environment: Mapping[str, str], before: float) -> list[str]:

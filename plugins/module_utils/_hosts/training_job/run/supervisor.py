@@ -30,9 +30,8 @@ from ...._files import replace_file
 from ...._job import failure_causes, recovery
 from ...._job.definition import process_environment
 from ...._job.directories import Paths
-from ...._job.documents import Following, Notice, Outcome, ProcessRecord, ProcessSpec
-from ...._job.explanations import COULD_NOT_BE_STARTED, OUT_OF_MEMORY, describe_outcome, outcome
-from ...._job.failed_process import first_failure
+from ...._job.documents import CauseRecord, Following, ProcessRecord, ProcessSpec
+from ...._job.failed_process import first_failure, outcome
 from ...._job.records import read_following, read_record, read_records, read_verdict, write_new_json
 from ...._job.state_names import FAILED, STOPPED, SUCCEEDED
 from ...._launchers.base import LaunchError
@@ -52,6 +51,8 @@ from .end_reasons import FROM_OUTSIDE, SHUT_DOWN, End, end_for, finish, is_shutt
 from .leftovers import clean_up, clean_up_last
 from .process_watch import POLLS_OF_FAILURE, Watch, first_record
 
+# Maximum number of characters of the path of a program in a record.
+NAME_LIMIT = 300
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
 RESTART_STOP_TIMEOUT = 5
 
@@ -66,7 +67,7 @@ class Supervisor:
         self.directory = os.path.dirname(path)
         self.path = path
         self.leaving: End | None = None
-        self.notice: Notice | None = None
+        self.notice: CauseRecord | None = None
         limit = spec["parameters"]["time_limit"]
         self.time_limit_at = time.monotonic() + limit - spec["elapsed"] if limit else float("inf")
         self.before = between_attempts.known(spec) if spec["parameters"]["restarts"] else between_attempts.TrainingState([], None)
@@ -150,8 +151,9 @@ class Supervisor:
                     stderr=subprocess.STDOUT,
                 )
             except OSError as error:
-                reason = f"{COULD_NOT_BE_STARTED}: {error.strerror}: {error.filename!r}"
-                status = self.finish(FAILED, failure_causes.NOT_STARTED, exit_code=127, reason=reason)
+                what = f"{error.strerror}: {error.filename!r}"[: failure_causes.WHAT_LIMIT]
+                cause: CauseRecord = {"kind": failure_causes.NOT_STARTED, "what": what, "name": str(error.filename)[:NAME_LIMIT]}
+                status = self.finish(End(FAILED, cause), exit_code=127)
                 if self.parameters["restarts"]:
                     self.watch.start()
             else:
@@ -192,7 +194,7 @@ class Supervisor:
                 if not self.leaving:
                     self.decline()
                 return None
-            sys.stderr.write(between_attempts.sentence(verdict, following, self.spec["attempt"]) + "\n")
+            sys.stderr.write(between_attempts.summary(verdict, following) + "\n")
             if following["action"] == recovery.STOP:
                 return None
             clean_up(self.spec, ready)
@@ -257,14 +259,14 @@ class Supervisor:
         replace_file(self.path, json.dumps(spec).encode())
         replace_file(os.path.join(self.directory, "hostfile"), spec["hostfile"].encode())
 
-    def receive(self, notice: Notice) -> None:
+    def receive(self, notice: CauseRecord) -> None:
         """Store a notice that AWS will terminate this host. The watch's thread ends the attempt. The main thread calls heed_notice()."""
         self.notice = self.watch.notice = notice
 
     def heed_notice(self) -> None:
         """If AWS is about to terminate this host, stop the process and take no part in later attempts."""
         if self.notice and not self.leaving:
-            self.leave(End(FAILED, termination_notices.reason(self.notice), self.notice["kind"]))
+            self.leave(End(FAILED, self.notice))
 
     def leave(self, end: End) -> None:
         """Stop the process, and take no part in later attempts."""
@@ -285,9 +287,9 @@ class Supervisor:
         If AWS will terminate a host of the job, all processes have the time that is left to save a checkpoint.
         """
         verdict = self.watch.verdict
-        notice = self.notice or (verdict and verdict["failure"] and verdict["failure"].get("notice"))
-        if notice:
-            return termination_notices.time_to_save(notice, time.time())
+        cause = self.notice or (verdict and verdict["failure"] and verdict["failure"].get("cause"))
+        if cause and "deadline" in cause:
+            return termination_notices.time_to_save(cause["deadline"], time.time())
         timeout: int = self.parameters["stop_timeout"]
         return min(timeout, RESTART_STOP_TIMEOUT) if verdict and verdict.get("restartable") and not self.leaving else timeout
 
@@ -300,8 +302,7 @@ class Supervisor:
         while True:
             now = time.monotonic()
             if now >= end:
-                limit = "training_job_max_cost" if self.parameters["cost_limit"] else f"its time limit of {self.parameters['time_limit']} s"
-                self.stop(End(FAILED, f"reached {limit}", failure_causes.TIME_LIMIT))
+                self.stop(End(FAILED, {"kind": failure_causes.TIME_LIMIT, "limit": self.parameters["time_limit"]}))
             self.heed_notice()
             if self.watch.verdict:
                 self.stop(end_for(self.watch.verdict, self.spec["name"]))
@@ -317,40 +318,35 @@ class Supervisor:
 
     def finished(self, code: int) -> int:
         """Record how the process ended."""
-        if self.ended:
-            return self.finish(self.ended.state, self.ended.kind, reason=self.reason(self.ended), **outcome(code))
-        return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
+        return self.finish(self.end(self.ended) if self.ended else End(FAILED if code else SUCCEEDED), **outcome(code))
 
-    def reason(self, ended: End) -> str:
-        """Return why the process was stopped. If an operator stops a job that has already failed, the failure is the reason that is
-        returned.
-        """
+    def end(self, ended: End) -> End:
+        """Return the end of a process that was stopped. If an operator stops a job that has already failed, the failure is why."""
         if ended == FROM_OUTSIDE:
             with contextlib.suppress(OSError):
                 failure = first_failure(read_records(self.paths))
                 if failure and failure["state"] == FAILED:
-                    return end_for({"state": FAILED, "failure": failure}).reason
-        return ended.reason
+                    return end_for({"state": FAILED, "failure": failure})
+        return ended
 
-    def finish(self, state: str, kind: str = "", **how: Any) -> int:
-        """Write the final record and return the exit status for the unit.
-
-        `kind` is the `Cause.kind` of a failure, or an empty string if it is unknown.
-        """
+    def finish(self, end: End, **how: Any) -> int:
+        """Write the final record and return the exit status for the unit. The log says what the cause is if the end does not."""
         finished = time.time()  # set the time before the log is read, because the times at which processes ended are compared
-        kills = oom_kills.oom_kills_since(self.oom_kills)
+        state, kills = end.state, oom_kills.oom_kills_since(self.oom_kills)
+        if end.stopped_for:
+            how["stopped_for"] = end.stopped_for
+        if kills is not None and not end.cause and state != STOPPED:  # a script that loses a data loader can end with status 0
+            how["oom_kills"] = kills
         if state == FAILED:
             found = cast(ProcessRecord, {**self.watch.record, "state": state, **how})
-            reason = process_failures.find_cause(self.spec, found, kind, kills)
-            how["cause"] = process_failures.blame_storage(name_listener(reason), self.storage.problems)
+            cause = end.cause or process_failures.find_cause(self.spec, found)
+            how["cause"] = process_failures.blame_storage(name_listener(cause), self.storage.problems)
             limit = self.parameters["cost_limit"]
-            if limit and kind == failure_causes.TIME_LIMIT:
+            if limit and cause["kind"] == failure_causes.TIME_LIMIT:
                 seconds = self.parameters["time_limit"] + time.monotonic() - self.time_limit_at
                 earlier = limit.get("earlier", 0.0)  # a job in a queue can be older than this key
                 cost = {"limit": limit["amount"], "currency": limit["currency"], "seconds": seconds, "earlier": earlier}
                 how["cause"]["cost"] = {**cost, "spent": earlier + limit["hourly"] * seconds / 3600}
-        if kills and not kind and state != STOPPED:  # a script that loses a data loader can end with status 0
-            how["reason"] = f"{describe_outcome(cast(Outcome, how))} {OUT_OF_MEMORY}"
         self.watch.write(state=state, finished=finished, **how)
         if state in (SUCCEEDED, STOPPED):
             return 0

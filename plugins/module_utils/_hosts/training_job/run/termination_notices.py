@@ -20,7 +20,7 @@ import time
 from http import HTTPStatus
 from typing import Callable
 
-from ...._job.documents import Notice
+from ...._job.documents import CauseRecord
 from ...._job.failure_causes import ANNOUNCED_BEFORE, CAPACITY_BLOCK_END, LEASE_END, SPOT_INTERRUPTION
 
 # The instance metadata service. No option and no environment variable changes the address, so a job cannot invent notices for other jobs.
@@ -99,12 +99,12 @@ class MetadataService:
 
 
 class Notices:
-    """A thread that calls `tell` with the notice, if AWS announces that it will terminate this host.
+    """A thread that calls `tell` with the notice, if AWS announces that it will terminate this host. The notice is the cause to record.
 
     `capacity_end` is the time at which the host's Capacity Block ends, in seconds since 1970, or 0.
     """
 
-    def __init__(self, tell: Callable[[Notice], None], capacity_end: float) -> None:
+    def __init__(self, tell: Callable[[CauseRecord], None], capacity_end: float) -> None:
         self._tell = tell
         self._ends = capacity_end - TERMINATED_BEFORE_END if capacity_end else 0.0
         self._service: MetadataService | None = MetadataService()
@@ -124,7 +124,7 @@ class Notices:
                 return
             time.sleep(INTERVAL)
 
-    def poll(self) -> Notice | None:
+    def poll(self) -> CauseRecord | None:
         """Return the notice, or None if there is none."""
         if self._ends and time.time() >= self._ends - ANNOUNCED_BEFORE:
             return {"kind": CAPACITY_BLOCK_END, "deadline": self._ends}
@@ -145,7 +145,7 @@ class Notices:
                 self._service = None
             return None
 
-    def _poll_spot(self, service: MetadataService) -> Notice | None:
+    def _poll_spot(self, service: MetadataService) -> CauseRecord | None:
         found = service.read(ACTION)
         if found is not None:
             return {"kind": SPOT_INTERRUPTION, "deadline": action_time(found, time.time())}
@@ -177,16 +177,6 @@ def action_time(text: str, now: float) -> float:
         return now + SPOT_SECONDS
 
 
-def time_to_save(notice: Notice, now: float) -> float:
+def time_to_save(deadline: float, now: float) -> float:
     """Return the seconds that a process has between SIGTERM and SIGKILL to save a checkpoint."""
-    return min(max(notice["deadline"] - now - RESERVE, SAVE_MIN), SAVE_MAX)
-
-
-def reason(notice: Notice) -> str:
-    """Return how a process on the host ended, as a phrase for messages."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(notice["deadline"]))
-    if notice["kind"] == CAPACITY_BLOCK_END:
-        return f"was stopped because of the end of the host's Capacity Block, whose instances AWS terminates from {when}"
-    if notice["kind"] == LEASE_END:
-        return f"was stopped because of the end of the lease of the nodes, which AWS terminates at {when}"
-    return f"was stopped because of the spot interruption of the host, which AWS announced for {when}"
+    return min(max(deadline - now - RESERVE, SAVE_MIN), SAVE_MAX)

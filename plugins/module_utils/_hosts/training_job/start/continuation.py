@@ -15,7 +15,7 @@ import tarfile
 import time
 from typing import Any, BinaryIO, Mapping, Sequence
 
-from ...._job import directories, explanations, failed_process, failure_causes, job_states, records, recovery
+from ...._job import directories, failed_process, failure_causes, job_states, records, recovery
 from ...._job.definition.refusal import RefusalError
 from ...._job.documents import Following, JobDescription, ProcessRecord, Verdict
 from ..files import goodput
@@ -40,7 +40,7 @@ def can_continue(newest: directories.Paths, processes: Sequence[ProcessRecord], 
     if failure is None or (following and following["rule"] in RULES):
         return True
     cause = (following.get("cause") if following else None) or between_attempts.cause_of(failure)
-    return not failure_causes.blames_script(explanations.recovery_cause(cause, failure["host"]))
+    return not failure_causes.blames_script(failed_process.recovery_cause(cause, failure["host"]))
 
 
 def earlier_node_seconds(params: Mapping[str, Any], paths: directories.Paths) -> float:
@@ -139,7 +139,7 @@ def decision(before: directories.Paths, following: Following | None, heartbeat_t
         found = {**following, **found}
     if failure and "failure" not in found:
         started = job_states.participants(processes) or processes
-        found["failure"] = {**failure, "ranks": failure["ranks"][:1]}
+        found["failure"] = {**failure, "ranks": failure["ranks"][:2]}
         found["cause"] = between_attempts.cause_of(failure)
         found["started"] = min(process["started"] for process in started)
         found["ran_on"] = len({process["host"] for process in started})

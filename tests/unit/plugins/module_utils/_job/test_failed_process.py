@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, failed_process, failure_causes
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import failed_process, failure_causes, recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, describe_end
 
 from .conftest import TIMED_OUT, killed_by, process
 
@@ -138,11 +140,9 @@ def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_caus
     judged, other = process(0, "failed", 12.0, cause=CLOSED), process(1, "failed", 12.1, cause=CLOSED)
     deaf = process(2, "stopped", 14.0, still_connected="w1")
     found = failed_process.cause([judged, other, deaf, process(3, "stopped", 14.0)], judged)
-    assert explanations.describe_failure(found) == (
-        "rank 2 on w3 received no data (its connections to w1 were open after all processes there had ended)"
-    )
+    assert describe_end(found) == "received no data (its connections to w1 were open after all processes there had ended)"
     assert (found["state"], found["finished"]) == ("failed", 12.0)
-    assert found["cause"] == {"kind": failure_causes.NETWORK, "what": "a host that receives no data"}
+    assert found["cause"] == {"kind": failure_causes.NETWORK}
     two = [judged, deaf, process(3, "stopped", 14.0, still_connected="w1")]
     assert failed_process.cause(two, judged) == judged, "the network of the first host is the more likely cause"
     raised = process(1, "failed", 12.4, cause=RAISED)
@@ -155,14 +155,14 @@ def test_a_process_that_has_raised_an_exception_and_does_not_end_is_the_cause():
     """Cleaning up after an exception can wait for the other ranks, which wait for an operation that the failed rank has not begun."""
     judged, hanging = process(0, "failed", 12.0, cause=TIMED_OUT), process(1, "stopped", 14.0, raised=RAISED)
     found = failed_process.cause([judged, hanging, process(2, "stopped", 14.0)], judged)
-    assert explanations.describe_failure(found) == (
+    assert attempt_cause({"failure": found}) == (
         "rank 1 on w2 raised an exception and did not end, so that the other ranks waited for it"
         " (NameError at train.py, line 42: name 'x' is not defined)"
     )
     assert (found["state"], found["finished"], found["cause"]) == ("failed", 12.0, RAISED)
     raised = process(2, "failed", 12.4, cause=RAISED)
     assert failed_process.cause([judged, hanging, raised], judged) == raised
-    for other in ({"cause": killed_by("SIGSEGV")}, {"cause": TIMED_OUT, "reason": "made no progress"}):
+    for other in ({"cause": killed_by("SIGSEGV")}, {"cause": {**TIMED_OUT, "hang": {"seconds": 9.0}}}):
         judged = process(0, "failed", 12.0, **other)
         assert failed_process.cause([judged, hanging], judged) == judged
 
@@ -180,3 +180,39 @@ def test_a_spare_is_no_failure_unless_somebody_stopped_it(part):
     spare = {"part": part}
     assert failed_process.first_failure([process(0, "running"), process(1, "failed", 1.0, **spare)]) is None
     assert failed_process.first_failure([process(0, "running"), process(1, "stopped", 1.0, **spare)])["rank"] == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(0, {"exit_code": 0}), (3, {"exit_code": 3}), (-1, {"signal": "SIGHUP"}), (-9, {"signal": "SIGKILL"}), (-40, {"signal": "40"})],
+)
+def test_what_a_record_keeps_of_a_return_code(code, expected):
+    assert failed_process.outcome(code) == expected
+
+
+def test_the_cause_of_a_failure_as_the_rules_see_it():
+    cause = {"kind": "signal", "what": "SIGSEGV", "name": "SIGSEGV", "exit_code": 139}
+    assert failed_process.recovery_cause(cause, "w1") == failure_causes.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
+    assert failed_process.recovery_cause({}, "") == failure_causes.Cause(failure_causes.KILLED)
+    full = {"path": "/ckpt", "problem": "space", "free": 0, "size": 1 << 30, "shared": False}
+    assert failed_process.recovery_cause({"storage": [{**full, "more": 1}]}, "w1").storage == (
+        StorageProblem("/ckpt", "space", 0, 1 << 30),
+    )
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        {"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError", "message": "Connection reset by peer"},
+        {"kind": "signal", "what": "signal SIGABRT", "name": "SIGABRT", "message": "[gloo] Connection closed by peer"},
+    ],
+)
+def test_a_connection_that_was_closed_twice_for_no_known_reason_costs_no_checkpoint_and_no_host(cause):
+    found = failed_process.recovery_cause(cause, "w1")
+    assert (found.kind, found.host, found.what) == (failure_causes.NETWORK, "", cause["what"])
+    attempts = [recovery.FailedAttempt(found, False)] * 2
+    policy = recovery.RestartPolicy(restarts=3, min_hosts=1)
+    decision = recovery.decide(recovery.Situation(attempts, ["w1", "w2"], ["w1", "w2"], policy, "epoch-2", has_older=True))
+    assert (decision.rule, decision.set_aside, decision.hosts) == ("same_hosts", "", ["w1", "w2"])
+    own = failed_process.recovery_cause({**cause, "message": "index out of range"}, "w1")
+    assert (own.kind, own.host) == (cause["kind"], "w1")

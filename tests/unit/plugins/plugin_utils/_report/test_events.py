@@ -9,7 +9,7 @@ from .reports import START, process, report
 
 def test_events_are_told_in_their_order():
     entries = [{"step": 5, "loss": 1.0}, {"step": 3, "loss": float("nan")}]
-    ended = {"reason": "was stopped because rank 0 on deeplearning-worker1 was killed by signal SIGKILL"}
+    ended = {"stopped_for": "rank0"}
     processes = [
         process(0, "failed", signal="SIGKILL", finished=START + 40),
         process(1, "stopped", finished=START + 42, **ended),
@@ -38,14 +38,14 @@ def test_attempts_are_in_the_same_order():
     made = report([], processes=[process(0, "failed", exit_code=3, finished=START + 80)], state="failed")
     one = {"attempt": 1, "state": "failed", "started": START, "ended": START + 40, "hosts": 1, "logs": "/l", "action": "restart"}
     made["job"]["attempts"] = [
-        {**one, "cause": "rank 0 on w1 was killed by signal SIGKILL", "why": "The job continues on the same hosts."},
+        {**one, "failure": {**process(0, "failed", signal="SIGKILL"), "host": "w1"}, "rule": "same_hosts"},
         {
             **one,
             "attempt": 2,
             "ended": START + 81,
             "action": "stop",
-            "cause": "rank 0 on w1 ended with exit status 3",
-            "why": "No restart is left.",
+            "failure": process(0, "failed", exit_code=3),
+            "rule": "operator",
         },
     ]
     made["job"]["attempt"] = 2
@@ -53,6 +53,6 @@ def test_attempts_are_in_the_same_order():
         (40, "attempt 1 failed: rank 0 on w1 was killed by signal SIGKILL", True),
         (40, "restart: The job continues on the same hosts.", False),
         (80, "rank 0 on deeplearning-worker1 ended with exit status 3", True),
-        (81, "stop: No restart is left.", True),
+        (81, "stop: An operator stopped the job.", True),
         (90, "job failed", True),
     ]

@@ -92,11 +92,11 @@ def test_a_page_names_the_spares():
 
 
 def test_everything_that_a_user_wrote_is_escaped():
-    failure = {**process(0, "failed", exit_code=1), "log": EVIL, "how": EVIL, "lines": [EVIL, "</pre>"]}
+    failure = {**process(0, "failed", exit_code=1), "log": EVIL, "cause": {"kind": "health", "what": EVIL}, "lines": [EVIL, "</pre>"]}
     text = page.render(
         report(
             [{"step": 1, EVIL: 1.0}, {"step": 2, EVIL: 2.0}],
-            processes=[process(0, "failed", reason=EVIL, host=EVIL)],
+            processes=[process(0, "failed", cause={"kind": "health", "what": EVIL}, host=EVIL)],
             state="failed",
             arguments=[EVIL],
             failure=failure,
@@ -108,14 +108,17 @@ def test_everything_that_a_user_wrote_is_escaped():
     assert text.count("&lt;script&gt;") > 8
 
 
-STOPPED = {**process(0, "stopped", reason="was stopped"), "log": "/efs/jobs/digits/logs/rank0.log", "how": "was stopped", "lines": []}
+STOPPED = {**process(0, "stopped"), "log": "/efs/jobs/digits/logs/rank0.log", "lines": []}
 
 
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         (report(), "The script reported no progress"),
-        (report(state="stopped", failure=STOPPED), "was stopped. The logs are in /efs/jobs/digits/logs</p>\n\n<h2>Progress"),
+        (
+            report(state="stopped", failure=STOPPED),
+            "was stopped by an operator (for example with stop.yml). The logs are in /efs/jobs/digits/logs</p>\n\n<h2>Progress",
+        ),
         (report(processes=[], state="pending"), "No process has started"),
         (report(state="running"), "The job had not ended"),
         (report([{"step": 1, "loss": float("nan")}]), "loss was NaN or infinite at step 1"),

@@ -221,8 +221,8 @@ def test_a_host_that_did_not_start_in_an_attempt_takes_part_in_it(job):
 
 
 def test_a_hang_is_detected_from_the_last_step(job):
-    why = "made no progress for 14 s, with a median step of 2.1 s (it is suspended)"
-    failure = job.record("b", "failed", ended=60, cause=HUNG, reason=why, active=START + 55)
+    hung = {**HUNG, "hang": {"seconds": 14.0, "median": 2.1}}
+    failure = job.record("b", "failed", ended=60, cause=hung, active=START + 55)
     job.add(1, job.record("a", "stopped", ended=61, active=START + 58), failure)
     job.decide(1, failure, 62)
     job.add(2, job.record("a", started=62, heartbeat=98))

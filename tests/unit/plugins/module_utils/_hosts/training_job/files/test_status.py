@@ -7,7 +7,6 @@ import os
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job.explanations import OUT_OF_MEMORY
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Budget, write_json
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
 
@@ -70,92 +69,94 @@ LAUNCHERS = {"mpirun": mpi.LAUNCHER, "agent1": torchrun.LAUNCHER, "rank1": torch
 
 
 @pytest.mark.parametrize(
-    ("process", "log", "how", "first", "last"),
+    ("process", "log", "culprit", "first", "last"),
     [
         (
             AGENT,
             TORCHRUN.format(status=1),
-            "ended with exit status 1, because rank 3 ended with exit status 1",
+            {"rank": "3", "exit_code": 1},
             "[rank 3] step 1",
             "[rank 3] the disk is full",
         ),
         (
             AGENT,
             TORCHRUN.format(status=-9),
-            "ended with exit status 1, because rank 3 was killed by signal SIGKILL",
+            {"rank": "3", "signal": "SIGKILL"},
             "[rank 3] step 1",
             "[rank 3] the disk is full",
         ),
-        (AGENT, "[rank 2] step 1\nno rendezvous\n", "ended with exit status 1", "[rank 2] step 1", "no rendezvous"),
+        (AGENT, "[rank 2] step 1\nno rendezvous\n", None, "[rank 2] step 1", "no rendezvous"),
         (
-            {**AGENT, "reason": "reached its time limit of 5 s"},
+            {**AGENT, "cause": {"kind": "time_limit", "limit": 5}},
             TORCHRUN.format(status=1),
-            "reached its time limit of 5 s",
+            None,
             "[rank 2] step 1",
             "  error_file: <N/A>",
         ),
-        (SINGLE, ALONE.format(status=1), "ended with exit status 1", ALONE.splitlines()[0], "ValueError: the disk is full"),
+        (SINGLE, ALONE.format(status=1), {"rank": "1", "exit_code": 1}, ALONE.splitlines()[0], "ValueError: the disk is full"),
         (
             SINGLE,
             ALONE.format(status=-9),
-            "was killed by signal SIGKILL",
+            {"rank": "1", "signal": "SIGKILL"},
             ALONE.splitlines()[0],
             "ValueError: the disk is full",
         ),
         (
             SINGLE,
             ALONE.format(status=1).split("full\n")[1],
-            "ended with exit status 1",
+            {"rank": "1", "exit_code": 1},
             None,
             None,
         ),
         (
-            {**AGENT, "reason": f"ended with exit status 1 {OUT_OF_MEMORY}"},
+            {**AGENT, "cause": {"kind": "out_of_memory"}},
             TORCHRUN.format(status=-9),
-            f"ended with exit status 1 {OUT_OF_MEMORY}, because rank 3 was killed by signal SIGKILL",
+            {"rank": "3", "signal": "SIGKILL"},
             "[rank 3] step 1",
             "[rank 3] the disk is full",
         ),
-        (SINGLE, "W1121 warns\nno rendezvous\n", "ended with exit status 1", "W1121 warns", "no rendezvous"),
+        (SINGLE, "W1121 warns\nno rendezvous\n", None, "W1121 warns", "no rendezvous"),
         (
             MPIRUN,
             MPI,
-            "ended with exit status 9, because rank 13 ended with exit status 9",
+            {"rank": "13", "exit_code": 9},
             "[1,13]<stderr>:the disk is full",
             "[1,13]<stderr>:rank 13 on deeplearning-worker2 ended with exit status 9",
         ),
-        (PLAIN, "".join(f"line {number}\n" for number in range(100)), "ended with exit status 1", "line 60", "line 99"),
-        (PLAIN, None, "ended with exit status 1", None, None),
+        (PLAIN, "".join(f"line {number}\n" for number in range(100)), None, "line 60", "line 99"),
+        (PLAIN, None, None, None, None),
     ],
 )
-def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, how, first, last):
+def test_the_rank_that_was_first_is_named_and_heard(tmp_path, process, log, culprit, first, last):
     path = tmp_path / "log"
     if log is not None:
         path.write_text(log)
-    found = status.last_words(process, str(path), LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER)
-    assert found["how"] == how
-    assert found["log"] == str(path)
+    launcher = LAUNCHERS[process["name"]] if process is not PLAIN else command.LAUNCHER
+    found = status.describe_failure({**process, "log": str(path)}, launcher)
+    assert found.get("culprit") == culprit
     assert (found["lines"][:1], found["lines"][-1:]) == (([first], [last]) if first else ([], []))
 
 
 def test_a_process_that_was_stopped_has_nothing_to_say(tmp_path):
     path = tmp_path / "log"
     path.write_text("SignalException: Process 927 got signal: 15\n")
-    stopped = {**SINGLE, "state": "stopped", "reason": "was stopped"}
-    assert status.last_words(stopped, str(path), torchrun.LAUNCHER) == {"how": "was stopped", "log": str(path), "lines": []}
+    stopped = {**SINGLE, "state": "stopped", "log": str(path)}
+    assert status.describe_failure(stopped, torchrun.LAUNCHER) == {**stopped, "lines": []}
 
 
 def test_what_a_rank_has_said_long_before_others_is_found(tmp_path):
     path = tmp_path / "log"
     path.write_text("[rank 3] the disk is full\n" + "[rank 2] waits\n" * 5000 + TORCHRUN.format(status=1).split("full\n")[1])
-    assert status.last_words(AGENT, str(path), torchrun.LAUNCHER)["lines"] == ["[rank 3] the disk is full"]
+    assert status.describe_failure({**AGENT, "log": str(path)}, torchrun.LAUNCHER)["lines"] == ["[rank 3] the disk is full"]
 
 
 def test_of_many_attempts_the_first_and_the_last_are_shown(tmp_path):
-    found = status.read_attempts(Paths(str(tmp_path), 120), [], "running", Budget())
+    found = status.read_attempts(Paths(str(tmp_path), 120), [], "running", Budget(), None)
     assert [each["attempt"] for each in found] == [*range(1, 51), *range(71, 121)]
     assert (found[-1]["state"], found[-2]["state"]) == ("running", "failed")
-    assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running", Budget())] == list(range(1, 100))
+    assert [each["attempt"] for each in status.read_attempts(Paths(str(tmp_path), 99), [], "running", Budget(), None)] == list(
+        range(1, 100)
+    )
 
 
 @pytest.mark.parametrize(("entry", "state"), [({}, "queued"), ({"failure": "no space"}, "failed")])

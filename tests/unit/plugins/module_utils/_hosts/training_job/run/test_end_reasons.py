@@ -23,7 +23,8 @@ def test_the_process_that_listens_on_the_jobs_port_is_named(message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         found = end_reasons.name_listener({"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))})
-        assert found["message"].endswith(f" (process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r} listens on port {port})")
+        assert found["listener"] == f"process {os.getpid()} {Path('/proc/self/comm').read_text().strip()!r}"
+        assert found["port"] == port
         other = {"kind": failure_causes.SCRIPT_ERROR, "message": f"bad value: {port}"}
         assert end_reasons.name_listener(other) == other
     gone = {"kind": failure_causes.SCRIPT_ERROR, "message": message.replace("{}", str(port))}

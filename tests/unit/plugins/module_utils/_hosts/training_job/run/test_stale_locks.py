@@ -67,14 +67,6 @@ def test_locks_on_shared_storage_are_found_but_not_deleted(caches, monkeypatch):
     assert stale_locks.find(environment, LATER) == [lock]
 
 
-def test_a_job_that_hangs_names_the_lock(caches):
-    environment, create = caches
-    assert stale_locks.describe(environment, LATER) == ""
-    lock = create(".cache/x/lock")
-    create(f".cache/{'y' * 150}/lock")
-    assert stale_locks.describe(environment, LATER) == f", while no process has the lock file {lock!r} open"
-
-
 def test_a_large_cache_does_not_delay_an_attempt(caches, monkeypatch):
     environment, create = caches
     create(".cache/x/lock")

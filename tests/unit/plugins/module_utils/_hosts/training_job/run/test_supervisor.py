@@ -24,7 +24,8 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.traini
     process_watch,
     supervisor,
 )
-from ansible_collections.deeplearning.cluster.plugins.module_utils._job import explanations, failure_causes, records
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job import records
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause
 from local_cloud.testing import wait_until
 
 from ..conftest import with_tmpfs
@@ -87,7 +88,7 @@ def test_a_full_disk_is_recorded_as_the_cause(program, make_spec, tmp_path):
     spec = make_spec(code, environment={"HF_HOME": str(small)})
     command = [*with_tmpfs(small, "size=512k"), sys.executable, "-I", str(program), "run", str(spec)]
     assert subprocess.run(command, timeout=300, check=False).returncode == 3
-    assert explanations.describe_failure(record(tmp_path)) == (
+    assert attempt_cause({"failure": record(tmp_path)}) == (
         f"rank 1 on deeplearning-worker2 ended with exit status 3 while {small} was full (0 bytes of 512 KiB free)"
     )
 
@@ -98,47 +99,36 @@ def test_a_signal_is_recorded(run, make_spec, tmp_path, number, name):
     assert (record(tmp_path)["state"], record(tmp_path)["signal"]) == ("failed", name)
 
 
+LIMIT = {"kind": "time_limit", "limit": 5}
+
+
 def test_what_cannot_be_started_is_recorded(run, make_spec, tmp_path):
     assert run(make_spec("", argv=["/nonexistent/python"])).returncode == 127
     assert record(tmp_path)["state"] == "failed"
-    assert "could not be started" in record(tmp_path)["reason"]
+    cause = {"kind": "not_started", "what": "No such file or directory: '/nonexistent/python'", "name": "/nonexistent/python"}
+    assert record(tmp_path)["cause"] == cause
 
 
-@pytest.mark.parametrize(("since", "message"), [(0, failure_causes.NOT_BY_OOM_KILLER), (None, None)])
-def test_a_kill_that_is_not_for_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, since, message):
-    spec = make_spec("")
-    (tmp_path / "status").mkdir(exist_ok=True)
-    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
-    monkeypatch.setattr(oom_kills, "oom_kills_since", lambda _before: since)
-    watched.finished(-9)
-    assert record(tmp_path)["cause"].get("message") == message
-    told = explanations.describe_failure(record(tmp_path))
-    assert told.endswith("was killed by signal SIGKILL" + (f" ({message})" if message else ""))
-
-
-@pytest.mark.parametrize(
-    ("code", "kills", "reason"),
-    [
-        (-9, 1, "was killed by signal SIGKILL after the kernel's OOM killer had killed one of its processes"),
-        (1, 1, "ended with exit status 1 after the kernel's OOM killer had killed one of its processes"),
-        (0, 2, "ended with exit status 0 after the kernel's OOM killer had killed one of its processes"),
-        (1, 0, None),
-        (0, 0, None),
-        (0, None, None),
-    ],
-)
-def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kills, reason):
+@pytest.mark.parametrize(("code", "kills"), [(-9, 1), (-9, 0), (-9, None), (1, 1), (1, 0), (0, 2), (0, 0), (0, None)])
+def test_lack_of_memory_is_recorded(monkeypatch, make_spec, tmp_path, code, kills):
     spec = make_spec("")
     (tmp_path / "status").mkdir(exist_ok=True)
     watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
     monkeypatch.setattr(oom_kills, "oom_kills_since", lambda _before: kills)
     watched.finished(code)
-    assert record(tmp_path).get("reason") == reason
-    ended = f"ended with the job {explanations.OUT_OF_MEMORY}" if kills else "ended with the job"
-    for state, kind, told in (("succeeded", "", ended), ("stopped", "", "was stopped"), ("failed", "time_limit", "was stopped")):
-        watched.ended = end_reasons.End(state, "ended with the job" if state == "succeeded" else "was stopped", kind)
-        watched.finished(code)
-        assert record(tmp_path)["reason"] == told
+    assert record(tmp_path).get("oom_kills") == kills
+    assert (record(tmp_path).get("cause", {}).get("kind") == "out_of_memory") == bool(code and kills)
+
+
+@pytest.mark.parametrize(("state", "cause", "counts"), [("succeeded", None, True), ("stopped", None, False), ("failed", LIMIT, False)])
+def test_lack_of_memory_of_a_process_that_was_stopped_is_not_recorded(monkeypatch, make_spec, tmp_path, state, cause, counts):
+    spec = make_spec("")
+    (tmp_path / "status").mkdir(exist_ok=True)
+    watched = supervisor.Supervisor(json.loads(Path(spec).read_text()), str(spec))
+    monkeypatch.setattr(oom_kills, "oom_kills_since", lambda _before: 1)
+    watched.ended = end_reasons.End(state, cause)
+    watched.finished(1)
+    assert ("oom_kills" in record(tmp_path), record(tmp_path).get("cause")) == (counts, cause)
 
 
 def test_a_process_has_finished_before_its_log_is_read(monkeypatch, make_spec, tmp_path):
@@ -168,8 +158,7 @@ def test_the_login_shells_environment_is_there_and_the_jobs_goes_first(run, make
 
 def test_the_time_limit_ends_it(run, make_spec, tmp_path):
     assert run(make_spec("import time; time.sleep(600)", time_limit=1)).returncode != 0
-    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "reached its time limit of 1 s")
-    assert "cost" not in record(tmp_path)["cause"]
+    assert (record(tmp_path)["state"], record(tmp_path)["cause"]) == ("failed", {"kind": "time_limit", "limit": 1})
 
 
 def test_a_time_limit_from_the_maximum_cost_is_told_with_what_the_job_has_cost(run, make_spec, tmp_path):
@@ -179,7 +168,7 @@ def test_a_time_limit_from_the_maximum_cost_is_told_with_what_the_job_has_cost(r
         )
     )
     found = record(tmp_path)
-    assert (found["state"], found["reason"]) == ("failed", "reached training_job_max_cost")
+    assert (found["state"], found["cause"]["kind"]) == ("failed", "time_limit")
     cost = found["cause"]["cost"]
     assert (cost["limit"], cost["currency"], cost["spent"]) == (5.0, "USD", pytest.approx(2 + 10 * cost["seconds"]))
     assert (1 <= cost["seconds"] < 60, cost["earlier"]) == (True, 2.0)
@@ -188,7 +177,6 @@ def test_a_time_limit_from_the_maximum_cost_is_told_with_what_the_job_has_cost(r
 def test_the_time_before_a_reboot_counts(run, make_spec, tmp_path):
     limit = {"amount": 5.0, "hourly": 36000.0, "currency": "USD"}
     run(make_spec("import time; time.sleep(600)", time_limit=1000, elapsed=999, cost_limit=limit))
-    assert record(tmp_path)["reason"] == "reached training_job_max_cost"
     assert 1000 <= record(tmp_path)["cause"]["cost"]["seconds"] < 1060
 
 
@@ -209,7 +197,7 @@ def test_stop_asks_then_kills(begin, make_spec, tmp_path, code, outcome):
     process.send_signal(signal.SIGTERM)
     assert process.wait(300) == 0
     found = record(tmp_path)
-    assert (found["state"], found["reason"]) == ("stopped", "was stopped by an operator (for example with stop.yml)")
+    assert (found["state"], found.get("stopped_for"), found.get("cause")) == ("stopped", None, None)
     assert {key: found[key] for key in outcome} == outcome
 
 
@@ -222,7 +210,7 @@ def test_a_host_that_shuts_down_is_told_from_an_operator(begin, make_spec, tmp_p
     wait_until(lambda: "up" in log(tmp_path))
     process.send_signal(signal.SIGTERM)
     process.wait(300)
-    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == ("failed", "was stopped because its host was shutting down")
+    assert (record(tmp_path)["state"], record(tmp_path)["cause"]) == ("failed", {"kind": "host_shut_down"})
 
 
 def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spec, tmp_path):
@@ -234,7 +222,7 @@ def test_finish_completes_the_record_of_a_killed_supervisor(begin, run, make_spe
     assert record(tmp_path)["state"] == "running"
     run(spec, "finish", SERVICE_RESULT="oom-kill", EXIT_STATUS="KILL")
     assert record(tmp_path)["state"] == "failed"
-    assert record(tmp_path)["reason"] == "was killed by the system: oom-kill (KILL)"
+    assert record(tmp_path)["cause"] == {"kind": "killed", "what": "oom-kill (KILL)"}
 
 
 def test_finish_leaves_a_complete_record_alone(run, make_spec, tmp_path):
@@ -291,7 +279,7 @@ def test_the_lead_ends_the_job_when_another_process_has_failed(begin, make_spec,
     others_record(tmp_path, "rank1", "failed", host="deeplearning-worker2", exit_code=3)
     assert process.wait(300) == 0
     found = json.loads((tmp_path / "status/rank0.json").read_text())
-    assert (found["state"], found["reason"]) == ("stopped", "was stopped because rank 1 on deeplearning-worker2 ended with exit status 3")
+    assert (found["state"], found["stopped_for"]) == ("stopped", "rank1")
     assert (verdict(tmp_path)["state"], verdict(tmp_path)["failure"]["name"]) == ("failed", "rank1")
 
 
@@ -301,10 +289,7 @@ def test_whoever_stops_the_rest_of_a_failed_job_does_so_because_of_the_failure(b
     wait_until(lambda: (tmp_path / "logs/rank1.log").exists() and (tmp_path / "logs/rank1.log").read_text())
     process.send_signal(signal.SIGTERM)
     assert process.wait(300) == 0
-    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (
-        "stopped",
-        "was stopped because rank 0 on deeplearning-worker1 ended with exit status 3",
-    )
+    assert (record(tmp_path)["state"], record(tmp_path)["stopped_for"]) == ("stopped", "rank0")
 
 
 def test_the_lead_stays_until_the_last_has_succeeded(begin, make_spec, tmp_path):
@@ -349,23 +334,19 @@ def test_a_lead_that_is_stopped_need_not_wait_for_the_others(begin, make_spec, t
 
 
 @pytest.mark.parametrize(
-    ("outcome", "state", "reason"),
+    ("outcome", "state", "stopped_for"),
     [
-        ({"state": "succeeded", "failure": None}, "succeeded", "ended with the job"),
-        (
-            {"state": "failed", "failure": {**FAILURE, "name": "ps0", "host": "w3", "signal": "SIGKILL"}},
-            "stopped",
-            "was stopped because ps 0 on w3 was killed by signal SIGKILL",
-        ),
+        ({"state": "succeeded", "failure": None}, "succeeded", None),
+        ({"state": "failed", "failure": {**FAILURE, "name": "ps0", "host": "w3", "signal": "SIGKILL"}}, "stopped", "ps0"),
     ],
 )
-def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, reason):
+def test_the_others_end_with_the_verdict(begin, make_spec, tmp_path, outcome, state, stopped_for):
     others_record(tmp_path, "rank0", "running")
     process = begin(make_spec("import time; time.sleep(600)", part="service"))
     wait_until((tmp_path / "status/rank1.json").exists)
     (tmp_path / "status/over").write_text(json.dumps(outcome))
     assert process.wait(300) == 0
-    assert (record(tmp_path)["state"], record(tmp_path)["reason"]) == (state, reason)
+    assert (record(tmp_path)["state"], record(tmp_path).get("stopped_for")) == (state, stopped_for)
 
 
 @pytest.fixture
@@ -405,7 +386,7 @@ def test_before_a_process_is_stopped_its_open_connections_are_recorded(monkeypat
     assert supervised.wait(supervised.child) == -signal.SIGTERM
     assert seen == [(False, None)]
     assert record(tmp_path).get("still_connected", "") == host
-    assert supervised.ended.reason == "was stopped because rank 0 on deeplearning-worker1 ended with exit status 1"
+    assert supervised.ended.stopped_for == "rank0"
 
 
 @pytest.mark.parametrize("kind", ["hang", "script_error"])
@@ -449,7 +430,7 @@ def test_the_others_end_when_the_lead_is_not_heard_of(begin, make_spec, tmp_path
     others_record(tmp_path, "rank0", "succeeded")
     process = begin(make_spec("import time; time.sleep(600)", heartbeat_timeout=1))
     assert process.wait(300) == 0
-    assert "rank 0 on deeplearning-worker1 has sent no heartbeat" in record(tmp_path)["reason"]
+    assert record(tmp_path)["stopped_for"] == "rank0"
 
 
 @pytest.fixture

@@ -112,14 +112,4 @@ def test_a_notice_without_a_time_is_two_minutes_early(text):
 
 @pytest.mark.parametrize(("left", "seconds"), [(120, 105), (1, 5), (-100, 5), (1 << 40, 600)])
 def test_the_time_to_save_is_what_is_left(left, seconds):
-    assert termination_notices.time_to_save({"kind": "spot_interruption", "deadline": AT + left}, AT) == seconds
-
-
-def test_reasons_name_the_time():
-    assert termination_notices.reason({"kind": "spot_interruption", "deadline": AT}).endswith(
-        "because of the spot interruption of the host, which AWS announced for 2026-11-25 10:15:02 UTC"
-    )
-    assert "which AWS terminates at 2026-11-25 10:15:02 UTC" in termination_notices.reason({"kind": "lease_end", "deadline": AT})
-    assert "whose instances AWS terminates from 2026-11-25 10:15:02 UTC" in termination_notices.reason(
-        {"kind": "capacity_block_end", "deadline": AT}
-    )
+    assert termination_notices.time_to_save(AT + left, AT) == seconds

@@ -140,7 +140,7 @@ def record(paths, rank, state, **changes):
 def test_the_next_attempt_follows_the_one_that_has_ended(paths, described, has_decision):
     described()
     record(paths, 0, "stopped")
-    record(paths, 1, "failed", reason="was stopped", cause={"kind": "spot_interruption", "what": "was stopped"})
+    record(paths, 1, "failed", cause={"kind": "spot_interruption", "deadline": 9.0})
     failure = records.read_record(paths.record("rank1"))
     records.write_json(paths.verdict, {"state": "failed", "failure": failure, "restartable": True})
     if has_decision:
@@ -158,8 +158,9 @@ def test_the_next_attempt_follows_the_one_that_has_ended(paths, described, has_d
     assert records.newest_attempt(paths).attempt == 2
     found = status.read_status(paths, 60)
     assert (found["state"], found["attempt"]) == ("running", 2), "until the processes have written their records"
-    assert found["attempts"][0]["cause"] == "rank 1 on w2 was stopped"
-    assert (found["attempts"][0]["action"], found["attempts"][0]["why"]) == ("restart", "The job was started again with the same name.")
+    ended = found["attempts"][0]
+    assert (ended["action"], ended["rule"], ended["failure"]["host"]) == ("restart", "continued", "w2")
+    assert ended["cause"] == {"kind": "spot_interruption", "deadline": 9.0}
     assert job_states.read_state(paths, 60) == "running"
 
 
