@@ -88,7 +88,6 @@ class ActionModule(ActionBase):
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:
-        """Return the options of QUESTIONS which apply to this run."""
         given = self._task.args
         if self._task.check_mode or not boolean(variables.get("deeplearning_confirm", True), strict=False):
             return []

@@ -46,7 +46,6 @@ class ActionModule(ActionBase):
 
 
 def ask(question: str) -> str | None:
-    """Ask the question on the terminal and return the answer, or None if there is no terminal."""
     try:
         return str(display.prompt_until(f"{question} Type yes and press Enter to continue:").decode("utf-8", "replace").strip().lower())
     except AnsiblePromptInterrupt:

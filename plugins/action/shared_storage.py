@@ -34,7 +34,6 @@ def with_suffix(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def inspection(arguments: Mapping[str, Any]) -> Inspection:
-    """Return the inspection of a host with the arguments of the module."""
     return Inspection(arguments, converge.SPECIFICATION, check)
 
 

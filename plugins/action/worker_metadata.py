@@ -24,7 +24,6 @@ class ActionModule(NodeAction):
 
 
 def inspection(arguments: Mapping[str, Any]) -> Inspection:
-    """Return the inspection of a host with the arguments of the module."""
     return Inspection(arguments, converge.SPECIFICATION, check)
 
 

@@ -344,7 +344,6 @@ class CallbackModule(DefaultCallback):
     # Output
 
     def _flush(self) -> None:
-        """Show the results that hosts have reported for tasks."""
         tasks, self._tasks = self._tasks, {}
         for events in tasks.values():
             self._show(events)
@@ -464,7 +463,6 @@ class CallbackModule(DefaultCallback):
 
 
 def _plan(totals: Totals) -> str:
-    """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
     plan += [f"then {per_hour(totals.price)}"] if totals.provisions and is_known(totals.price) else []
     plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []

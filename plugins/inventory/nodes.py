@@ -306,13 +306,11 @@ class InventoryModule(AWSInventoryBase):
                     raise AnsibleParserError(problem)
 
     def _file_variables(self, path: str, entities: list[Any]) -> dict[str, Any]:
-        """Return the variables that files beside the inventory sources give to groups and hosts."""
         sources = [*dict.fromkeys((path, *(context.CLIARGS.get("inventory") or ())))]
         stages = (get_vars_from_inventory_sources(self.loader, sources, entities, stage) for stage in ("inventory", "task"))
         return {name: value for variables in stages for name, value in variables.items()}
 
     def _account(self, path: str, region: str, given: dict[str, Any]) -> str:
-        """Return the number of the account that the credentials belong to."""
         if (path, region) not in ACCOUNTS:
             account = str(self._answer(region, lambda: self._client(path, valid_region(region), "sts").get_caller_identity()["Account"]))
             self._check_credentials(given, region, account)
@@ -432,7 +430,6 @@ class InventoryModule(AWSInventoryBase):
 
 
 def _facts(node: Node) -> dict[str, Any]:
-    """Return the variables that describe a node."""
     facts = {
         "deeplearning_number": node.number,
         "deeplearning_hostname": node.hostname,

@@ -174,7 +174,6 @@ class NodeAction(ActionBase):
             return None
 
     def _ssh(self, option: str) -> str | None:
-        """Return an option of the connection, or None if the connection has no such option."""
         try:
             value: str | None = self._connection.get_option(option)
         except (AnsibleError, KeyError):

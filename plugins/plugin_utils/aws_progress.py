@@ -130,7 +130,6 @@ class FileWatch(threading.Thread):
         self._show()
 
     def stop(self) -> None:
-        """Show the remaining lines and stop."""
         self._over.set()
         self.join()
 

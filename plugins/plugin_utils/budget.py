@@ -106,7 +106,6 @@ class RunBudget:
         return int(self._read().get("size", 0))
 
     def add(self, size: int) -> None:
-        """Count a result that has been returned."""
         self._write(size=self.used() + size)
 
     def waiting_left(self, patience: int) -> float:

@@ -67,7 +67,6 @@ def kept_module(name: str) -> Iterator[list[str]]:
 
 
 def versions(module: str, built: bytes) -> dict[str, bytes]:
-    """Return both versions of a module that Ansible has built."""
     whole = pickle.loads(built)
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(whole.zip_data))) as archive:
         digest = hashlib.sha256(repr([(each.filename, each.CRC) for each in archive.infolist()]).encode()).hexdigest()[:16]

@@ -185,7 +185,6 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 
 def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
-    """Return error messages about the options of an environment that is built from requirements."""
     file, installer = options["requirements"], options.get("installer")
     wrong = refusal(prefix, lambda: read_requirements(file, bases, "uv" if installer == "uv" else "pip"))
     yield from wrong
@@ -244,7 +243,6 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def export_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about the options for exporting a job."""
     prefix, options = "training_job_export", of_role("training_job_export", given)
     if options.get("") and are_known(options, ""):
         yield from refusal(f"{prefix}: ", lambda: check_bucket_source(options[""]))

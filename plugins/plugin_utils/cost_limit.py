@@ -61,7 +61,6 @@ def lease_minimum(arguments: Mapping[str, Any], time_limit: int, seconds: int) -
 
 
 def _count(price: Price | None) -> int:
-    """Return the number of the cluster's nodes."""
     charges = price["charges"] if price else []
     return sum(int(each["quantity"]) for each in charges if each["kind"] == GROUP and each["product"] in INSTANCES)
 

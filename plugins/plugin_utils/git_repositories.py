@@ -174,7 +174,6 @@ def _submodule_has_changed(place: str, commit: str, depth: int) -> bool:
 
 
 def is_blob(path: str, mode: str, digest: str) -> bool:
-    """Return whether a file has the type, mode and digest that git has stored."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):

@@ -114,7 +114,6 @@ def _entry(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
-    """Return the cluster that a host belongs to, or None if it is unknown."""
     return variables.get("deeplearning_cluster")
 
 

@@ -80,7 +80,6 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Sel
 
 
 def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Return the patterns of files to exclude."""
     exclude = arguments.get("exclude")
     return LEFT_OUT if exclude is None else [exclude] if isinstance(exclude, str) else exclude
 
@@ -156,7 +155,6 @@ def _files(root: str) -> Iterator[str]:
 
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
-    """Return the names of the directory's entries that no pattern excludes."""
     return sorted(name for name in os.listdir(root) if not matches(name, exclude))
 
 

@@ -94,7 +94,6 @@ def code(found: JobStatus) -> str:
 
 
 def job_line(found: JobStatus) -> str:
-    """Return a line that describes a job, from the result of training_job_info."""
     for attempt in found.get("attempts", [])[:-1]:
         if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
@@ -139,7 +138,6 @@ def waiting(queued: Queued) -> str:
 
 
 def attempt_line(found: AttemptStatus) -> str:
-    """Return a line that describes an attempt of a job."""
     ended = f" to {moment(found['ended'])} UTC" if found.get("ended") else " UTC until now" if found["state"] == RUNNING else " UTC"
     head = "attempt {} {} on {}, {}{}".format(
         found["attempt"], found["state"], plural(found["hosts"], "host", "hosts"), moment(found["started"]), ended
@@ -246,7 +244,6 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def _rows(found: JobStatus, metrics: Document) -> Iterator[tuple[str, str]]:
-    """Yield the labels and the texts of a summary."""
     processes, paths = found["processes"], Paths(found["directory"])
     hosts, spares = list(dict.fromkeys(process["host"] for process in participants(processes))), standby_hosts(processes)
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)

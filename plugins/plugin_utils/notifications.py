@@ -294,7 +294,6 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
 
 
 def _kind_of_end(result: Mapping[str, Any], found: JobStatus) -> str:
-    """Return the kind of event of a job that has not succeeded."""
     if not result or result.get("skipped"):
         return "job_not_started"
     if result.get("out_of_reach"):

@@ -27,7 +27,6 @@ def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
 
 
 def documented(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an argument spec that belongs in its documentation."""
     return {key: value for key, value in spec.items() if key != "no_log"}
 
 

@@ -97,7 +97,6 @@ def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, An
 
 
 def described(step: Mapping[str, Any]) -> str:
-    """Return a step's name as shown in messages."""
     return f"step {step['number']} ({step['name']})"
 
 

@@ -153,7 +153,6 @@ def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
 
 
 def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
-    """Return the key revocation list for the `known_hosts` file."""
     if not known.authority:
         return revocation_list("", [])
     ids = [key_id for instance_id in known.revoked for user in users for key_id in key_ids(instance_id, user).values()]

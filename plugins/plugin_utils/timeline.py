@@ -199,7 +199,6 @@ def _clean(text: str, limit: int = CAUSE) -> str:
 
 
 def _of_job(job: Mapping[str, Any], host: str) -> Iterator[Line]:
-    """Yield the lines for what a host has reported about a job."""
     over = job.get("over", False)
     told = [(event.time, event.text) for event in of_job(job, over, job["ended"])]
     if job["began"]:

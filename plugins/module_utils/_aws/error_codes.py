@@ -93,7 +93,6 @@ def outcome_is_unknown(error: BaseException) -> bool:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Return whether AWS reports that the resource does not exist."""
     code = error_code(error)
     return (
         code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")

@@ -18,7 +18,6 @@ GROUP_TAG = "aws:autoscaling:groupName"
 
 
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of an instance as a dictionary."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
 
 

@@ -56,7 +56,6 @@ class Update:
 
     @property
     def summary(self) -> str:
-        """Return the policy as a table cell."""
         separator = ", " if self.policy is UpdatePolicy.IN_PLACE else " "
         return self.policy.value + (separator + self.details if self.details else "")
 

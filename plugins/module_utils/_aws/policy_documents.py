@@ -32,7 +32,6 @@ def comparable(document: Mapping[str, Any], without: Collection[str] = ()) -> st
 
 
 def comparable_statement(statement: Mapping[str, Any], without: Collection[str] = ()) -> str:
-    """Return a statement of a policy as normalized JSON."""
     return json.dumps({name: _comparable(name, value) for name, value in statement.items() if name not in without}, sort_keys=True)
 
 

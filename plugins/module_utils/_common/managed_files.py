@@ -59,7 +59,6 @@ class HostFiles:
     """Reads the files and accounts of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
     def find(self, path: str) -> FileState | None:
-        """Return the state of the file or directory, or None if it does not exist."""
         try:
             status = os.stat(path)
             content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
@@ -68,11 +67,9 @@ class HostFiles:
         return FileState(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
     def exists(self, path: str) -> bool:
-        """Return whether the file or directory exists."""
         return os.path.exists(path)
 
     def read(self, path: str) -> str | None:
-        """Return the file's text, or None if the file does not exist."""
         found = self.find(path)
         return None if found is None else found.content
 
@@ -94,7 +91,6 @@ def _read(path: str) -> str:
 
 
 def wanted(file: HostFile, host: HostFiles) -> FileState | None:
-    """Return the file's desired state on the host, or None if the file should not exist."""
     if file.content is None:
         return None
     owner = host.account(file.owner)
@@ -102,7 +98,6 @@ def wanted(file: HostFile, host: HostFiles) -> FileState | None:
 
 
 def agree(files: Iterable[HostFile], host: HostFiles) -> bool:
-    """Return whether all the files on the host are in their desired state."""
     return all(host.find(file.path) == wanted(file, host) for file in files)
 
 

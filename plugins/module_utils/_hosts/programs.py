@@ -84,7 +84,6 @@ def sources(main: str) -> dict[str, str]:
 
 
 def _imported(importer: str, source: str) -> Iterator[str]:
-    """Yield the names of the modules that a module imports."""
     for dots, module, imported in IMPORT.findall(source):
         name = ".".join([*importer.split(".")[: -len(dots)], *filter(None, [module])])
         if _find(name).submodule_search_locations is None:

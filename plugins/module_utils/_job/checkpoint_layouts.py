@@ -351,7 +351,6 @@ def _stem(name: str) -> str:
 
 
 def find_layout(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> Layout:
-    """Return the layout of a directory."""
     if any(TENSORFLOW_DATA.fullmatch(entry.name) for entry in entries):
         return LAYOUTS[0]
     return next((layout for layout in LAYOUTS if layout.read(pointers.get(layout.pointer, ""))), LAYOUTS[-1])
@@ -445,5 +444,4 @@ def without(text: str, layout: Layout, name: str, left: Sequence[Saved]) -> str:
 
 
 def names(text: str, layout: Layout, name: str) -> bool:
-    """Return whether the text of a pointer names a checkpoint."""
     return any(_resolved(each, {name: None}) == name for each in layout.read(text))

@@ -56,7 +56,6 @@ def running_jobs() -> list[str]:
 
 
 def running_exports() -> list[str]:
-    """Return the names of the jobs that this host is exporting to S3."""
     return listing(EXPORTS)
 
 
@@ -136,7 +135,6 @@ class Paths(NamedTuple):
 
     @property
     def following(self) -> str:
-        """The file that says what follows the attempt."""
         return os.path.join(self.status, "next")
 
     @property
@@ -163,7 +161,6 @@ class Paths(NamedTuple):
 
     @property
     def export(self) -> str:
-        """The state of the job's export to S3."""
         return os.path.join(self.of_attempt(1).status, "export")
 
     @property
@@ -172,11 +169,9 @@ class Paths(NamedTuple):
         return os.path.join(self.of_attempt(1).status, "queue")
 
     def log(self, process: str) -> str:
-        """Return the path of the file with the output of one process."""
         return os.path.join(self.logs, process + ".log")
 
     def record(self, process: str) -> str:
-        """Return the path of the file with the record of one process."""
         return os.path.join(self.status, process + ".json")
 
 

@@ -80,5 +80,4 @@ def read_failures(directory: str, node: str) -> dict[str, float]:
 
 
 def is_recorded(kind: str) -> bool:
-    """Return whether a failure with a cause of this kind is recorded."""
     return kind in failure_causes.BROKEN_HOST

@@ -228,7 +228,6 @@ def _rounded(buckets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)

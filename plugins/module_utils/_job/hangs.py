@@ -120,7 +120,6 @@ class Activity:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
@@ -213,7 +212,6 @@ def _details(process: ProcessRecord, rank: Stuck, others: Sequence[Stuck], is_od
 
 
 def _position(process: ProcessRecord, rank: Stuck, is_odd: bool) -> str:
-    """Return a phrase that says where the rank is."""
     who = "it is" if process["ranks"] == [rank["rank"]] else f"rank {rank['rank']} is"
     if rank["suspended"]:
         return f"{who} suspended"

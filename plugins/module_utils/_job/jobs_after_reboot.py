@@ -30,7 +30,6 @@ def directory() -> str:
 
 
 def job_of(path: str) -> str:
-    """Return the name of a file's job."""
     return os.path.basename(path)[: -len(SUFFIX)]
 
 

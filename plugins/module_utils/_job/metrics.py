@@ -48,7 +48,6 @@ class MetricsFile:
 
 
 def metrics(job: JobStatus) -> list[Metric]:
-    """Return the metrics of a job from its status."""
     found, running = job["goodput"], float(not state_names.is_over(job["state"]))
     buckets: list[tuple[Mapping[str, str], float]] = [({"bucket": bucket}, seconds) for bucket, seconds in found["buckets"].items()]
     times = job.get("step_times", [])[:STEP_TIMES_LIMIT]

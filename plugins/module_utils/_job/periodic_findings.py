@@ -105,5 +105,4 @@ class PeriodicFindings:
 
 
 def _messages(document: schema.Document | None) -> set[str]:
-    """Return the messages of the findings with the severity `restart`."""
     return {each["message"] for each in document["findings"] if each["severity"] == RESTART} if document else set()

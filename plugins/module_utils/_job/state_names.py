@@ -27,5 +27,4 @@ OF_JOBS = (PENDING, QUEUED, *OF_PROCESSES)
 
 
 def is_over(state: str) -> bool:
-    """Return whether a job or process in this state has ended."""
     return state not in (PENDING, QUEUED, RUNNING)

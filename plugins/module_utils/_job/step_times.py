@@ -40,7 +40,6 @@ class StepTimes:
         self._entries: collections.deque[Sequence[Any]] = collections.deque(maxlen=LAST_TIMES)
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry of the progress file, if it contains the times of the ranks."""
         times = entry.get(RANK_SECONDS)
         if isinstance(times, list) and times:
             self._entries.append(times[:RANKS_LIMIT])
@@ -66,7 +65,6 @@ class StepTimes:
 
 
 def _is_time(value: Any) -> bool:
-    """Return whether a value is a number of seconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= TIME_LIMIT
 
 

@@ -180,7 +180,6 @@ class _Reader:
         self.found = [each for each in self.found if not each.is_harmless]
 
     def left_open(self) -> bool:
-        """Return whether the log ends within a traceback."""
         last = self._last
         return last is not None and last.has_head and not last.is_interrupted and last in self._open.values()
 

@@ -18,7 +18,6 @@ def hostfile(program: Program, hosts: Sequence[Host]) -> str:
 
 
 def hostfile_path(job: str, process: str) -> str:
-    """Return the path of the job's host file on the host of a process."""
     return runtime_directory(job, process) + "/hostfile"
 
 

@@ -84,7 +84,6 @@ def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[
 
 
 def _static(run: str, hosts: Sequence[Host], index: int) -> list[str]:
-    """Return the arguments of an agent whose peers are fixed."""
     return [f"--nnodes={len(hosts)}", f"--node-rank={index}", f"--master-addr={hosts[0].name}", f"--master-port={port(run)}"]
 
 

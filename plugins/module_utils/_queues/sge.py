@@ -30,7 +30,6 @@ PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def show_host(name: str) -> Command:
-    """Return the command that shows the state of a host."""
     return ["qstat", "-f", "-q", f"*@{name}"]
 
 
@@ -96,7 +95,6 @@ def reason(state: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> Command:
-    """Return the command that cancels entries."""
     return ["qdel", *ids]
 
 
@@ -123,7 +121,6 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the ID of the entry."""
     return environment.get("JOB_ID", "")
 
 

@@ -29,7 +29,6 @@ PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def show_host(name: str) -> Command:
-    """Return the command that shows the state of a host."""
     return ["sinfo", "--noheader", "--format=%T", f"--nodes={name}"]
 
 
@@ -88,7 +87,6 @@ def read_entries(own: str, waiting: str) -> dict[str, QueueEntry]:
 
 
 def stage(state: str, hosts: str) -> str:
-    """Return the stage of an entry, which depends on its state and on its allocated hosts."""
     if state == PENDING:
         return WAITING
     if state not in FINAL:
@@ -97,7 +95,6 @@ def stage(state: str, hosts: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> Command:
-    """Return the command that cancels entries."""
     return ["scancel", *ids]
 
 
@@ -107,7 +104,6 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the ID of the job's entry in the queue."""
     return environment.get("SLURM_JOB_ID", "")
 
 

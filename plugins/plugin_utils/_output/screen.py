@@ -94,7 +94,6 @@ class Screen:
             self._put(msg, **options)
 
     def clear(self) -> None:
-        """Remove the progress line."""
         with self._lock:
             self._shows_task = False
             if self._has_progress:

@@ -70,5 +70,4 @@ def as_text(value: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text."""
     return text.partition("\n")[0]

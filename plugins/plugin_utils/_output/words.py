@@ -35,10 +35,8 @@ def percent(share: float) -> str:
 
 
 def plural(number: int, one: str, many: str) -> str:
-    """Return a number with the matching form of a noun."""
     return f"{number} {one if number == 1 else many}"
 
 
 def form(things: Collection[Any], one: str, many: str) -> str:
-    """Return the form of a word that fits the number of things."""
     return one if len(things) == 1 else many

@@ -21,7 +21,6 @@ class TimelineEvent(NamedTuple):
 
 
 def events(report: Mapping[str, Any]) -> list[TimelineEvent]:
-    """Return the events of a job from the result of the `training_job_report` module."""
     of_all = of_job(report["job"], report["over"], report["end"])
     return sorted([*_processes(report["job"]["processes"]), *_progress(report), *of_all], key=lambda event: event.time)
 

@@ -373,7 +373,6 @@ def _listing(hosts: list[str]) -> str:
 
 
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of the overview at the top of the page."""
     job, progress = report["job"], report["progress"]
     hosts = list(dict.fromkeys(process["host"] for process in job_states.participants(job["processes"])))
     spares = job_states.standby_hosts(job["processes"])
@@ -414,7 +413,6 @@ def curves(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def drawn(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the charts, each with its images and their descriptions."""
     if not charts.can_draw():
         return []
     result = []

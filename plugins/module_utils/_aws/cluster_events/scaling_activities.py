@@ -78,7 +78,6 @@ class LifeOfNode:
 
 
 def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the launches, failed launches and terminations among the scaling activities of a group."""
     for activity in activities:
         description, time = activity.get("Description", ""), activity["StartTime"].timestamp()
         found = LAUNCHES.match(description) or LEAVES.match(description)

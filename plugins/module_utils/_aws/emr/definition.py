@@ -121,7 +121,6 @@ def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
 
 
 def wanted_roles(options: Mapping[str, Any], region: str) -> list[Wanted]:
-    """Return the default roles and the default instance profile that the cluster uses."""
     result = list[Wanted]()
     if options["emr_service_role"] == DEFAULT_SERVICE_ROLE:
         result.append(_wanted_role(SERVICE_ROLE, region))
@@ -138,7 +137,6 @@ def _wanted_role(address: Address, region: str) -> Wanted:
 
 
 def trust_policy(service: str, region: str) -> dict[str, Any]:
-    """Return the trust policy that allows a service to assume a role."""
     principal = {"Service": partition_of(region).principals(service)}
     statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
     return {"Version": "2012-10-17", "Statement": [statement]}
@@ -197,7 +195,6 @@ def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step in the form that API requests contain."""
     return {
         "Name": name,
         "ActionOnFailure": properties["on_failure"].upper(),

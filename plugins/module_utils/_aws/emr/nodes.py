@@ -78,7 +78,6 @@ def _refuse_changed_tags(reader: Reader, described: InstanceDescription) -> None
 
 
 def unrecorded_clusters(reader: Reader) -> list[str]:
-    """Return the IDs of the EMR clusters that have this cluster's name and tags."""
     return [item["Id"] for item in _own_clusters(reader, LIVE)]
 
 
@@ -96,7 +95,6 @@ def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
 
 
 def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of the EMR clusters that are in one of these states and have this cluster's name and tags."""
     for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
         if item["Name"] == reader.cluster:
             described = describe(reader, item["Id"])
@@ -105,7 +103,6 @@ def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> I
 
 
 def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
-    """Return EMR's description of a cluster."""
     return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
 
 
@@ -189,7 +186,6 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the IDs of the new nodes, which have no number yet."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 

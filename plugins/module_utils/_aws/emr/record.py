@@ -44,7 +44,6 @@ class ClusterRecord(NamedTuple):
 
 
 def parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter with the ID of the EMR cluster."""
     return f"/deeplearning/{cluster}/emr-cluster"
 
 
@@ -81,7 +80,6 @@ def _write(cloud: AwsClient, value: str) -> ClusterRecord:
 
 
 def delete(cloud: AwsClient) -> None:
-    """Delete the record if it exists."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:

@@ -190,7 +190,6 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
 
 
 def _record(cloud: AwsClient, cluster_id: str) -> None:
-    """Record the ID of a cluster that an interrupted run has created."""
     begun = record.read(cloud)
     if begun:
         record.complete(cloud, begun, cluster_id)

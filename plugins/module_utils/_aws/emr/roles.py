@@ -42,7 +42,6 @@ def read_roles(request: Request) -> Iterator[Found]:
 
 
 def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
-    """Return the description of the role with this name or ARN, or None if it does not exist."""
     try:
         return dict(cloud.iam.get_role(RoleName=name.rpartition("/")[2])["Role"])
     except ClientError as error:

@@ -56,7 +56,6 @@ def has_ended(found: Sequence[Found]) -> bool:
 
 
 def _environment(existing: Found) -> Mapping[str, str]:
-    """Return the environment variables of an existing function."""
     settings: Mapping[str, Any] = existing.properties["function"] or {}
     return dict(settings.get("environment", {}))
 

@@ -117,7 +117,6 @@ def decisive(found: Sequence[Observation], last: Verdict | None, now: datetime) 
 
 
 def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
-    """Return the ends of the holds in the tags of the function, by name."""
     ends = {key[len(HOLD) :]: time_of(value) for key, value in tags.items() if key.startswith(HOLD)}
     return {name: end for name, end in ends.items() if now < end <= now + LONGEST_HOLD + AHEAD}
 

@@ -17,7 +17,6 @@ NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
 
 
 def held(tags: Mapping[str, str], now: datetime) -> dict[str, str]:
-    """Return the ends of the holds in the tags of a function, by name."""
     return {name: iso(end) for name, end in holds_in(tags, now).items()}
 
 

@@ -42,7 +42,6 @@ def read_without_role(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _complete(cloud: AwsClient, role: Found) -> Found:
-    """Return the role with the properties of the function and the schedule."""
     found = read_function(cloud)
     tags = found.get("Tags", {}) if found else {}
     schedule = get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)
@@ -66,7 +65,6 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
 
 
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:
-    """Return the function with its tags as the API describes it, or None if it does not exist."""
     try:
         found = dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
     except ClientError as error:
@@ -104,7 +102,6 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
-    """Create or complete the function and its schedule."""
     arn = _put_function(cloud, role, properties)
     # The messages may have got another topic
     former = [FAILURE] if properties["since"] else [FAILURE, IDLE_SINCE, WARNED]
@@ -144,7 +141,6 @@ def _delete_function_of_former_role(cloud: AwsClient, role: Found) -> dict[str, 
 
 
 def function_settings(cluster: str, wanted: Properties, role: Found) -> dict[str, Any]:
-    """Return the function's settings for the API."""
     return {
         "FunctionName": name_of(cluster),
         "Description": f"Ends idle nodes of the training cluster {cluster}",
@@ -158,7 +154,6 @@ def function_settings(cluster: str, wanted: Properties, role: Found) -> dict[str
 
 
 def _ready(cloud: AwsClient) -> str | None:
-    """Return the function's ARN if it is ready for a call and a change."""
     found = read_function(cloud)
     if found is None:
         return None

@@ -31,7 +31,6 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def nodes_policy(request: Request, found: Sequence[Found]) -> dict[str, Any]:
-    """Return the policy of the nodes' role."""
     options = request.options
     return definition.policy(
         request.cloud.region,

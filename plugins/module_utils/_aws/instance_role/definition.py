@@ -41,7 +41,6 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return the trust policy, which allows EC2 instances to assume the role."""
     principal = {"Service": partition_of(region).principals("ec2")}
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}]}
 
@@ -94,7 +93,6 @@ def policy(
 
 
 def _exports(destination: str, number: int, partition: Partition) -> list[dict[str, Any]]:
-    """Return the statements that allow nodes to list and write objects at a destination."""
     bucket, prefix = bucket_and_prefix(destination)
     listing = _statement(f"ListExports{number}", ["s3:ListBucket"], [partition.arn("s3", bucket)])
     if prefix:

@@ -35,7 +35,6 @@ def _profile(cloud: AwsClient) -> Iterator[Found]:
 
 
 def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
-    """Return the adopted instance profile, if it exists."""
     return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
 
 

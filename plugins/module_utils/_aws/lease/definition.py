@@ -170,7 +170,6 @@ def calls(cluster: str, region: str, terms: Terms, end: datetime, now: datetime,
 
 
 def found_call(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the API call of an existing schedule."""
     target, end = schedule["Target"], schedule.get("EndDate")
     return {
         "state": schedule["State"],

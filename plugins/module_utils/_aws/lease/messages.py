@@ -22,7 +22,6 @@ SID = "TellPeople"
 
 
 def statements(topic: str | None) -> list[dict[str, Any]]:
-    """Return the statements that allow the lease's role to publish the messages."""
     return [{"Sid": SID, "Effect": "Allow", "Action": "sns:Publish", "Resource": topic}] if topic else []
 
 

@@ -41,7 +41,6 @@ def read_without_role(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _complete(cloud: AwsClient, role: Found, names: Sequence[str]) -> Found:
-    """Return the role with the properties of the schedules with these names."""
     with ThreadPoolExecutor(len(names)) as pool:
         known = {name: found for name, found in zip(names, pool.map(partial(_schedule, cloud), names)) if found}
     terms = {found.get("Description", "") for found in known.values()}

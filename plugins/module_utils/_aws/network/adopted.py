@@ -174,6 +174,5 @@ def lets_in(rules: Iterable[SecurityRule], ports: tuple[str, int, int], sources:
 
 
 def covers(rule: SecurityRule, ports: tuple[str, int, int]) -> bool:
-    """Return whether a rule allows the protocol and all ports of `ports`."""
     protocol, first, last, _who = rule
     return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

@@ -16,5 +16,4 @@ KINDS = (*(part.KIND for part in PARTS), *guardduty.KINDS)
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return all resources that have the tags of this cluster's network."""
     return read_concurrently([partial(part.read, cloud) for part in PARTS])

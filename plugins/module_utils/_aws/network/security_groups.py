@@ -24,7 +24,6 @@ def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """Return the security group properties that the plan compares."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],

@@ -23,7 +23,6 @@ def _found(cloud: AwsClient, key: str, subnet: Mapping[str, Any]) -> Found:
 
 
 def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
-    """Return the subnet properties that the plan compares."""
     return {
         "vpc": subnet["VpcId"],
         "cidr": subnet.get("CidrBlock"),  # None for an IPv6-only subnet

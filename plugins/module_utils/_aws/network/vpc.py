@@ -24,8 +24,6 @@ def _found(cloud: AwsClient, key: str, vpc: Mapping[str, Any]) -> Found:
 
 
 def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:
-    """Return the properties of a VPC that the plan compares."""
-
     def attribute(name: str) -> bool:
         field = name[0].upper() + name[1:]
         return bool(cloud.ec2.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute=name)[field]["Value"])

@@ -44,7 +44,6 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
 
 
 def _of_alternatives(request: Request) -> set[str]:
-    """Return the zones of the alternatives and of the capacity reservations."""
     options = request.options
     candidates = [options, *options.get("alternatives", [])]
     reservations = {item["capacity_reservation_id"] for item in candidates if item.get("capacity_reservation_id")}

@@ -100,7 +100,6 @@ def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[st
 
 
 def storage_tags(found: Found) -> dict[str, str]:
-    """Return the group's tags that describe the mounts of its nodes."""
     return {name: value for name, value in found.properties["tags"].items() if name in TAG_KEYS}
 
 

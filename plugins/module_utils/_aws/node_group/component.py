@@ -152,7 +152,6 @@ def _terminated(cluster: str, plan: Sequence[Change], found: Sequence[Found], kn
 
 
 def _ending(change: Change) -> set[int]:
-    """Return the numbers of the nodes that a change terminates or replaces."""
     if change.action is Action.DELETE:
         return {*change.before["numbers"]}
     fewer = {*change.before.get("numbers", ())} - {*change.after["numbers"]} if "numbers" in change.after else set()

@@ -41,7 +41,6 @@ def activities(reader: Reader, group: str, since: datetime) -> Iterator[Mapping[
 
 
 def running_instances(reader: Reader) -> set[str]:
-    """Return the IDs of the running and pending instances in the cluster's groups."""
     alive = [*membership_tags.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}

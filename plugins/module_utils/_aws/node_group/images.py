@@ -73,7 +73,6 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def missing(cloud: AwsClient, image_id: str) -> str:
-    """Return the message for an `image_id` that does not exist."""
     return f"{P}image_id: there is no image {image_id} in {cloud.region} that this account is allowed to use. Specify another image."
 
 
@@ -166,7 +165,6 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """Return the version that follows the framework in an image's name, or None if the name does not contain the framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 

@@ -163,7 +163,6 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the market and the capacity reservation ID in launch template data."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")

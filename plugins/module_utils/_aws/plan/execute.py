@@ -72,7 +72,6 @@ class _Execution:
         return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
 
     def finish(self, future: Future[Found | None]) -> None:
-        """Record the outcome of a finished change."""
         change = self.running.pop(future)
         try:
             result = future.result()

@@ -96,7 +96,6 @@ class Change:
         return replace(self, after={name: resolve(self.wanted.properties[name], known) for name in self.after})
 
     def describe(self) -> dict[str, Any]:
-        """Return the change as a dictionary for the result of a module."""
         return {
             "kind": self.address.kind,
             "key": self.address.key,

@@ -41,7 +41,6 @@ class Known(NamedTuple):
         return self._replace(read_at=self.read_at if self.price else now, failed_at=now, problem=problem)
 
     def is_recent(self, product: Product) -> bool:
-        """Return whether AWS need not be asked again."""
         now, pause = time.time(), RETRY if self.problem else SHORT
         lifetime = pause if self.price is None else SHORT if product.name == SPOT else LONG
         return now - self.read_at <= lifetime or now - self.failed_at <= pause

@@ -41,7 +41,6 @@ class Product:
 
     @property
     def hours(self) -> int:
-        """Return the number of hours that a price of the unit is for."""
         return HOURS_PER_MONTH if self.unit.lower().endswith("mo") else 1
 
 

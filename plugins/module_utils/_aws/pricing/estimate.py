@@ -38,7 +38,6 @@ class Place:
 
 
 def spot_prices(cloud: AwsClient, instance_type: str, zones: Iterable[str]) -> list[float]:
-    """Return the current prices of a Spot Instance in these zones, as far as AWS tells them."""
     known, _problem = _known_prices(cloud, [spot_instance(instance_type, [zone]) for zone in zones])
     return [each.price.hourly for each in known.values() if each and each.price]
 
@@ -67,7 +66,6 @@ class Estimate:
         }
 
     def _source(self, told: Sequence[cache.Known]) -> dict[str, Any]:
-        """Return the currency of the prices, and when AWS told the oldest of them."""
         return {"currency": partition_of(self._region).currency, "read_at": min((each.read_at for each in told), default=None)}
 
     def _describe_charge(self, charge: Charge) -> dict[str, Any]:

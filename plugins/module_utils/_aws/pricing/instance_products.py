@@ -23,7 +23,6 @@ ATTRIBUTES = {
 
 
 def instance(instance_type: str) -> Product:
-    """Return the product for an On-Demand Instance."""
     attributes = tuple({"instanceType": instance_type, **ATTRIBUTES}.items())
     return Product(INSTANCE, instance_type, "AmazonEC2", f"BoxUsage:{instance_type}", "Hrs", attributes, _published().get(instance_type))
 

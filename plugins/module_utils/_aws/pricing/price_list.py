@@ -96,7 +96,6 @@ def _prices(item: Mapping[str, Any], product: Product) -> Iterator[Price]:
 
 
 def _spot_price(cloud: AwsClient, product: Product) -> Price | None:
-    """Return the current price of a Spot Instance in its zone."""
     history = cloud.retrieve(
         "ec2",
         "describe_spot_price_history",

@@ -64,7 +64,6 @@ def is_chosen(component: Component, choices: Collection[str]) -> bool:
 
 
 def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
-    """Yield what AWS charges for the resources of all components."""
     for component in {each.name: each for each in COMPONENT_OF_KIND.values()}.values():
         yield from component.charges(resources, zones)
 

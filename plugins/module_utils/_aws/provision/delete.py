@@ -42,7 +42,6 @@ def delete(run: Run) -> NoReturn:
 
 
 def _kept(found: Iterable[Found]) -> list[str]:
-    """Return the IDs of the remaining file systems that belong to the cluster."""
     return [item.id for item in found if item.address.kind in DATA_KINDS and not item.adopted]
 
 
@@ -61,7 +60,6 @@ def _foreign_resources(run: Run, error: ApplyError) -> str:
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
-    """Return the names of the cluster's resources that AWS still lists after the deletion."""
     deleted = {change.address: change.found for change in plan if change.found}
     left: list[str] = []
 

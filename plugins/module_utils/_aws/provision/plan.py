@@ -48,7 +48,6 @@ def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
 
 
 def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
-    """Return the changes that terminate all nodes."""
     wanted = [Wanted(item.address, {"minimum": 0, "size": 0}) for item in found if item.address.kind == "auto_scaling_group"]
     return make_plan(wanted, found, KINDS, keep=lambda _item: True)
 
@@ -78,7 +77,6 @@ def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
 
 
 def _keeps(run: Run, item: Found) -> bool:
-    """Return whether to keep a resource that is not part of the desired state."""
     component = COMPONENT_OF_KIND[item.address.kind]
     return component not in run.components or component.keeps(run.request, item)
 

@@ -101,5 +101,4 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
 
 
 def price_of(cloud: AwsClient, found: Sequence[Found], others: Iterable[Charge]) -> Estimate:
-    """Return the price of the resources in `found`, and of other charges."""
     return Estimate(cloud, (), [*charges(resources_after((), found), zones_in_use(found)), *others])

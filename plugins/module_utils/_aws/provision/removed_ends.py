@@ -92,7 +92,6 @@ def _rests(run: Run, changes: Sequence[Change]) -> list[str]:
 
 
 def _untags(changes: Sequence[Change], tag: str) -> bool:
-    """Return whether changes remove a tag from groups."""
     return any(tag in change.before.get("tags", ()) and tag not in change.after["tags"] for change in changes if "tags" in change.after)
 
 

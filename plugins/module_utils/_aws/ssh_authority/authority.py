@@ -35,7 +35,6 @@ class Stored(NamedTuple):
 
 
 def generate() -> str:
-    """Return a new private key in OpenSSH format."""
     encoding, private_format = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     return Ed25519PrivateKey.generate().private_bytes(encoding, private_format, serialization.NoEncryption()).decode()
 
@@ -111,7 +110,6 @@ def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str
 
 
 def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
-    """Store the parameter and return its version."""
     encryption = {"KeyId": kms_key} if kms_key else {}
     put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
     if kms_key in cloud.created:

@@ -41,7 +41,6 @@ USE = ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"]
 
 
 def alias(cluster: str) -> str:
-    """Return the alias of the key that the collection creates for a cluster."""
     return f"alias/deeplearning/{cluster}/ssh-authority"
 
 
@@ -161,7 +160,6 @@ def _is_own(cloud: AwsClient, key: Mapping[str, Any]) -> bool:
 
 
 def create(cloud: AwsClient) -> str:
-    """Create a key and its alias, and return the key's ARN."""
     caller = cloud.client("sts").get_caller_identity()["Arn"]
     try:
         key = cloud.create(

@@ -12,5 +12,4 @@ def parameter_name(cluster: str) -> str:
 
 
 def public_parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter that contains the public keys of the SSH certificate authority."""
     return f"{parameter_name(cluster)}-public-key"

@@ -48,11 +48,9 @@ class FileSystems:
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
-        """Return the file system that the cluster uses, or None."""
         return find(found, self.address)
 
     def is_adopted(self, found: Iterable[Found]) -> bool:
-        """Return whether the cluster uses an adopted file system."""
         file_system = self.find(found)
         return file_system is not None and file_system.adopted
 
@@ -73,7 +71,6 @@ class FileSystems:
         )
 
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        """Return the description of a file system from AWS, or None if the file system does not exist."""
         try:
             found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
         except ClientError as error:
@@ -98,7 +95,6 @@ class FileSystems:
         return matches[0] if matches else None
 
     def is_own(self, cloud: AwsClient, description: FileSystemDescription) -> bool:
-        """Return whether the tags of a file system show that it belongs to this cluster."""
         return any(with_keys(cloud, [description], self.component))
 
 
@@ -119,7 +115,6 @@ class Lookup:
     def settle(
         self, cloud: AwsClient, found: Found, is_available: Callable[[FileSystemDescription], bool], *, timeout: float | None = None
     ) -> Found:
-        """Wait until the resource is available, and return it."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def available() -> Found | None:
@@ -148,7 +143,6 @@ class Lookup:
 
 
 def find(found: Iterable[Found], address: Address) -> Found | None:
-    """Return the resource with this address, or None."""
     return next((item for item in found if item.address == address), None)
 
 

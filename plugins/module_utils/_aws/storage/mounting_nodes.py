@@ -48,7 +48,6 @@ def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[Moun
 
 
 def refuse_in_use(file_system_id: str, found: Collection[MountingNode]) -> None:
-    """Raise ClusterError if any nodes mount the file system."""
     clusters = sorted({node.cluster for node in found})
     if clusters:
         raise ClusterError(f"{file_system_id} is used by nodes of other clusters ({', '.join(clusters)}). Delete those nodes first.")

@@ -24,5 +24,4 @@ VALIDATORS: tuple[Validator, ...] = (*efs_validators.VALIDATORS, *lustre_validat
 
 
 def mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
-    """Return all mounts of the nodes."""
     return [mount for component in STORAGE for mount in component.mounts(request, found)]

@@ -14,7 +14,6 @@ from ..plan.resources import Found
 
 
 def vpc_id(found: Sequence[Found]) -> str | None:
-    """Return the ID of the cluster's VPC, or None if the VPC does not exist yet."""
     return next((item.id for item in found if item.address == VPC), None)
 
 

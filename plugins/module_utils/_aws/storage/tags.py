@@ -32,9 +32,7 @@ class StorageTag(NamedTuple):
     kept: bool = False
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
-        """Return whether the tags contain the property."""
         return self.key in tags and (self.values is None or tags[self.key] in self.values)
 
     def value(self, tags: Mapping[str, str]) -> Any:
-        """Return the property's value from the tags."""
         return tags[self.key] if self.values is None else self.values[tags[self.key]]

@@ -213,7 +213,6 @@ def _needed_reserved(request: Request, kept: Sequence[Found]) -> int:
 
 
 def _own_instances(cloud: AwsClient, reservations: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of this cluster's instances in the reservations."""
     ids = {item["CapacityReservationId"] for item in reservations}
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     described = cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states])
@@ -258,7 +257,6 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_
 
 
 def _name_in(arn: str) -> str:
-    """Return the name in the ARN of a placement group."""
     return arn.rpartition("/")[2]
 
 

@@ -137,7 +137,6 @@ def _range_of(cidr: str) -> str | None:
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
-    """Check the options that a group of nodes requires."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
             yield f"{P}{name}: missing. Specify a value, for example {example}."

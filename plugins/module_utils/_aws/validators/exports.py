@@ -93,7 +93,6 @@ class ExportAllowed(Validator):
 
 
 def buckets(request: Request) -> list[str]:
-    """Return the names of the buckets in valid destinations."""
     return sorted({mounts.bucket_and_prefix(destination)[0] for destination in request.options["export_destinations"]} - {""})
 
 

@@ -73,7 +73,6 @@ class PrivateKey(Validator):
 
 
 def _key_pair(request: Request) -> Mapping[str, Any] | None:
-    """Return the key pair for SSH logins, or None if it does not exist."""
     try:
         names = [request.options["key_name"]]
         pairs = request.cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=names, IncludePublicKey=True)

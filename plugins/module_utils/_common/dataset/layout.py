@@ -34,7 +34,6 @@ class DatasetPaths(NamedTuple):
 
     @property
     def unpacked(self) -> str:
-        """The path of the folder for the contents of one archive."""
         return os.path.join(self.partial, "unpacked")
 
     @property

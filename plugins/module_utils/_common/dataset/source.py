@@ -69,7 +69,6 @@ class Source(NamedTuple):
 
     @property
     def basename(self) -> str:
-        """The last part of the source's path."""
         path = unquote(urlsplit(self.text).path) if self.kind == URL else self.key or self.bucket or self.text
         return os.path.basename(path.rstrip("/"))
 
@@ -200,7 +199,6 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file's name has the suffix of an archive that can be unpacked."""
     return ARCHIVE.search(path) is not None
 
 

@@ -19,7 +19,6 @@ SUCCEEDED = "succeeded"
 
 
 def record_path(digest: str) -> str:
-    """Return the path of the record for the step with this digest."""
     return os.path.join(RECORDS, f"{digest}.json")
 
 
@@ -42,7 +41,6 @@ def read(path: str) -> dict[str, Any]:
 
 
 def has_succeeded(record: Mapping[str, Any]) -> bool:
-    """Return whether a record describes a step that has succeeded."""
     return record.get("state") == SUCCEEDED
 
 

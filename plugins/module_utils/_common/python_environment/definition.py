@@ -101,7 +101,6 @@ def check_name(name: str) -> None:
 
 
 def executable(path: str) -> str:
-    """Return the path of the Python interpreter in the environment at `path`."""
     return os.path.join(path, "bin", "python")
 
 
@@ -156,7 +155,6 @@ def _project(line: str) -> str:
 
 
 def without(requirements: str, projects: Sequence[str]) -> str:
-    """Return the requirements, excluding those for `projects`."""
     return "".join(line for line in requirements.splitlines(keepends=True) if _project(line) not in projects)
 
 

@@ -177,13 +177,11 @@ def bootstrap(state_directory: str) -> str:
 
 
 def environment() -> str:
-    """Return the variables that the package's commands read."""
     ports = f"export SGE_QMASTER_PORT={MASTER_PORT} SGE_EXECD_PORT={EXEC_PORT}\n"
     return f"{HEADER}SGE_ROOT={ROOT_DIRECTORY}\nSGE_CELL={CELL}\n{ports}"
 
 
 def text(settings: Mapping[str, str]) -> str:
-    """Return settings in the format of qconf."""
     return "".join(f"{name:<20} {value}\n" for name, value in settings.items())
 
 
@@ -243,7 +241,6 @@ def items(settings: SgeSettings, nodes: list[SgeNode], members: Iterable[str]) -
 
 
 def node_item(node: SgeNode) -> SgeObject:
-    """Return the configuration object for a node."""
     values = f"exclusive=true,gpu={node.gpus},slots={node.cpus}"
     lists = ("user_lists", "xuser_lists", "projects", "xprojects", "usage_scaling", "report_variables")
     return SgeObject("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))

@@ -68,7 +68,6 @@ def automounts(mountinfo: str) -> set[str]:
 
 
 def mount_points(mountinfo: str) -> set[str]:
-    """Return all mount points in the text of /proc/self/mountinfo."""
     lines = (line.partition(" - ")[0].split() for line in mountinfo.splitlines())
     return {unescape(fields[4]) for fields in lines if len(fields) > 5}
 

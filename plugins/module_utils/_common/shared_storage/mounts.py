@@ -163,13 +163,11 @@ def check_mount_point(mount_point: str) -> None:
 
 
 def check_file_system_id(text: str) -> None:
-    """Raise ValueError if the text is not the ID of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not a file system ID. Use an ID such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
-    """Raise ValueError if the text is not the ID of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not an access point ID. Use an ID such as fsap-0123456789abcdef0")
 

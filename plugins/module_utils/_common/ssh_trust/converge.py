@@ -142,7 +142,6 @@ def unsigned_certificates(params: dict[str, Any], host: HostFiles) -> dict[str, 
 
 
 def signatures(unsigned: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the Ansible diff for certificates to be signed."""
     headers = {kind: f"{kind} certificate" for kind in unsigned}
     return [
         {

@@ -42,7 +42,6 @@ def daemon_files(params: dict[str, Any]) -> list[HostFile]:
 
 
 def client_files(params: dict[str, Any], host: HostFiles) -> list[HostFile]:
-    """Return the files that ssh reads."""
     addresses = params["address_patterns"]
     patterns = name_patterns(params["cluster"]) + addresses
     known_hosts, older = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)

@@ -41,5 +41,4 @@ Match originalhost {listed} localuser {user}
 
 
 def name_patterns(cluster: str) -> list[str]:
-    """Return the patterns that the host names of the cluster match."""
     return ["deeplearning-*", cluster + "-*"]

@@ -170,7 +170,6 @@ def own_paths(params: dict[str, Any]) -> list[str]:
 
 
 def paths(params: dict[str, Any]) -> list[str]:
-    """Return all paths that `is_right` inspects."""
     return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME, USER_DATA, *TEMPLATES]
 
 
@@ -199,12 +198,10 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 
 def workers_path(params: dict[str, Any]) -> str:
-    """Return the path of the host file."""
     return os.path.join(params["directory"], "workers")
 
 
 def metadata_path(params: dict[str, Any]) -> str:
-    """Return the path of metadata.json."""
     return os.path.join(params["directory"], "metadata.json")
 
 

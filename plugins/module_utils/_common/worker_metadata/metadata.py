@@ -175,5 +175,4 @@ def replace_block(text: str, block: str) -> str:
 
 
 def own_block(text: str) -> str:
-    """Return the marked blocks of `text`."""
     return "".join(found[0] for found in BLOCK.finditer(text))

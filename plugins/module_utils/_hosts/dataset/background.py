@@ -22,7 +22,6 @@ POLL_SECONDS = 0.2
 
 
 def work(name: str) -> Background:
-    """Return this user's background work with the given name."""
     return Background(os.path.join(os.path.expanduser(FOLDER), name))
 
 

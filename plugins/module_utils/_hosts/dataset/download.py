@@ -122,7 +122,6 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
 
 def digest(path: str, algorithm: str) -> str:
-    """Return a file's digest in hexadecimal."""
     total = hashlib.new(algorithm)
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 22), b""):

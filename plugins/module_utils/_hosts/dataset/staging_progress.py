@@ -30,8 +30,6 @@ class StagingProgress:
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
-        """Return a function that writes the progress of a stage to the file."""
-
         def report(done: int, total: int) -> None:
             if time.monotonic() >= self._written + WRITE_EVERY:
                 self.stage(stage, done, total)

@@ -34,7 +34,6 @@ RuntimeDirectoryPreserve=yes
 
 
 def read_key(path: str = PATH) -> bytes | None:
-    """Return the cluster's key on this host, or None if the host has no key."""
     try:
         with open(path, "rb") as file:
             return file.read(MAXIMUM + 1)
@@ -48,7 +47,6 @@ def digest(key: bytes | None) -> str:
 
 
 def encode(key: bytes) -> str:
-    """Return a key as text."""
     return base64.b64encode(key).decode()
 
 

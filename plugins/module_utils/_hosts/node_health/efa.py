@@ -31,7 +31,6 @@ def missing_for_efa(run: RunCommand, sysfs: str = SYSFS, fi_info: str = FI_INFO)
 
 
 def devices(sysfs: str = SYSFS) -> list[str]:
-    """Return the paths of the adapters."""
     return sorted(path for pattern in DEVICES for path in glob.glob(os.path.join(sysfs, pattern)))
 
 
@@ -46,7 +45,6 @@ def _run(command: list[str]) -> tuple[int, str, str]:
 
 
 def decide(found: tuple[int, str], node: CheckedNode) -> list[Problem]:
-    """Return a problem if adapters are missing or cannot be used."""
     count, missing = found
     if missing:
         return [(RESTART, f"EFA: {missing}.")]

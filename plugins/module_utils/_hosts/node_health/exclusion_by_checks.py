@@ -107,7 +107,6 @@ def find_faulty(findings: Sequence[HealthFinding], now: float) -> list[exclusion
 
 
 def with_faulty(memory: exclusions.Memory, faulty: Iterable[exclusions.Exclusion]) -> exclusions.Memory:
-    """Return the exclusions with those of checks that have found faults."""
     for exclusion in faulty:
         memory = exclusions.exclude(memory, exclusion)
     return memory

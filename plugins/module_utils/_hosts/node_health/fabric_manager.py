@@ -32,7 +32,6 @@ class FabricManager(NamedTuple):
 
 
 def read(_node: CheckedNode) -> FabricManager:
-    """Return the state of the service on hosts with NVSwitches."""
     program = shutil.which(PROGRAM, path=gpus.DIRECTORIES)
     if program is None or not gpu.has_switches():
         return FabricManager()
@@ -42,7 +41,6 @@ def read(_node: CheckedNode) -> FabricManager:
 
 
 def decide(found: FabricManager, _node: CheckedNode) -> list[Problem]:
-    """Return a problem if the service does not run."""
     if found.error:
         return [(MONITOR, f"{SERVICE}: the state of the service is unknown: {found.error}.")]
     if found.state in ("", "active"):

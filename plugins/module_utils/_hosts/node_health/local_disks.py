@@ -55,7 +55,6 @@ def decide_disks(disks: Sequence[Disk], _node: CheckedNode) -> list[Problem]:
 
 
 def read_mount_table(_node: CheckedNode) -> str:
-    """Return the text of /proc/self/mountinfo."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         return file.read()
 

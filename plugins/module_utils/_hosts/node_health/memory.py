@@ -18,7 +18,6 @@ def read_memory(_node: CheckedNode) -> dict[str, int]:
 
 
 def decide_memory(memory: dict[str, int], _node: CheckedNode) -> list[Problem]:
-    """Return a problem if almost no memory is available."""
     total, available = memory["MemTotal"], memory["MemAvailable"]
     if available >= total * AVAILABLE_MEMORY_SHARE:
         return []

@@ -163,7 +163,6 @@ CHECKS = (
 
 
 def checks_for(context: str, mounts: Sequence[shared_storage.MountedStorage]) -> list[Check]:
-    """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
         if context in check.contexts and check.read is not None:

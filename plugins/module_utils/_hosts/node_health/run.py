@@ -103,7 +103,6 @@ class Readings:
             reading.end()
 
     def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[HealthFinding]:
-        """Wait for the selected checks, and return their findings in the order of the checks."""
         readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
         _wait(readings)
         found = (finding for reading in readings for finding in reading.findings())

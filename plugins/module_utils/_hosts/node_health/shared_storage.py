@@ -37,7 +37,6 @@ def places(fstab: str) -> list[MountedStorage]:
 
 
 def read_places() -> list[MountedStorage]:
-    """Return the shared storage that this host mounts at boot."""
     with contextlib.suppress(FileNotFoundError), open(FSTAB, encoding="utf-8", errors="replace") as file:
         return places(file.read())
     return []
@@ -132,7 +131,6 @@ def decide_hang(_place: MountedStorage, _answer: None, _node: CheckedNode) -> li
 
 
 def decide(place: MountedStorage, problem: str, _node: CheckedNode) -> list[Problem]:
-    """Return a problem if `write` or `read_of_peer` has described one."""
     return [(severity_of(place), f"{place.path}: {problem}")] if problem else []
 
 

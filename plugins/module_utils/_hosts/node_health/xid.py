@@ -207,7 +207,6 @@ def _text(value: Any) -> str:
 
 
 def process_id(text: str) -> int | None:
-    """Return the ID of the process that a message names, or None if it names none."""
     process = PROCESS.search(text)
     return int(process[1]) if process else None
 

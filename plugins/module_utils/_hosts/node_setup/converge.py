@@ -104,7 +104,6 @@ def _ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result for check mode."""
     names = [step["name"] for step in unfinished(steps)]
     header = "set-up steps to run"
     diff = {"before_header": header, "after_header": header, "before": "", "after": "".join(f"{name}\n" for name in names)}
@@ -112,7 +111,6 @@ def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the steps that have not succeeded on this host, in order."""
     return [step for step in steps if not records.has_succeeded(records.read(records.record_path(step["digest"])))]
 
 
@@ -157,7 +155,6 @@ def progress() -> dict[str, int]:
 
 
 def describe_failure(step: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """Return the message about a step that has not succeeded."""
     subject = f"Step {step['number']} ({step['name']})"
     if record.get("state") != "failed":
         return (

@@ -33,7 +33,6 @@ def _digests(folder: str) -> list[str]:
 
 
 def _built(place: BuildLocation) -> float:
-    """Return the time at which a build was completed or last attempted."""
     times = []
     for path in (place.record, place.path):
         with contextlib.suppress(FileNotFoundError):

@@ -43,7 +43,6 @@ WantedBy=multi-user.target
 
 
 def unit_path(unit: str) -> str:
-    """Return the path of a unit's file."""
     return os.path.join("/etc/systemd/system", unit)
 
 

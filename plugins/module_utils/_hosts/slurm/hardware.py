@@ -119,5 +119,4 @@ def has_cgroups(run: RunCommand) -> bool:
 
 
 def as_result(hardware: Hardware) -> dict[str, Any]:
-    """Return the hardware in the form of a module's return value."""
     return dict(hardware._asdict())

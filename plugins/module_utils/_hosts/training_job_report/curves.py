@@ -75,7 +75,6 @@ class Curve:
             self._width *= 2
 
     def result(self, name: str) -> dict[str, Any]:
-        """Return the curve as a dictionary that can be written as JSON."""
         return {
             "name": name,
             "steps": [point.step for point in self.points],

@@ -158,7 +158,6 @@ def flight_recorder(paths: directories.Paths, own: Mapping[str, str]) -> dict[st
 def make_spec(
     job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]
 ) -> ProcessSpec:
-    """Return the spec that the supervisor of a process reads."""
     return {
         **job,
         "slot": slot,

@@ -32,7 +32,6 @@ def plan(params: dict[str, Any], paths: directories.Paths, own_number: int | Non
 
 
 def check_spares(params: dict[str, Any]) -> None:
-    """Raise RefusalError if all hosts of the job are spares."""
     if params["spares"] >= len(params["hosts"]):
         raise RefusalError(
             "spares: {} is too many for the {} hosts of the job. Use a smaller number, or more hosts.".format(

@@ -153,7 +153,6 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
 
 
 def _unknown(launcher: str, option: str) -> str:
-    """Return a sentence about an option that a launcher does not have."""
     own = OWN_OPTIONS.get(option.replace("-", "_"))
     return f"{launcher} has no option {option!r}. " + (f"Set {own} in its place." if own else "Remove it.")
 

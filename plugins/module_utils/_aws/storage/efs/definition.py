@@ -42,7 +42,6 @@ def mount_target(zone: str) -> Address:
 
 
 def stale_mount_target(zone: str, file_system_id: str) -> Address:
-    """Return the `Address` of a mount target that belongs to a former file system."""
     return Address("mount_target", f"{zone}-{file_system_id}")
 
 
@@ -97,7 +96,6 @@ def comparable_policy(document: Mapping[str, Any]) -> str:
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:
-    """Return a mount target for the private subnet of each zone."""
     return [
         Wanted(
             mount_target(zone),

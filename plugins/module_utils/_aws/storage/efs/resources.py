@@ -124,7 +124,6 @@ def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: b
 
 
 def _defines(request: Request) -> bool:
-    """Return whether the options define the cluster's file system."""
     return request.present and request.manages(NAME)
 
 
@@ -148,7 +147,6 @@ def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Foun
 
 
 def _used(request: Request, description: Mapping[str, Any], network: Sequence[Found], group: Found | None) -> list[Found]:
-    """Return the file system, its policy, and its mount targets in the cluster's VPC."""
     cloud, vpc = request.cloud, vpc_id(network)
     targets = _targets(cloud, description["FileSystemId"])
     attributes = _attributes(description, targets, vpc, request.options.get("zones") or _private_zones(network))
@@ -163,7 +161,6 @@ def _used(request: Request, description: Mapping[str, Any], network: Sequence[Fo
 
 
 def _private_zones(network: Iterable[Found]) -> list[str]:
-    """Return the zones in which the cluster has a private subnet."""
     subnets = [item for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return sorted(item.properties["zone"] for item in subnets)
 

@@ -24,5 +24,4 @@ TAGS = (
 
 
 def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """Return the tag value that represents a value of the option `encrypt_in_transit`."""
     return next(text for text, option in TLS.items() if option is encrypt_in_transit)

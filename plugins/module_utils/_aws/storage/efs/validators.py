@@ -87,7 +87,6 @@ class AdoptedFileSystem(Validator):
 
 
 def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the nodes can reach the mount targets of the file system."""
     attributes = file_system.attributes
     if attributes["vpc"] in (None, vpc_id(found)):
         yield from _check_zones(request, found, file_system)

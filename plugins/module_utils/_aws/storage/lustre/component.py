@@ -116,7 +116,6 @@ def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Fou
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether nodes mount a Lustre file system."""
     if request.manages(NAME):
         return _is_wished(request)
     return resources.FILE_SYSTEMS.find(found) is not None

@@ -116,7 +116,6 @@ def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:
 
 
 def job_end(created: float, last: AttemptRecords) -> float:
-    """Return the time at which a finished job ended."""
     decided = last.following["decided"] if last.following else created
     return max([created, decided, *map(last_moment, last.processes)])
 

@@ -59,7 +59,6 @@ class Clock:
 
 
 def number(value: Any) -> float | None:
-    """Return a JSON value as a float, or None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

@@ -69,7 +69,6 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
 
 
 def _entry(found: JobStatus, with_processes: bool) -> dict[str, Any]:
-    """Return the entry of a job in the list."""
     shorten(found)
     if not with_processes:
         return {**found, "processes": []}

@@ -113,7 +113,6 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
 
 
 def _no_process(processes: Sequence[ProcessStatus], job: str, asked: str) -> str:
-    """Return the message that a job has no process with a name or rank."""
     if asked.isdecimal():
         option, names = "rank", [str(rank) for process in processes for rank in process["ranks"][:8]]
     else:

@@ -82,7 +82,6 @@ class QueuedJob(NamedTuple):
 
 
 def directory(job: str) -> str:
-    """Return the directory of a job that was submitted to a queue."""
     return os.path.join(directories.HELD, job)
 
 
@@ -99,7 +98,6 @@ def entry_state(queue: Queue, program: OneProgram) -> str:
 
 
 def own_name() -> str:
-    """Return the name that this host has in the cluster."""
     return os.uname().nodename.partition(".")[0]
 
 
@@ -216,7 +214,6 @@ class Holder:
 
 
 def command(job: str, action: str) -> list[str]:
-    """Return the command that runs an action of this program for a job on any of its hosts."""
     return ["systemd-cat", f"--identifier=deeplearning_queue-{job}", "/bin/sh", f"{directory(job)}/hold", action]
 
 

@@ -120,7 +120,6 @@ class Lead:
             return True
 
     def ask(self, command: list[str]) -> None:
-        """Run a command of the queue, and log its error message."""
         status, output, error = queries.run(["timeout", queries.COMMAND_TIMEOUT, *command])
         if status:
             hold.warn((error or output).strip())

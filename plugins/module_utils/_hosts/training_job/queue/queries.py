@@ -29,7 +29,6 @@ COMMAND_TIMEOUT = "30"
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
-    """Run a command, and return its exit status, output and errors."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
@@ -55,7 +54,6 @@ def ask(run: RunCommand, queue: Queue, command: Sequence[str]) -> str:
 
 
 def is_installed(queue: Queue) -> bool:
-    """Return whether this host has the queue's programs."""
     return all(shutil.which(program, path=SEARCH) for program in queue.programs)
 
 

@@ -186,7 +186,6 @@ class Reservation(hold.Holder):
         return output
 
     def cancel_entry(self) -> None:
-        """Cancel the job on all of its hosts."""
         try:
             entry = self.read_entry()
             if entry and entry.is_active:

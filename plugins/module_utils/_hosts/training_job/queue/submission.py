@@ -134,7 +134,6 @@ def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
 
 
 def keep(name: str, document: Mapping[str, Any]) -> None:
-    """Write the document with a job's parameters to this host, and the program that reads it."""
     place = hold.directory(name)
     os.makedirs(directories.HELD, exist_ok=True)
     os.chmod(directories.HELD, 0o711)

@@ -157,7 +157,6 @@ def first_valid(module: AnsibleModule, name: str) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def warnings(module: AnsibleModule, name: str) -> Iterator[None]:
-    """Show a warning if parameters of the job are refused."""
     try:
         yield
     except ERRORS as error:

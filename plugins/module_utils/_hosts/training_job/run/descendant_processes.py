@@ -54,7 +54,6 @@ def end_descendants(patience: float = 30) -> bool:
 
 
 def descendants() -> list[int]:
-    """Return the IDs of all descendants of this process."""
     parents: dict[int, int] = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:

@@ -34,7 +34,6 @@ def clean_up(spec: ProcessSpec, before: float) -> None:
 
 
 def cache_environment(spec: ProcessSpec) -> dict[str, str]:
-    """Return the variables that determine the places of caches."""
     return {**os.environ, **spec["environment"]}
 
 

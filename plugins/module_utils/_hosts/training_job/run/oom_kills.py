@@ -51,7 +51,6 @@ class OomKills(NamedTuple):
 
 
 def count_oom_kills() -> OomKills:
-    """Return the kernel's current counts."""
     return OomKills(oom_kills(), machine_oom_kills())
 
 

@@ -112,7 +112,6 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str, oom_kills: 
 
 
 def _signal_cause(name: str, lines: Sequence[str], folder: str, oom_kills: int | None) -> CauseRecord:
-    """Return the cause of a process that a signal has ended."""
     where = tracebacks.crash_place(lines, folder) if name in failure_causes.OWN_SIGNALS else ""
     what = f"signal {name} at {where}" if where else f"signal {name}"
     result: CauseRecord = {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}

@@ -99,7 +99,6 @@ class Watch:
                 self._note_progress()
 
     def poll(self) -> Verdict | None:
-        """Return the verdict, or None if there is none yet."""
         self._tick()
         self._note_output()
         try:
@@ -350,7 +349,6 @@ def heeds_health(spec: ProcessSpec) -> bool:
 
 
 def first_record(spec: ProcessSpec) -> ProcessRecord:
-    """Return the record of a process that is starting."""
     now = time.time()
     record: ProcessRecord = {
         "name": spec["name"],

@@ -43,7 +43,6 @@ OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
 def main(action: str, spec: ProcessSpec, words: list[str]) -> int:
-    """Run the action `serve` or `rsh`, and return its exit status."""
     return serve(spec) if action == "serve" else rsh(spec, words)
 
 

@@ -166,7 +166,6 @@ def _proc(pid: int, name: str) -> str:
 
 
 def _describe(program: RunningProgram, python: str) -> str:
-    """Return a description of a process, its threads and their stacks."""
     rank = f", rank {program.rank}" if program.rank >= 0 else ""
     lines = [f"process {program.pid} (parent {program.parent}{rank}), state {program.state}: {clean_line(program.command)}"]
     for thread in sorted(_threads(program.pid)):

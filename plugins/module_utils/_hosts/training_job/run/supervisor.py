@@ -226,7 +226,6 @@ class Supervisor:
                 write_new_json(self.paths.following, {"action": recovery.STOP, "rule": rule, "decided": time.time()})
 
     def set_aside(self, following: Following) -> None:
-        """Set aside the checkpoints that a decision names."""
         checkpoints = [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]
         for checkpoint in checkpoints:
             try:

@@ -125,7 +125,6 @@ class Notices:
             time.sleep(INTERVAL)
 
     def poll(self) -> Notice | None:
-        """Return the notice, or None if there is none."""
         if self._ends and time.time() >= self._ends - ANNOUNCED_BEFORE:
             return {"kind": CAPACITY_BLOCK_END, "deadline": self._ends}
         end = lease_end()

@@ -79,7 +79,6 @@ def check_unchanged(params: Mapping[str, Any], paths: directories.Paths, digest:
 
 
 def changes(params: Mapping[str, Any], paths: directories.Paths, found: JobDescription, digest: str) -> list[str]:
-    """Return the names of what has changed since the job's start."""
     values: Mapping[str, Any] = {"arguments": [], "command": [], "launcher_options": {}, **found}
     result = [option for option in KEPT if values.get(option) != params[option]]
     if script_name(params, params["script"]) != script_name(params, found.get("script")):

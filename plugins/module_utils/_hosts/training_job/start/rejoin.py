@@ -57,7 +57,6 @@ def start(job: str, document: dict[str, Any], end: float) -> None:
 
 
 def run(command: Sequence[str]) -> tuple[int, str, str]:
-    """Run a command, and return its exit status, output and errors."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
     return done.returncode, done.stdout, done.stderr
 

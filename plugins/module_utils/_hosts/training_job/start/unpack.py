@@ -77,6 +77,5 @@ def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
 
 
 def make_directories(paths: directories.Paths) -> None:
-    """Create the directories that a job writes to."""
     for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)

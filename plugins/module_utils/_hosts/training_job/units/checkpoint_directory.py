@@ -71,5 +71,4 @@ def is_complete(place: str) -> bool:
 
 
 def earlier_job(params: dict[str, Any], paths: directories.Paths) -> directories.Paths:
-    """Return the paths of the job to continue."""
     return directories.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))
