@@ -38,8 +38,6 @@ QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str], str]] = {
 
 
 class ActionModule(ActionBase):
-    """Runs the module and, if it runs on the controller, shows its progress."""
-
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

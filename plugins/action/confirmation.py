@@ -24,8 +24,6 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Shows the message and asks the question on the controller."""
-
     _requires_connection = False
     _supports_check_mode = True
 

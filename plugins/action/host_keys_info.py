@@ -13,8 +13,6 @@ from ..plugin_utils.aws_progress import execute_watched
 
 
 class ActionModule(ActionBase):
-    """Runs the module and, if it runs on the controller, shows its progress."""
-
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

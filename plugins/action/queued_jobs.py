@@ -12,8 +12,6 @@ from ..plugin_utils.inventory_nodes import instance_arguments
 
 
 class ActionModule(NodeAction):
-    """Runs the module on a node and filters the module result."""
-
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         arguments = dict(self._task.args)
         state = arguments.get("state", "present")

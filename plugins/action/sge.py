@@ -12,8 +12,6 @@ from ..plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction):
-    """Runs the module on a node and filters its result."""
-
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         refuse_changed_text(self._task, {"parameters": {"type": "dict"}})
         return super().run_module(variables)

@@ -12,7 +12,5 @@ from ..plugin_utils.queue_nodes import only_requested
 
 
 class ActionModule(NodeAction):
-    """Runs the module on a node and filters its result."""
-
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         return only_requested(super().run_module(variables), self._task.args, self._host, self._module)

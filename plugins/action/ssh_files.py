@@ -42,8 +42,6 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Writes the files and returns the instances without a known host key. The files are a cache, so check mode writes them too."""
-
     _supports_check_mode = True
     _supports_diff = True
     _requires_connection = False

@@ -32,8 +32,6 @@ known_variables()
 
 
 class ActionModule(ActionBase):
-    """Shows the warnings, and fails with one line for each error."""
-
     _supports_check_mode = True
     _requires_connection = False
 

@@ -88,8 +88,6 @@ COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", cha
 
 @dataclass
 class TaskEvents:
-    """The results that hosts have reported for one task."""
-
     task: Any
     began: float = field(default_factory=time.monotonic)
     name: str = ""
@@ -106,8 +104,6 @@ class TaskEvents:
 
 @dataclass
 class Totals:
-    """The totals for the summary of a playbook run."""
-
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
     shows_changes: bool = False

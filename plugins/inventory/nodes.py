@@ -210,8 +210,6 @@ class _Reader:
 
 
 class InventoryModule(AWSInventoryBase):
-    """Host inventory of one cluster."""
-
     NAME = "deeplearning.cluster.nodes"
     INVENTORY_FILE_SUFFIXES = ("nodes.yml", "nodes.yaml")
 

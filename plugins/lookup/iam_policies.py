@@ -69,8 +69,6 @@ from ..plugin_utils.iam_policy_files import policies
 
 
 class LookupModule(LookupBase):
-    """Returns one dictionary of policies for each cluster or pattern."""
-
     def run(self, terms: Sequence[Any], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return the policies, keyed by name, for each term."""
         self.set_options(var_options=variables, direct=kwargs)

@@ -52,7 +52,5 @@ from ..plugin_utils.inventory_nodes import node_table
 
 
 class LookupModule(LookupBase):
-    """Reads the nodes from the inventory."""
-
     def run(self, terms: Sequence[str], variables: Mapping[str, Any] | None = None, **_kwargs: Any) -> list[dict[str, Any]]:
         return [node_table(variables or {}, terms or None)]

@@ -14,8 +14,6 @@ PARTITIONS = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
 
 @dataclass(frozen=True)
 class Account:
-    """The clusters and the partition to which the policies apply."""
-
     cluster: str = EXAMPLE
     partition: str = "aws"
     # ARN of the permissions boundary of the nodes' roles.

@@ -38,8 +38,6 @@ REQUIRED = ("instance_id", "address", "user")
 
 
 class SshNode(NamedTuple):
-    """The values that ssh needs to reach one node."""
-
     name: str
     instance_id: str
     address: str

@@ -48,8 +48,6 @@ class FileState(NamedTuple):
 
 
 class Account(NamedTuple):
-    """A user of the host."""
-
     uid: int
     gid: int
     home: str

@@ -34,8 +34,6 @@ TIME_LIMIT = 86400
 
 
 class StepTimes:
-    """The last step times of all ranks."""
-
     def __init__(self) -> None:
         self._entries: collections.deque[Sequence[Any]] = collections.deque(maxlen=LAST_TIMES)
 

@@ -21,8 +21,6 @@ from .resources import Address, Found, Wanted, printable, references, resolve
 
 
 class Policy(Enum):
-    """The effect of changing a property."""
-
     IN_PLACE = "in_place"
     REPLACE = "replace"
     FORBIDDEN = "forbidden"

@@ -28,8 +28,6 @@ except ImportError:
 
 
 class Stored(NamedTuple):
-    """The private key that the parameter contains, and the version of the parameter."""
-
     private_key: str
     version: int
 

@@ -14,8 +14,6 @@ from ..instances import group_of, tags_of
 
 @dataclass(frozen=True)
 class MountingNode:
-    """A node that mounts a file system."""
-
     cluster: str
     vpc: str
     zone: str

@@ -19,8 +19,6 @@ WITHOUT_DESCRIPTION = ("--exclude", f"{DESCRIBING}*")
 
 
 class DatasetPaths(NamedTuple):
-    """The paths of a data set and of its temporary files."""
-
     final: str
     partial: str
 

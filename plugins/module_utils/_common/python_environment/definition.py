@@ -57,8 +57,6 @@ ADVICE = {REQUIREMENTS: CORRECTION, CREATE: INTERPRETER}
 
 
 class Interpreter(NamedTuple):
-    """The Python interpreter that creates an environment."""
-
     path: str
     machine: str
     version: str
@@ -88,8 +86,6 @@ class BuildLocation(NamedTuple):
 
 
 class BuildStep(NamedTuple):
-    """One command of a build, and a description of its purpose."""
-
     purpose: str
     argv: list[str]
 

@@ -55,8 +55,6 @@ def unescape(text: str) -> str:
 
 
 class FstabEntry(NamedTuple):
-    """The source and options of one entry of /etc/fstab."""
-
     source: str
     options: str
 

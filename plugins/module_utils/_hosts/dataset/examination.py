@@ -43,8 +43,6 @@ DatasetSpec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """The contents of a source, and whether the source's current version is already staged."""
-
     source: Source
     name: str
     version: str

@@ -16,8 +16,6 @@ WRITE_EVERY = 1.0  # seconds
 
 
 class StagingProgress:
-    """Writes the staging progress to a file."""
-
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")
         self._part: dict[str, int] = {}

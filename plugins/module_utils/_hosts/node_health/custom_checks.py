@@ -25,8 +25,6 @@ class CheckNameError(Exception):
 
 
 class CustomCheck(NamedTuple):
-    """An executable file: its name and its content."""
-
     name: str
     content: bytes
 

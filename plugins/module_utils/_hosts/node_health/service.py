@@ -27,8 +27,6 @@ REBOOT_UNIT = "deeplearning_health_reboot.service"
 
 
 class Settings(NamedTuple):
-    """The contents of the file with the service's settings."""
-
     instance_id: str
     metadata_directory: str
     instance_type: str

@@ -137,8 +137,6 @@ def first_state(destination: str) -> Export:
 
 
 class Exporter:
-    """Exports the files of one job."""
-
     def __init__(self, spec: ExportSpec, links: str) -> None:
         self.spec, self.paths = spec, Paths(spec["directory"])
         self._links, self._passed = links, 0.0

@@ -37,8 +37,6 @@ PATIENCE = 30.0
 
 
 class Lead:
-    """Runs a job on all of its hosts."""
-
     def __init__(self, job: hold.QueuedJob, program: OneProgram) -> None:
         self.job, self.queue, self.program = job, QUEUES[job.queue], program
         self.running: dict[str, subprocess.Popen[bytes]] = {}
