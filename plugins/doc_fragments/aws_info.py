@@ -25,13 +25,11 @@ attributes:
     NODES = r"""
 options:
   cluster:
-    description:
-      - Name of the cluster.
+    description: Name of the cluster.
     type: str
     required: true
   node_service:
-    description:
-      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
+    description: AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling

@@ -12,8 +12,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   directory:
-    description:
-      - Parent directory of the job directories, on the shared storage.
+    description: Parent directory of the job directories, on the shared storage.
     type: path
     required: true
   heartbeat_timeout:
@@ -67,8 +66,7 @@ options:
         type: bool
         default: false
   metadata_directory:
-    description:
-      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
+    description: Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
 """
