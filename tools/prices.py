@@ -24,8 +24,6 @@ HEADER = '''# Copyright: Contributors to the deeplearning.cluster project
 Source: Karpenter's provider for AWS, pkg/providers/pricing/zz_generated.pricing_aws.go, Apache License 2.0. Only the numbers are used.
 """
 
-from __future__ import annotations
-
 DATE = "{date}"
 REGION = "{region}"
 # Each line consists of an instance family, and of sizes with their prices.

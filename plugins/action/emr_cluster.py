@@ -3,8 +3,6 @@
 
 """Runs the module of the same name as the action `cluster` runs its own."""
 
-from __future__ import annotations
-
 from . import cluster
 
 

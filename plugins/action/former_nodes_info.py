@@ -3,8 +3,6 @@
 
 """Runs the module of the same name."""
 
-from __future__ import annotations
-
 from ..plugin_utils.in_process import InProcessAction
 
 

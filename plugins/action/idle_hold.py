@@ -3,8 +3,6 @@
 
 """Runs the module of the same name as the action `former_nodes_info` runs its own."""
 
-from __future__ import annotations
-
 from . import former_nodes_info
 
 

@@ -3,8 +3,6 @@
 
 """Runs the module of the same name on a host, and returns only the documented return values."""
 
-from __future__ import annotations
-
 from ..plugin_utils.answers import NodeAction
 
 

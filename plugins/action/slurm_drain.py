@@ -3,8 +3,6 @@
 
 """Runs the module of the same name as the action `sge_drain` runs its own."""
 
-from __future__ import annotations
-
 from . import sge_drain
 
 

@@ -3,8 +3,6 @@
 
 """Runs the module of the same name as the action `idle_reports` runs its own."""
 
-from __future__ import annotations
-
 from . import idle_reports
 
 

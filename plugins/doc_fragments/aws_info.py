@@ -3,8 +3,6 @@
 
 """Documentation shared by the modules that only read from AWS."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     """Attributes of modules that only read from AWS, and options of those that read about nodes."""

@@ -3,8 +3,6 @@
 
 """Documentation shared by the modules that read job records, and by those with options for a job's hosts."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     """Options and attributes of modules that read job records, and options for the hosts of a job."""

@@ -3,8 +3,6 @@
 
 """Documentation shared by the modules and filters for Slurm and SGE."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     """Options and attributes of filters, and of modules that configure a queue, drain nodes or read hardware."""

@@ -3,8 +3,6 @@
 
 """The keys of the tags on a cluster's resources."""
 
-from __future__ import annotations
-
 import re
 
 CLUSTER_TAG = "deeplearning:cluster"

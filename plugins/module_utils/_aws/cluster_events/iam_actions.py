@@ -3,8 +3,6 @@
 
 """The IAM actions for the events of a cluster. Without `cloudtrail:LookupEvents`, the events do not contain who did what."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 EVENTS = IamActions(reads=("autoscaling:DescribeAutoScalingGroups", "cloudtrail:LookupEvents", "ec2:DescribeInstances"))

@@ -3,8 +3,6 @@
 
 """The IAM actions for the data set bucket."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

@@ -3,8 +3,6 @@
 
 """The IAM actions for EMR clusters, and for the default roles of EMR."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

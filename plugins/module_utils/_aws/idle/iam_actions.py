@@ -3,8 +3,6 @@
 
 """The IAM actions for the end of idle nodes, in addition to those for the instance role and for schedules."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

@@ -3,8 +3,6 @@
 
 """The IAM actions for the nodes' IAM role and instance profile."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 # Runs that remove a lease delete its role.

@@ -3,8 +3,6 @@
 
 """The IAM actions for the network."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 # A changed definition can remove zones, NAT gateways, endpoints and public subnets, so both `present` and `absent` need these actions

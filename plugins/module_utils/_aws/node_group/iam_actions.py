@@ -3,8 +3,6 @@
 
 """The IAM actions for launch templates, Auto Scaling groups and nodes."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 # An attempt that finds no capacity deletes the resources that it has created

@@ -3,8 +3,6 @@
 
 """Options that all provisioning modules share."""
 
-from __future__ import annotations
-
 from ..option import DEFAULT_WAIT_TIMEOUT, IN_PLACE, NOT_STORED, SUBJECT, Option, in_place
 from ..storage import kinds
 from ..tags import EMR_COMPONENT, IDLE_COMPONENT, INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT, NETWORK_COMPONENT, NODES_COMPONENT

@@ -3,8 +3,6 @@
 
 """Options for the instance role of the nodes."""
 
-from __future__ import annotations
-
 from ..option import IN_PLACE, REPLACES_NODES, Option, in_place
 from ..tags import IDLE_COMPONENT, INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT, NODES_COMPONENT
 

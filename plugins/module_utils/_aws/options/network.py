@@ -3,8 +3,6 @@
 
 """Options of the network. If the cluster uses an adopted network, some of these options also apply to components other than the network."""
 
-from __future__ import annotations
-
 from ..option import (
     DELETE_AND_CREATE,
     IN_PLACE,

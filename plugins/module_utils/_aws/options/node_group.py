@@ -3,8 +3,6 @@
 
 """Options of the nodes, such as instance type, worker count, market and image."""
 
-from __future__ import annotations
-
 from ..option import (
     IN_PLACE,
     NOT_STORED,

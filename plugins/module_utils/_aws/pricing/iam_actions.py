@@ -3,8 +3,6 @@
 
 """The IAM actions that prices need. A run without these permissions uses published prices."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 LIST_PRICES = IamActions(reads=("pricing:GetProducts",))

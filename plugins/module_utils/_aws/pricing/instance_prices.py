@@ -6,8 +6,6 @@
 Source: Karpenter's provider for AWS, pkg/providers/pricing/zz_generated.pricing_aws.go, Apache License 2.0. Only the numbers are used.
 """
 
-from __future__ import annotations
-
 DATE = "2026-07-20"
 REGION = "us-east-1"
 # Each line consists of an instance family, and of sizes with their prices.

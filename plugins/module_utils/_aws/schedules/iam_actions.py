@@ -3,8 +3,6 @@
 
 """The IAM actions for schedules, in addition to those for the instance role, which the roles of schedules need, too."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

@@ -3,8 +3,6 @@
 
 """The IAM actions for a cluster's SSH certificate authority and its KMS key."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 # `present` needs no permission to schedule the deletion of a new key, because the key's policy grants this permission to the creator of the

@@ -3,8 +3,6 @@
 
 """The IAM actions that only validators need."""
 
-from __future__ import annotations
-
 from ..iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

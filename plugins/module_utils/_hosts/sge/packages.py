@@ -3,8 +3,6 @@
 
 """The packages of Grid Engine, keyed by program."""
 
-from __future__ import annotations
-
 # Packages for Debian and Ubuntu, with one program of each. The packages depend on a mail server. Without esmtp-run, which has no daemon,
 # the distribution would install a mail server that runs as a daemon.
 PROGRAMS = {

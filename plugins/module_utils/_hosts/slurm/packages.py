@@ -3,8 +3,6 @@
 
 """The packages of Slurm, keyed by program."""
 
-from __future__ import annotations
-
 # Packages for Debian and Ubuntu, each with a program or library that the package contains.
 PROGRAMS = {
     "/usr/sbin/munged": "munge",

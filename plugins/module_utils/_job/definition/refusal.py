@@ -3,8 +3,6 @@
 
 """The errors that a host raises if it cannot run a job. This code also runs on hosts without Ansible."""
 
-from __future__ import annotations
-
 
 class RefusalError(Exception):
     """This host cannot run the job. The message states the reason and the remedy."""

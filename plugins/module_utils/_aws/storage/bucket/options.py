@@ -3,8 +3,6 @@
 
 """Options for mounting an S3 bucket on the nodes."""
 
-from __future__ import annotations
-
 from ...option import REPLACES_NODES, Option, UnusedRule
 from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT
 

@@ -3,8 +3,6 @@
 
 """The IAM actions for an EFS file system, its policy, its access points and its mount targets."""
 
-from __future__ import annotations
-
 from ...iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

@@ -3,8 +3,6 @@
 
 """The IAM actions for an FSx for Lustre file system and its links to S3."""
 
-from __future__ import annotations
-
 from ...iam_actions import IamActions
 
 IAM_ACTIONS = IamActions(

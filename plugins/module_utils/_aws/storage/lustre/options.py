@@ -3,8 +3,6 @@
 
 """Options of the FSx for Lustre file system."""
 
-from __future__ import annotations
-
 from ...option import (
     COPY_DATA,
     DELETE_AND_CREATE,

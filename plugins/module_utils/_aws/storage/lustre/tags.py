@@ -3,8 +3,6 @@
 
 """The tags on nodes and their groups that describe the mounted Lustre file system."""
 
-from __future__ import annotations
-
 from ...._common.shared_storage import mounts
 from ..tags import StorageTag
 
