@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Keeps what a host needs to start its jobs again after a reboot because of a health finding (see _hosts/training_job/start/rejoin.py).

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """SGE (Grid Engine): the commands that submit, show and cancel jobs. Sources: qsub(1), qrsh(1), qstat(1), qdel(1) and sge_pe(5)."""

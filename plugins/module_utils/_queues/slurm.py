@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Slurm: the commands that submit, show and cancel jobs. Sources: sbatch(1), srun(1), squeue(1), scancel(1) and scontrol(1)."""

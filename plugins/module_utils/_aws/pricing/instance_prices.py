@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """On-Demand prices of instance types with Linux, in dollars per hour. Written by tools/prices.py from the AWS Price List.

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Implements one run of the `node_setup` module on a host: starts the steps in a systemd unit, or waits until the unit ends."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for a bucket or prefix that nodes mount with Mountpoint for Amazon S3. The component never creates or changes resources."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Gives new hosts the parameters of the jobs that wait in a queue, so that waiting jobs survive the replacement of their hosts.

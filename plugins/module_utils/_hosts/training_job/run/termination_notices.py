@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads when AWS will terminate this host: the interruption notice of a Spot Instance, the end of a Capacity Block or of a lease.
