@@ -45,7 +45,9 @@ class ActionModule(ActionBase):
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
         if prefix_of(self._task) and self._task.action.endswith(".cluster"):
-            self._check_types(task_vars or {})
+            variables = NodeVariables(task_vars or {}, self._templar.template, of_host=False)
+            if errors := [*definition_errors(variables)]:  # Ansible's own check would be a task more
+                raise AnsibleActionFail("\n".join(errors))
         refuse_changed_text(self._task, {"tags": {"type": "dict"}})
         found = self._execute_for_job(task_vars or {})
         self._notify(found, task_vars or {})
@@ -54,11 +56,6 @@ class ActionModule(ActionBase):
         if found.get("nodes_ended"):
             found["msg"] = f"{found['msg']}\n{deletes_rest(found['price'])}"
         return {**result, **found}
-
-    def _check_types(self, variables: Mapping[str, Any]) -> None:
-        """Raise AnsibleActionFail if a value of the definition has the wrong type. Ansible's own check would be a task more."""
-        if errors := [*definition_errors(NodeVariables(variables, self._templar.template, of_host=False))]:
-            raise AnsibleActionFail("\n".join(errors))
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. In check mode, show how long a job with a maximum cost may run, unless there are nodes, which show it."""

@@ -43,12 +43,8 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
-    _check_name(file.name)
+    if not PROGRAM_NAME.fullmatch(file.name):
+        raise ValueError(f"checks: {file.name!r} is not a valid check name. Use letters, digits, dots, hyphens and underscores.")
     if problem := link_problem(str(file), bases) or program_problem(content := file.read_bytes()):
         raise ValueError(f"checks: {str(file)!r} {problem}")
     return {"name": file.name, "content": base64.b64encode(content).decode("ascii")}
-
-
-def _check_name(name: str) -> None:
-    if not PROGRAM_NAME.fullmatch(name):
-        raise ValueError(f"checks: {name!r} is not a valid check name. Use letters, digits, dots, hyphens and underscores.")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, Mapping
@@ -142,16 +142,13 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, **bucket, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
         # Keep the other statements in the policy
-        statements = [*_others(_statements(cloud, found.id)), _tls_only(found.id, cloud.region)]
+        others = [statement for statement in _statements(cloud, found.id) if statement.get("Sid") != TLS_ONLY]
+        statements = [*others, _tls_only(found.id, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, **bucket, Policy=policy)
     if "tags" in changed:
         tags = {**found.attributes["tags"], **properties["tags"]}
         cloud.s3.put_bucket_tagging(**bucket, Tagging={"TagSet": tag_list(tags)})
-
-
-def _others(statements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [statement for statement in statements if statement.get("Sid") != TLS_ONLY]
 
 
 def _delete(_cloud: AwsClient, found: Found) -> None:

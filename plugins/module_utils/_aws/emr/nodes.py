@@ -97,7 +97,7 @@ def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> I
     for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
         if item["Name"] == reader.cluster:
             described = describe(reader, item["Id"])
-            if _is_own(reader, described) and described["Status"]["State"] in states:
+            if _own_tags(reader).items() <= tag_dict(described.get("Tags", [])).items() and described["Status"]["State"] in states:
                 yield described
 
 
@@ -131,10 +131,6 @@ def status(reader: Reader) -> dict[str, Any] | None:
     told = end and f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     seconds = 0 if ended else idle_seconds(reader, described["Id"], (*NO_AUTO_TERMINATION, *DENIED))
     return {"id": described["Id"], "ended": ended, "reason": reason, "end": told, "idle_seconds": seconds}
-
-
-def _is_own(reader: Reader, described: InstanceDescription) -> bool:
-    return _own_tags(reader).items() <= tag_dict(described.get("Tags", [])).items()
 
 
 def _own_tags(reader: Reader) -> dict[str, str]:
@@ -207,10 +203,6 @@ def _instances(reader: Reader) -> list[Instance]:
     return [{**with_storage_tags(each, tags), "Volumes": volumes.get(role_of(each) or "")} for each in instances]
 
 
-def _launcher(cluster: str, _group: str) -> str:
-    return f"EMR cluster {cluster}"
-
-
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, Any]]:
     """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
@@ -231,7 +223,7 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
 EMR_NODES = NodeService(
     _instances,
     group_of,
-    _launcher,
+    lambda cluster, _group: f"EMR cluster {cluster}",
     "The collection supports only EMR clusters with one master. For this cluster, write an inventory that specifies the master.",
     _former,
     lambda node: products(node["instance_type"], node.get("volumes") or UNKNOWN_VOLUMES),

@@ -67,10 +67,6 @@ def read(cloud: AwsClient) -> Iterator[Found]:
         )
 
 
-def _create_nodes(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    return _number_nodes(cloud, address, properties)
-
-
 def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     if changed & {"outdated", "unhealthy"}:
         _replace_nodes(cloud, found, properties)
@@ -276,7 +272,7 @@ def _delete_nodes(_cloud: AwsClient, _found: Found) -> None:
 
 KIND = Kind(
     "nodes",
-    _create_nodes,
+    _number_nodes,
     _delete_nodes,
     update=_update_nodes,
     updatable=frozenset({"numbers", "group"}),

@@ -41,12 +41,8 @@ def is_up(module: AnsibleModule) -> bool:
 
 def current(module: AnsibleModule, item: SgeObject) -> dict[str, str] | None:
     """Return the settings of an object, or None if it does not exist."""
-    status, output, _error = try_command(module, "qconf", *_show(item))
+    status, output, _error = try_command(module, "qconf", f"-s{item.option}", *filter(None, [item.name]))
     return configuration.parse(output) if status == 0 else None
-
-
-def _show(item: SgeObject) -> list[str]:
-    return [f"-s{item.option}", *([item.name] if item.name else [])]
 
 
 def converge(module: AnsibleModule, items: Iterable[SgeObject], up: bool) -> list[dict[str, str]]:

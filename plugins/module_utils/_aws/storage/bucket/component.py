@@ -17,14 +17,6 @@ from .tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
 NAME = "bucket_mount"
 
 
-def _read(_request: Request, _found: Sequence[Found]) -> list[Found]:
-    return []
-
-
-def _wanted(_request: Request, _found: Sequence[Found]) -> list[Any]:
-    return []
-
-
 def _mounts(request: Request, _found: Sequence[Found]) -> list[Mount]:
     source, mount_point = request.options.get("bucket_mount"), request.options.get("bucket_mount_point", "")
     if not source:
@@ -60,4 +52,4 @@ def statements(source: str, partition: Partition) -> list[dict[str, Any]]:
     ]
 
 
-BUCKET_MOUNT = Component(NAME, (), IamActions(), _read, _wanted, mounts=_mounts)
+BUCKET_MOUNT = Component(NAME, (), IamActions(), lambda *_: [], lambda *_: [], mounts=_mounts)

@@ -84,7 +84,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
         return FILE_SYSTEMS.describe(request.cloud, FileSystemId=adopted_id)
-    if behind and not _defines(request) and not _is_main(own, behind, present=request.present):
+    if behind and not (request.present and request.manages(NAME)) and not _is_main(own, behind, present=request.present):
         return FILE_SYSTEMS.describe(request.cloud, FileSystemId=behind[0])
     return own
 
@@ -120,10 +120,6 @@ def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: b
     group.
     """
     return own is not None and (not present or own["FileSystemId"] in behind)
-
-
-def _defines(request: Request) -> bool:
-    return request.present and request.manages(NAME)
 
 
 def _behind(cloud: AwsClient, group: Found) -> list[str]:

@@ -101,7 +101,8 @@ class Watch:
         self._tick()
         self._note_output()
         try:
-            self._refresh()
+            if self._restarts:  # so that this host's NFS client fetches the directory of records again
+                os.utime(self._paths.status)
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
                 return self._announce(self.notice)
             if self._heeds_health and self.record["state"] == RUNNING:
@@ -125,11 +126,6 @@ class Watch:
         # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the other hosts lost.
         self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
         self._looked_at = now
-
-    def _refresh(self) -> None:
-        """Write to the directory of records, so that this host's NFS client fetches the directory again."""
-        if self._restarts:
-            os.utime(self._paths.status)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
