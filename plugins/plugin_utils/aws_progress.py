@@ -66,7 +66,6 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, *, sha
 
 
 def execute(action: ActionBase, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-    """Let Ansible run the action's module, and return its result."""
     # While Ansible packs the module, it creates many objects and no garbage. Without this call, packing would take half as long again. This
     # process ends with the task.
     gc.disable()

@@ -166,7 +166,6 @@ def setup_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str
 
 
 def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
-    """Return error messages about the Python environment of a job."""
     prefix, options = "python_environment_", of_role("python_environment_", given)
     name, requirements = options.get("name"), options.get("requirements")
     if not name:
@@ -276,7 +275,6 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def several_sources_errors(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about a data set with several sources."""
     if not are_known(options, *options):
         return
     default = {"source": "", "folder": "", "checksum": "", "unpack": False}

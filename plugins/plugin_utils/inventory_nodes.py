@@ -128,6 +128,5 @@ def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def instance_id(variables: Mapping[str, Any]) -> str | None:
-    """Return the host's instance ID, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None

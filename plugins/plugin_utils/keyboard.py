@@ -94,7 +94,6 @@ class Keyboard(threading.Thread):
         self.join()
 
     def restore(self) -> None:
-        """Restore the terminal's original settings."""
         with contextlib.suppress(termios.error):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
 

@@ -12,5 +12,4 @@ FEATURES = ("deeplearning_instance_type", "deeplearning_zone")
 
 
 def features_of(host: Mapping[str, Any]) -> list[str]:
-    """Return the features of a node, as far as its variables are known."""
     return [str(host[name]) for name in FEATURES if host.get(name)]

@@ -395,12 +395,10 @@ def ids(value: Any) -> set[str]:
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Convert tags from the list format of AWS to a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Convert tags from a dictionary to the list format of AWS."""
     return list(ansible_dict_to_boto3_tag_list(dict(tags)))
 
 

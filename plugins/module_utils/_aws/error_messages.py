@@ -25,7 +25,6 @@ NO_CREDENTIALS = (
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """Fail the module with a single message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(msg=NO_CREDENTIALS, **result)
     if error_code(error) in REJECTED:

@@ -14,12 +14,10 @@ NUMBER_TAG = "deeplearning:number"
 
 
 def group_name(cluster: str, group: str) -> str:
-    """Return the name of the Auto Scaling group for `master` or `workers`."""
     return f"{cluster}-{group}"
 
 
 def node_name(cluster: str, group: str, number: int) -> str:
-    """Return the name of a node of the group `master` or `workers`."""
     return f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
 
 

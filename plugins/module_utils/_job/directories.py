@@ -101,7 +101,6 @@ class Paths(NamedTuple):
     attempt: int = 1
 
     def of_attempt(self, attempt: int) -> Paths:
-        """Return the paths for a different attempt of the same job."""
         return self._replace(attempt=attempt)
 
     def _of_this_attempt(self, directory: str) -> str:

@@ -137,7 +137,6 @@ def after_checks(memory: Memory, passed: Collection[str]) -> Memory:
 
 
 def describe(exclusion: Mapping[str, Any]) -> str:
-    """Return who made an exclusion, when, and why."""
     moment = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(exclusion["since"]))
     by = {PERSON: "by a person", RECOVERY: "after repeated failures of jobs"}.get(exclusion["by"], f"by the check {exclusion['by']}")
     gpus = f" ({', '.join(exclusion['gpus'][:3])})" if exclusion["gpus"] else ""

@@ -50,7 +50,6 @@ def slice_name(job: str) -> str:
 
 
 def unit_name(job: str, process: str) -> str:
-    """Return the name of the systemd service for one process of the job."""
     return f"deeplearning-{job}-{process}.service"
 
 

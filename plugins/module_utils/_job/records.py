@@ -107,7 +107,6 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
 
 
 def read_record(path: str) -> ProcessRecord | None:
-    """Return the record of a process, or None if it is missing or invalid."""
     try:
         return _parse_record(path, schema.read_content(path))
     except (OSError, ValueError):
@@ -201,7 +200,6 @@ def last_change(paths: Paths) -> float:
 
 
 def read_queued(paths: Paths) -> Queued | None:
-    """Return the entry of a job in a queue, or None if it is missing or invalid."""
     try:
         return cast(Queued, schema.conform(schema.read_document(paths.queue), ENTRY))
     except (OSError, ValueError):

@@ -161,8 +161,6 @@ def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:
 
 
 def integer(least: int, most: int) -> Field:
-    """Return a field for an integer in a range."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -170,8 +168,6 @@ def integer(least: int, most: int) -> Field:
 
 
 def seconds(most: float = TIME_LIMIT) -> Field:
-    """Return a field for a number of seconds."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
 
@@ -184,18 +180,14 @@ def number(most: float = 1e15) -> Field:
 
 
 def flag() -> Field:
-    """Return a field for true or false."""
     return Field(lambda value: isinstance(value, bool), "true or false")
 
 
 def one_of(*values: str) -> Field:
-    """Return a field whose value must be one of these strings."""
     return Field(lambda value: isinstance(value, str) and value in values, "one of " + ", ".join(values))
 
 
 def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
-    """Return a field for a list of at most `limit` elements."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))
 

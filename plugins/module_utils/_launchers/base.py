@@ -70,7 +70,6 @@ class Program(NamedTuple):
 
     @property
     def argv(self) -> list[str]:
-        """The command line of one training process."""
         return [*(self.command or (self.python, self.script)), *self.arguments]
 
     @property

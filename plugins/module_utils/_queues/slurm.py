@@ -32,7 +32,6 @@ def show_host(name: str) -> Command:
 
 
 def is_open(output: str) -> bool:
-    """Return whether jobs can start on a host in this state."""
     return not output.strip().startswith(CLOSED)
 
 

@@ -76,7 +76,6 @@ class Screen:
         newline: bool = True,
         caplevel: int | None = None,
     ) -> None:
-        """Write a message from any part of Ansible."""
         options = {"color": color, "stderr": stderr, "screen_only": screen_only, "newline": newline, "caplevel": caplevel}
         # Task processes pass their messages to the main process.
         if os.getpid() != self._process or log_only:

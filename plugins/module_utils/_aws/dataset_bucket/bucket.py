@@ -29,7 +29,6 @@ NOT_YET = ("NoSuchBucket", "OperationAborted")
 
 
 def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:
-    """Return the desired bucket. Performs no I/O."""
     properties = {
         "name": name,
         "region": region,

@@ -15,7 +15,6 @@ from .definition import CLUSTER, UNKNOWN_VOLUMES
 
 
 def charges(resources: Resources, _zones: Collection[str]) -> Iterator[Charge]:
-    """Yield the charges for the nodes of each role."""
     if CLUSTER not in resources:
         return
     properties = resources[CLUSTER].properties

@@ -142,7 +142,6 @@ def trust_policy(service: str, region: str) -> dict[str, Any]:
 
 
 def trusts(document: Mapping[str, Any], service: str) -> bool:
-    """Return whether a trust policy allows a service to assume the role."""
     for statement in listed(document.get("Statement")):
         principal = statement.get("Principal") or {}
         names = listed(principal.get("Service")) if isinstance(principal, Mapping) else []
@@ -183,7 +182,6 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an instance group in the form that API requests contain."""
     return {
         "InstanceRole": role,
         "Name": role,

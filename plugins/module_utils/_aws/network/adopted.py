@@ -57,7 +57,6 @@ def subnet_ids(request: Request, side: str) -> list[str]:
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """Return the security group IDs in the definition, keyed by purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
@@ -77,7 +76,6 @@ def cidrs(request: Request, found: Sequence[Found], sides: Iterable[str]) -> lis
 
 
 def node_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets that contain nodes."""
     return cidrs(request, found, SIDES if request.options["master_public_address"] else ("private",))
 
 

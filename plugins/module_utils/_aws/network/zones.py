@@ -51,7 +51,6 @@ def _of_alternatives(request: Request) -> set[str]:
 
 
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
-    """Return EC2's description of a capacity reservation or Capacity Block, or None if it does not exist."""
     try:
         # EC2 has no filter for reservation IDs
         found = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])

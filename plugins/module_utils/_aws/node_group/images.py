@@ -173,7 +173,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
-    """Return EC2's description of the image, or None if it does not exist."""
     try:
         images = cloud.retrieve_once("ec2", "describe_images", "Images", ImageIds=[image_id])
     except ClientError as error:

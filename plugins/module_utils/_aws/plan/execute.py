@@ -63,7 +63,6 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether any change is in progress or can still be started."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:

@@ -32,7 +32,6 @@ class Place:
     region: str
 
     def endpoint(self, service: str) -> str:
-        """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
         return environment_endpoint(service)
 
 

@@ -109,7 +109,6 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _launches(change: Change) -> bool:
-    """Return whether a change launches nodes, rather than only terminating nodes."""
     more = {*change.after.get("numbers", ())} - {*change.before.get("numbers", ())}
     return change.address.kind == "nodes" and bool(more or change.after.keys() & {"group", "outdated", "unhealthy"})
 

@@ -124,7 +124,6 @@ def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every string in a value, at any nesting depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -15,7 +15,6 @@ ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600
 
 
 def get_schedule(cloud: AwsClient, group: str, name: str) -> dict[str, Any] | None:
-    """Return a schedule as the API describes it, or None if it does not exist."""
     try:
         return dict(cloud.scheduler.get_schedule(GroupName=group, Name=name))
     except ClientError as error:

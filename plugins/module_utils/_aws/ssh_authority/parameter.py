@@ -6,7 +6,6 @@ from __future__ import annotations
 
 
 def parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter that contains the private key of the SSH certificate authority."""
     return f"/deeplearning/{cluster}/ssh-authority"
 
 

@@ -117,7 +117,6 @@ def name_of_set(spec: Mapping[str, Any]) -> str:
 
 
 def all_sources(spec: Mapping[str, Any]) -> Source:
-    """Return a source that represents all sources of a data set."""
     return Source(SEVERAL, ", ".join(parse(each["source"]).shown for each in spec["sources"]))
 
 

@@ -106,7 +106,6 @@ def image_environment(name: str) -> str | None:
 
 
 def image_environments() -> list[str]:
-    """Return the names of all environments in the host's image."""
     found = (path for place in IMAGE_PLACES for path in glob.glob(executable(os.path.expanduser(place.format("*")))))
     return sorted({os.path.basename(os.path.dirname(os.path.dirname(path))) for path in found})
 
@@ -237,7 +236,6 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
 
 def describe_failure(step: BuildStep, output: str) -> str:
-    """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith(NOISE)]
     lines = [line for line in lines if not (line.startswith(REPETITION) and any("Could not find a version" in other for other in lines))]
     advice = [text for purpose, text in ADVICE.items() if step.purpose.startswith(purpose)]

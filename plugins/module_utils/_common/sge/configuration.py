@@ -205,7 +205,6 @@ def changed(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, tup
 
 
 def complete(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, str]:
-    """Return all settings of an object for qconf."""
     current = current or {}
     if item.rest is None:
         return {**current, **item.own}

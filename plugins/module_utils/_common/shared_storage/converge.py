@@ -271,7 +271,6 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder."""
     user = THIS.account(owner)
     status = os.stat(path)
     if (status.st_uid, status.st_gid) == (user.uid, user.gid):

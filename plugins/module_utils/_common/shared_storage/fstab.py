@@ -17,7 +17,6 @@ def fstab_fields(line: str) -> list[str]:
 
 
 def is_own_entry(options: str) -> bool:
-    """Return whether these options in /etc/fstab are those of the entries that this collection writes."""
     return {*SAFE, *BOOT_OPTIONS.split(",")} <= set(options.split(","))
 
 

@@ -61,7 +61,6 @@ def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
 
 
 def automounts(mountinfo: str) -> set[str]:
-    """Return the automount points in the text of /proc/self/mountinfo."""
     lines = (line.partition(" - ") for line in mountinfo.splitlines())
     return {unescape(place.split()[4]) for place, _separator, rest in lines if rest.startswith(f"{AUTOMOUNT} ") and len(place.split()) > 5}
 

@@ -127,7 +127,6 @@ class FstabMount(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The line of /etc/fstab, without a newline."""
         return f"{self.source} {self.mount_point} {self.kind} {self.options},{BOOT_OPTIONS} 0 0"
 
     @property

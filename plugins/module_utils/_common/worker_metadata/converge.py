@@ -74,7 +74,6 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Write the files that are not in their desired state, and exit the module."""
     params = module.params
     THIS.account(params["user"])
     gpu_count = gpus.count(known_gpus(params, THIS), module.warn)

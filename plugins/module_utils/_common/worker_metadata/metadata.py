@@ -69,7 +69,6 @@ def _address_key(address: str) -> tuple[int, ...]:
 
 
 def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: int) -> str:
-    """Return the contents of metadata.json for the host that is worker `number`."""
     document = {
         "cluster": cluster,
         "generation": generation(cluster, workers),

@@ -77,7 +77,6 @@ class Background:
         return False
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the work to end, and return whether it has ended."""
         return wait_until(lambda: not self.is_running(), seconds, POLL_SECONDS)
 
     def _forget(self) -> None:

@@ -141,7 +141,6 @@ def processes() -> Iterator[Process]:
 
 
 def _bytes(number: str) -> int:
-    """Return how many bytes a process has read and written."""
     with open(f"/proc/{number}/io", encoding="utf-8") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("rchar:", "wchar:")))
 

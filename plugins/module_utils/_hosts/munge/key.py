@@ -91,7 +91,6 @@ def write_key(key: bytes, path: str = PATH) -> None:
 
 
 def ensure_no_key(module: AnsibleModule) -> list[dict[str, str]]:
-    """Remove the key, and stop munged. Return the diffs."""
     key = read_key()
     differences = []
     if key is not None:

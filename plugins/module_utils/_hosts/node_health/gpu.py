@@ -367,7 +367,6 @@ def decide_processes(found: Gpus, _node: CheckedNode) -> list[Problem]:
 
 
 def has_switches() -> bool:
-    """Return whether NVIDIA's driver has found NVSwitches."""
     with contextlib.suppress(OSError):
         return bool(os.listdir(SWITCHES))
     return False

@@ -68,7 +68,6 @@ def answer(settings: Settings) -> None:
 
 
 def check_boot(settings: Settings) -> None:
-    """Run the checks after a boot, and record their result."""
     reboot.write_document(reboot.BOOT_RESULT, {"time": time.time(), "findings": [each._asdict() for each in examine(settings, BOOT)]})
 
 

@@ -42,7 +42,6 @@ def read_places() -> list[MountedStorage]:
 
 
 def file_of(place: MountedStorage, token: str, number: int) -> str:
-    """Return the path of the hidden file that node `number` writes."""
     return os.path.join(place.path, f".deeplearning-health-{token}-{number}")
 
 

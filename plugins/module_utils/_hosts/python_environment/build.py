@@ -119,7 +119,6 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
 
 
 def current_path(place: BuildLocation) -> str | None:
-    """Return the path of the build that the link `current` points to, or None if there is no link."""
     try:
         return os.path.join(place.folder, os.readlink(place.current))
     except OSError:

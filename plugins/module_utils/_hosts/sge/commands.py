@@ -40,7 +40,6 @@ def is_up(module: AnsibleModule) -> bool:
 
 
 def current(module: AnsibleModule, item: SgeObject) -> dict[str, str] | None:
-    """Return the settings of an object, or None if it does not exist."""
     status, output, _error = try_command(module, "qconf", f"-s{item.option}", *filter(None, [item.name]))
     return configuration.parse(output) if status == 0 else None
 

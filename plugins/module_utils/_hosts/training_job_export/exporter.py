@@ -347,7 +347,6 @@ class Exporter:
 
 
 def is_over(paths: Paths, heartbeat_timeout: float) -> bool:
-    """Return whether a job is over and all of its processes have ended, according to its files."""
     newest = newest_attempt(paths)
     return is_attempt_over(newest, read_records(newest), heartbeat_timeout)
 

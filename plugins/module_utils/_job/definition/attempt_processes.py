@@ -67,7 +67,6 @@ def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Seque
 
 
 def peers(hosts: Sequence[Host]) -> list[str]:
-    """Return the names and addresses under which the processes of the job reach each other."""
     return [part for host in hosts for part in (host.name, host.address)]
 
 

@@ -272,7 +272,6 @@ def _target(place: str, path: str) -> str:
 
 
 def _pointers(place: str) -> dict[str, str]:
-    """Return the texts of the files that name checkpoints."""
     found = {}
     for name in checkpoint_layouts.POINTERS:
         with contextlib.suppress(OSError, ValueError):

@@ -72,7 +72,6 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
 
 
 def instances(known: Sequence[AttemptRecords]) -> list[str]:
-    """Return the IDs of the EC2 instances that ran the attempts."""
     found = {process.get("instance", "") for one in known for process in one.processes}
     return sorted(found - {""})[:HOSTS_LIMIT]
 

@@ -42,7 +42,6 @@ def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
 
 
 def progress_entry(line: bytes) -> Document | None:
-    """Return the entry in a line of the progress file, or None if the line is not a JSON object."""
     try:
         entry = parse_json(line)
     except ValueError:
@@ -51,7 +50,6 @@ def progress_entry(line: bytes) -> Document | None:
 
 
 def last_progress(path: str) -> Document:
-    """Return the last progress entry, or an empty dictionary if there is none."""
     try:
         start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
     except OSError:

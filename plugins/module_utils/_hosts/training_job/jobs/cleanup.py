@@ -224,5 +224,4 @@ def delete_pending(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def described(jobs: list[CleanupCandidate]) -> list[dict[str, Any]]:
-    """Return the jobs as the module returns them."""
     return [{"name": job.name, "state": job.state, "last": job.last} for job in jobs]

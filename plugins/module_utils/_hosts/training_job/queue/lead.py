@@ -43,7 +43,6 @@ class Lead:
         self.status = 0
 
     def run(self) -> int:
-        """Run the job, and return 0 after it has ended."""
         for number in hold.SIGNALS:
             signal.signal(number, self.cancel)
         identity = self.queue.identity(os.environ)

@@ -138,7 +138,6 @@ def _timeout_cause(message: str) -> CauseRecord:
 
 
 def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
-    """Return the cause of a process that an exception has ended."""
     if error_messages.is_timeout(error.message):
         return _timeout_cause(error.message)
     is_certain = error_messages.is_certain(error.message)

@@ -319,7 +319,6 @@ class Watch:
 
 
 def _size(path: str) -> int:
-    """Return the size of a file in bytes, or 0 if there is none."""
     try:
         return os.stat(path, follow_symlinks=False).st_size
     except OSError:

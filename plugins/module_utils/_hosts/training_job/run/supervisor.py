@@ -73,7 +73,6 @@ class Supervisor:
         self.begin(spec)
 
     def begin(self, spec: ProcessSpec) -> None:
-        """Prepare an attempt."""
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
@@ -314,7 +313,6 @@ class Supervisor:
                 pass
 
     def finished(self, code: int) -> int:
-        """Record how the process ended."""
         if self.ended:
             return self.finish(self.ended.state, self.ended.kind, reason=self.reason(self.ended), **outcome(code))
         return self.finish(FAILED if code else SUCCEEDED, **outcome(code))
