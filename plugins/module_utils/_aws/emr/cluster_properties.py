@@ -60,10 +60,7 @@ def cluster_properties(
 
 
 def state(described: ClusterDescription, groups: Iterable[ClusterDescription]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes.
-
-    Otherwise, return the state of the cluster or of a group.
-    """
+    """Return `ready` if the cluster has started and its groups have all their nodes, or else the state of the cluster or a group."""
     if described["Status"]["State"] not in STARTED:
         return str(described["Status"]["State"]).lower()
     unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]

@@ -138,10 +138,7 @@ def _own_tags(reader: Reader) -> dict[str, str]:
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
-    """Return EMR's descriptions of the cluster's instances in the given state.
-
-    If `roles` is not empty, return only instances in the groups with these roles.
-    """
+    """Return EMR's descriptions of the cluster's instances in the given state, in all groups or only in those with these roles."""
     which = {"InstanceGroupTypes": list(roles)} if roles else {}
     return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
 

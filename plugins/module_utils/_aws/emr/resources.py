@@ -318,10 +318,7 @@ def _listed_groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
 
 
 def ended(described: ClusterDescription, log: str = "") -> str:
-    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
-
-    `log` contains the last lines that a failed bootstrap action printed.
-    """
+    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs."""
     reason = described["Status"].get("StateChangeReason", {})
     code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
     message = f"EMR cluster {described['Id']} ended ({code}): {text.rstrip('.')}."

@@ -97,10 +97,7 @@ def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return the state of an endpoint in lower case, because AWS does not capitalize it consistently.
-
-    If the state is `partial`, return `available`.
-    """
+    """Return the state of an endpoint in lower case, as AWS does not capitalize it consistently, and `available` for `partial`."""
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 

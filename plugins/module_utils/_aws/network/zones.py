@@ -77,10 +77,7 @@ def offering(cloud: AwsClient, instance_type: str) -> set[str]:
 
 
 def name_advice(cloud: AwsClient, instance_type: str) -> str:
-    """Return advice for an instance type name that might be misspelled.
-
-    The advice lists similar instance types that the region offers, if any.
-    """
+    """Return advice for an instance type name that might be misspelled: similar instance types that the region offers, if any."""
     offerings = cloud.retrieve_once("ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
     names = {item["InstanceType"] for item in offerings}
     similar = difflib.get_close_matches(instance_type, sorted(names), n=3, cutoff=0.7)

@@ -209,10 +209,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the Auto Scaling group.
-
-    The group's nodes are launched in public subnets if `public` is true, and otherwise in private subnets.
-    """
+    """Return the Auto Scaling group, whose nodes are in public subnets if `public` is true, and otherwise in private subnets."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),

@@ -29,10 +29,7 @@ class HostKeyError(ClusterError):
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the console output that EC2 saved at boot.
-
-    If `latest` is true, return the current output, which only Nitro instances provide.
-    """
+    """Return the console output that EC2 saved at boot or, if `latest` is true, the current one, which only Nitro instances provide."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:

@@ -103,10 +103,7 @@ def number_new_nodes(cloud: AwsClient, group: str, numbered: Mapping[str, int], 
 def wait_for_instances(
     cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until `wanted` instances of a group are in service. The result is the same as that of `_in_service`.
-
-    `properties` contains `launch_parameters`.
-    """
+    """Wait until `wanted` instances of a group are in service. The result is the same as that of `_in_service`."""
     since, past = _time_of_aws(cloud, name), properties["past_activities"]
     launches = Launches(since=since, wanted=wanted, past=past, alternative=properties["alternative"])
     return _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)

@@ -25,10 +25,7 @@ def settings_of(group: str, settings: NodeSettings, master_market: str | None) -
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
-    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist.
-
-    `settings_of` returns the settings of one group.
-    """
+    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist."""
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:

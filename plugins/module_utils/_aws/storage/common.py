@@ -54,10 +54,7 @@ class FileSystems:
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems.
-
-        The component depends on the network. The file systems hold data and cost money.
-        """
+        """Return the component that provisions these file systems."""
         kind = self.address.kind
         return Component(
             self.component,

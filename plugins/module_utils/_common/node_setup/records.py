@@ -44,8 +44,5 @@ def has_succeeded(record: Mapping[str, Any]) -> bool:
 
 
 def missing(digests: Mapping[str, str]) -> list[str]:
-    """Return the descriptions of the steps that have not succeeded on this host.
-
-    `digests` maps the digest of each step to the step's description.
-    """
+    """Return the descriptions of the steps that have not succeeded on this host."""
     return [description for digest, description in digests.items() if not has_succeeded(read(record_path(digest)))]

@@ -83,10 +83,7 @@ def check_continuation(module: AnsibleModule, paths: directories.Paths, user: pw
 
 
 def check_setup(digests: dict[str, str]) -> None:
-    """Raise RefusalError if a set-up step has not succeeded on this host.
-
-    `digests` maps the digest of each step to the step's description.
-    """
+    """Raise RefusalError if a set-up step has not succeeded on this host."""
     missing = node_setup_records.missing(digests)
     if missing:
         raise RefusalError(
