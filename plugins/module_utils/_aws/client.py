@@ -357,12 +357,7 @@ class AwsClient:
 
         `more_codes` lists additional error codes that mean that the resource is in use.
         """
-        try:
-            return self.once_idle(call, *more_codes, **arguments)
-        except ClientError as error:
-            if is_missing(error):
-                return None
-            raise
+        return if_exists(partial(self.once_idle, call, *more_codes, **arguments))
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
         """Call `probe` at increasing intervals until it returns a truthy value. Raise WaitTimeout after `timeout` seconds.
@@ -392,6 +387,16 @@ def ids(value: Any) -> set[str]:
         return {value} if RESOURCE_ID.fullmatch(value) else set()
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return set().union(*map(ids, parts))
+
+
+def if_exists(call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
+    """Make an API call. Return None if the resource does not exist, which `more_codes` can also say."""
+    try:
+        return call(**arguments)
+    except ClientError as error:
+        if is_missing(error) or error_code(error) in more_codes:
+            return None
+        raise
 
 
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:

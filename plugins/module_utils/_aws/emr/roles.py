@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClientError, ClusterError, if_exists
 from ..component import Request
-from ..error_codes import error_code, is_missing
+from ..error_codes import error_code
 from ..message_parts import P
 from ..plan.resources import Address, Found, Properties
 from . import definition
@@ -41,22 +41,14 @@ def read_roles(request: Request) -> Iterator[Found]:
 
 
 def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
-    try:
-        return dict(cloud.iam.get_role(RoleName=name.rpartition("/")[2])["Role"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    answer = if_exists(cloud.iam.get_role, RoleName=name.rpartition("/")[2])
+    return answer["Role"] if answer else None
 
 
 def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     """Return a list that contains the instance profile with this name or ARN, or an empty list if it does not exist."""
-    try:
-        return [cloud.iam.get_instance_profile(InstanceProfileName=name.rpartition("/")[2])["InstanceProfile"]]
-    except ClientError as error:
-        if is_missing(error):
-            return []
-        raise
+    answer = if_exists(cloud.iam.get_instance_profile, InstanceProfileName=name.rpartition("/")[2])
+    return [answer["InstanceProfile"]] if answer else []
 
 
 # Roles

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
-from ..error_codes import error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, if_exists, tag_list
+from ..error_codes import error_code
 from ..instance_role.own_role import ADVICE, OwnRole, refuse_foreign
 from ..plan.errors import half_deleted
 from ..plan.planning import Kind
@@ -64,13 +64,8 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
 
 
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:
-    try:
-        found = dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
-    if "TagsError" in found:
+    found: dict[str, Any] | None = if_exists(cloud.client("lambda").get_function, FunctionName=name_of(cloud.cluster))
+    if found and "TagsError" in found:
         raise ClusterError(
             f"The tags of function {name_of(cloud.cluster)} cannot be read ({found['TagsError'].get('ErrorCode')}). Allow lambda:ListTags, "
             "which the policies from docs/permissions.md contain."

@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, read_concurrently, tag_list
-from ..error_codes import error_code, is_missing
+from ..client import AwsClient, if_exists, read_concurrently, tag_list
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from .definition import INSTANCE_PROFILE, ROLE, name
@@ -38,12 +37,8 @@ def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
 
 
 def _described_profile(cloud: AwsClient, profile_name: str) -> list[dict[str, Any]]:
-    try:
-        return [cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]]
-    except ClientError as error:
-        if is_missing(error) or error_code(error) == "ValidationError":
-            return []
-        raise
+    answer = if_exists(cloud.iam.get_instance_profile, "ValidationError", InstanceProfileName=profile_name)
+    return [answer["InstanceProfile"]] if answer else []
 
 
 def _found_profile(cloud: AwsClient, profile: Mapping[str, Any]) -> Found:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClientError, ClusterError, if_exists
 from ..component import Request
-from ..error_codes import error_code, is_missing
+from ..error_codes import error_code
 from ..message_parts import P
 from ..plan.resources import Found
 from .definition import Image
@@ -173,12 +174,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
-    try:
-        images = cloud.retrieve_once("ec2", "describe_images", "Images", ImageIds=[image_id])
-    except ClientError as error:
-        if not is_missing(error) and error_code(error) not in ("InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"):
-            raise
-        images = []
+    describe = partial(cloud.retrieve_once, "ec2", "describe_images", "Images", ImageIds=[image_id])
+    images = if_exists(describe, "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
     return dict(images[0]) if images else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, tag_list
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, if_exists, tag_list
 from ..emr import record
 from ..emr.nodes import JOB_FLOW_TAG
 from ..error_codes import DENIED, error_code, is_missing
@@ -45,13 +45,8 @@ def public_key(private_key: str, comment: str) -> str:
 
 def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
     name = parameter_name(cloud.cluster)
-    try:
-        parameter = cloud.ssm.get_parameter(Name=name if version is None else f"{name}:{version}", WithDecryption=True)["Parameter"]
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
-    return Stored(str(parameter["Value"]), parameter["Version"])
+    answer = if_exists(cloud.ssm.get_parameter, Name=name if version is None else f"{name}:{version}", WithDecryption=True)
+    return Stored(str(answer["Parameter"]["Value"]), answer["Parameter"]["Version"]) if answer else None
 
 
 def read_visible(cloud: AwsClient, least: int, version: int | None = None) -> Stored:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..client import AwsClient, BotoCoreError, ClientError, ClusterError
-from ..error_codes import error_code, is_missing, outcome_is_unknown
+from ..client import AwsClient, BotoCoreError, ClientError, ClusterError, if_exists
+from ..error_codes import error_code, outcome_is_unknown
 from ..regions import partition_of
 from .parameter import parameter_name
 
@@ -221,9 +221,5 @@ def _schedule_deletion(cloud: AwsClient, arn: str) -> None:
 
 
 def _describe(cloud: AwsClient, key_id: str) -> dict[str, Any] | None:
-    try:
-        return dict(cloud.client("kms").describe_key(KeyId=key_id)["KeyMetadata"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    answer = if_exists(cloud.client("kms").describe_key, KeyId=key_id)
+    return answer["KeyMetadata"] if answer else None

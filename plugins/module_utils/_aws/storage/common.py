@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClusterError, if_exists
 from ..component import Component
-from ..error_codes import error_code, is_missing
 from ..iam_actions import IamActions
 from ..message_parts import P
 from ..own_resources import with_keys
@@ -67,13 +67,8 @@ class FileSystems:
         )
 
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        try:
-            found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
-        except ClientError as error:
-            if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
-                return None
-            raise
-        return next((dict(item) for item in found if self.is_usable(item)), None)
+        describe = partial(cloud.retrieve, self.service, "describe_file_systems", "FileSystems", **ids)
+        return next((dict(item) for item in if_exists(describe, "BadRequest", "ValidationException") or () if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
         """Return the cluster's own file system, or None if there is none.
@@ -123,13 +118,8 @@ class Lookup:
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def gone() -> bool:
-            try:
-                described = call(**arguments)[self.key]
-            except ClientError as error:
-                if is_missing(error):
-                    return True
-                raise
-            return all(item.get("LifeCycleState") == "deleted" for item in described)
+            answer = if_exists(call, **arguments)
+            return answer is None or all(item.get("LifeCycleState") == "deleted" for item in answer[self.key])
 
         cloud.wait_until(f"the deletion of {self.name} {found.id}", gone, timeout=timeout)
 

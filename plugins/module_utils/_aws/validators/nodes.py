@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import ClientError, ClusterError
+from ..client import ClientError, ClusterError, if_exists
 from ..component import Request
 from ..error_codes import DENIED, error_code, is_missing
 from ..message_parts import P
@@ -72,14 +73,8 @@ class PrivateKey(Validator):
 
 
 def _key_pair(request: Request) -> Mapping[str, Any] | None:
-    try:
-        names = [request.options["key_name"]]
-        pairs = request.cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=names, IncludePublicKey=True)
-    except ClientError as error:
-        if not is_missing(error):
-            raise
-        return None
-    return next(iter(pairs), None)
+    describe = partial(request.cloud.retrieve_once, "ec2", "describe_key_pairs", "KeyPairs")
+    return next(iter(if_exists(describe, KeyNames=[request.options["key_name"]], IncludePublicKey=True) or ()), None)
 
 
 class InstanceTypeOffered(Validator):

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
+from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, if_exists, tag_dict, tag_list
 from ...component import Request
-from ...error_codes import error_code, is_missing
+from ...error_codes import error_code
 from ...message_parts import P
 from ...network.definition import STORAGE_GROUP
 from ...own_resources import read_own, readable, with_keys
@@ -179,12 +179,10 @@ def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
 
     A policy whose `Id` is not `POLICY_ID` is treated as adopted.
     """
-    try:
-        document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
-    except ClientError as error:
-        if is_missing(error):
-            return []
-        raise
+    answer = if_exists(cloud.efs.describe_file_system_policy, FileSystemId=file_system_id)
+    if answer is None:
+        return []
+    document = json.loads(answer["Policy"])
     policy_id = document.get("Id")
     properties = {"file_system": file_system_id, "policy": comparable_policy(document)}
     return [Found(POLICY, f"{file_system_id}/policy", properties, {"policy_id": policy_id}, adopted=policy_id != POLICY_ID)]
