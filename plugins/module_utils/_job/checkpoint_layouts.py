@@ -2,7 +2,7 @@
 
 """Describes how frameworks lay out checkpoints in a directory, and groups the entries of a directory into checkpoints.
 
-The functions are pure, and also run on hosts without Ansible. docs/recovery.md contains the table of layouts.
+docs/recovery.md contains the table of layouts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The directories and files of jobs: on the shared storage (`Paths`) and on each host.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The directories and files of jobs: on the shared storage (`Paths`) and on each host."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Records the failures that hosts have caused, and excludes a host after several of them.
-
-This code also runs on hosts without Ansible and imports only the standard library.
-"""
+"""Records the failures that hosts have caused, and excludes a host after several of them."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@
 
 Each host keeps its own exclusions in a file that belongs to root. The file contains the ID of the EC2 instance, so a new instance starts
 without exclusions, even if its disk is a copy. Only the health check that made an exclusion, or a person, can end the exclusion.
-
-This code also runs on hosts without Ansible and imports only the standard library.
 """
 
 from __future__ import annotations

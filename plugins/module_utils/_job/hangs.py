@@ -2,7 +2,7 @@
 
 """Decides whether a job hangs, and which of its ranks is the cause.
 
-The functions are pure: they depend only on what supervisors have observed. They run on hosts without Ansible.
+The functions are pure: they depend only on what supervisors have observed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The states of jobs and processes, derived from their records.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The states of jobs and processes, derived from their records."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 Each job has a file, in memory while the job runs and on the disk during a reboot. The files contain the secrets of jobs, so only root can
 read them. A file stays in memory after the end of its job until a job starts or is stopped on the host, or until health checks run because
-of a failure or at their interval. This code also runs on hosts without Ansible and imports only the standard library.
+of a failure or at their interval.
 """
 
 from __future__ import annotations

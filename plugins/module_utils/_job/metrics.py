@@ -2,7 +2,7 @@
 
 """Writes the metrics of a job to a text file that the textfile collector of node_exporter reads for Prometheus.
 
-This code runs on the controller and on hosts. Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
+Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations

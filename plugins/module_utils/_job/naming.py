@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The names of jobs, and of their processes, units and slices.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The names of jobs, and of their processes, units and slices."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the periodic health checks have found on this host: a file that root writes and that supervisors read.
-
-This code also runs on hosts without Ansible and imports only the standard library.
-"""
+"""What the periodic health checks have found on this host: a file that root writes and that supervisors read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and writes the documents of jobs: records of processes, verdicts, decisions, and the states of exports and entries in queues.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""Reads and writes the documents of jobs: records of processes, verdicts, decisions, and the states of exports and entries in queues."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 """Schemas of a job's JSON files, and functions that read and write files.
 
 The files that are read are untrusted: any user of a host may have written them.
-
-This code runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations

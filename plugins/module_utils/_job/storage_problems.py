@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Describes why a job cannot write to a directory: a full file system, no free inodes, a used-up quota, or a read-only mount.
-
-The functions are pure, and also run on hosts without Ansible.
-"""
+"""Describes why a job cannot write to a directory: a full file system, no free inodes, a used-up quota, or a read-only mount."""
 
 from __future__ import annotations
 

@@ -96,12 +96,12 @@ def clustered(options: Mapping[str, Any], *, reserved: bool = False, suitable: b
     return options["placement"] == "auto" and not reserved and (bool(options["efa"]) or suitable)
 
 
-def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+def in_one_zone(options: Mapping[str, Any]) -> bool:
     """Return whether all nodes are launched in one zone, either because of a placement group or because EFA traffic cannot leave a zone.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
     """
-    return bool(options["efa"]) or clustered(options, reserved=reserved)
+    return bool(options["efa"]) or clustered(options)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Code that all kinds of file systems share.
-
-The functions find the cluster's own file system, wait for changes to finish, and create the component.
-"""
+"""Code that all kinds of file systems share."""
 
 from __future__ import annotations
 

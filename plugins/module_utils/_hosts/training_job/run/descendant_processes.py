@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds and ends the descendants of a supervisor.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Finds and ends the descendants of a supervisor."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Deletes what attempts and jobs leave on a host.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Deletes what attempts and jobs leave on a host."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Counts the processes that the kernel's OOM killer has killed.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Counts the processes that the kernel's OOM killer has killed."""
 
 from __future__ import annotations
 

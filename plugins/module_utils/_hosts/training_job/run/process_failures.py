@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds out why a process failed.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Finds out why a process failed."""
 
 from __future__ import annotations
 

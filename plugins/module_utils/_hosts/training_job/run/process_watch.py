@@ -1,9 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the record of a supervisor's process, and detects when the attempt is over.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Writes the record of a supervisor's process, and detects when the attempt is over."""
 
 from __future__ import annotations
 
