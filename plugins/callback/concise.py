@@ -156,8 +156,6 @@ class CallbackModule(DefaultCallback):
         # cause.
         self._handled: dict[tuple[str, str], tuple[str, str]] = {}
 
-    # Plays and tasks
-
     @concise
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._screen.install()
@@ -198,8 +196,6 @@ class CallbackModule(DefaultCallback):
         self._flush()
         self._tasks[task._uuid] = TaskEvents(task)
         self._screen.task(clean_line(task.name or task.action))
-
-    # Results of tasks
 
     @concise
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -336,8 +332,6 @@ class CallbackModule(DefaultCallback):
         values = {name: value for name, value in shown.items() if name not in hidden and not name.startswith("_ansible")}
         return clean("\n".join(f"{name}: {as_text(value)}" for name, value in values.items()))
 
-    # Output
-
     def _flush(self) -> None:
         tasks, self._tasks = self._tasks, {}
         for events in tasks.values():
@@ -425,8 +419,6 @@ class CallbackModule(DefaultCallback):
         if events.task.run_once is True or self._hosts <= set(constants.LOCALHOST):
             return ""
         return host_names(hosts, self._hosts)
-
-    # Summary
 
     @concise
     def v2_playbook_on_stats(self, stats: Any) -> None:

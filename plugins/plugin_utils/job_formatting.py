@@ -37,7 +37,6 @@ CONTINUABLE = (
     *failure_causes.ANNOUNCED,
 )
 
-# The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
 
 # Maximum number of slow hosts to name in the output.

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The inventory variables that are features of a node.
 FEATURES = ("deeplearning_instance_type", "deeplearning_zone")
 
 

@@ -220,8 +220,6 @@ class AwsClient:
     def cloudtrail(self) -> Any:
         return self.client("cloudtrail")
 
-    # Tags, by which later runs find the cluster's resources
-
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
         """Return the tags for one of this cluster's resources, including the tags that the user specified."""
         own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
@@ -252,8 +250,6 @@ class AwsClient:
         with open(self._progress_file, "a", encoding="utf-8") as file:
             of = f" of {limit:.0f}" if limit else ""
             file.write(f"{what}, {elapsed:.0f}{of} s\n" if elapsed else f"{what}\n")
-
-    # Reading, retrying, waiting
 
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return all items from all pages of a describe or list call."""

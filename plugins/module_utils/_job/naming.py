@@ -9,7 +9,6 @@ import re
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-# The default user of jobs.
 DEFAULT_USER = "deeplearning"
 
 # Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.

@@ -36,7 +36,6 @@ POINTS = 2 * report_limits.POINTS
 # Background colors of states. Other states have the color of `.state`.
 COLOURS = {state_names.SUCCEEDED: "#d7f0dc", state_names.FAILED: "#fbdcd9", state_names.LOST: "#fbdcd9"}
 
-# Colors of the goodput buckets.
 BUCKET_COLOURS = {
     goodput.TRAINING: "#4c9f70",
     goodput.RECOMPUTED: "#e8a33d",

@@ -115,9 +115,6 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
         )
 
 
-# Clusters
-
-
 def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request = definition.run_job_flow_request(cloud.cluster, properties)
     begun = record.begin(cloud)
@@ -386,9 +383,6 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
 
     cloud.wait_until(f"EMR cluster {found.id} to terminate", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
     record.delete(cloud)
-
-
-# Steps
 
 
 def _create_step(cloud: AwsClient, address: Address, properties: Properties) -> Found:

@@ -51,9 +51,6 @@ def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     return [answer["InstanceProfile"]] if answer else []
 
 
-# Roles
-
-
 def create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     cloud.create("iam", "create_role", RoleName=properties["name"], AssumeRolePolicyDocument=json.dumps(properties["trust"]))
     found = Found(address, properties["name"], {"name": properties["name"], "policy": properties["policy"]})

@@ -16,7 +16,6 @@ PAUSE = 1  # seconds between the first two reads of an instance's console
 KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
-# The kinds of problems.
 CONFLICTING, MISSING, TIMEOUT = "conflicting", "missing", "timeout"
 
 

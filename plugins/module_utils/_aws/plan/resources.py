@@ -11,7 +11,6 @@ from typing import Any, Mapping, NamedTuple
 KNOWN_AFTER_APPLY = "(known after apply)"
 
 
-# Some properties of a resource.
 Properties = Mapping[str, Any]
 
 

@@ -151,9 +151,6 @@ def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
 
-# File system
-
-
 def _create_file_system(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request: dict[str, Any] = {
         "FileSystemType": "LUSTRE",
@@ -234,9 +231,6 @@ def _update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None
 def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
     FILE_SYSTEM.wait_until_gone(cloud, found, timeout=_timeout(cloud))
-
-
-# Links to S3
 
 
 def _policies(properties: Properties) -> dict[str, Any]:
