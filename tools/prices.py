@@ -16,15 +16,12 @@ FAMILIES = re.compile(r"(?:dl|g|gr|inf|p|trn)\d\w*\.|(?:c5|c5n|c6i|c7i|m5|m6i|m7
 PER_LINE = 6
 PRICE = re.compile(r'"([a-z0-9-]+\.[a-z0-9-]+)": ([0-9.]+)')
 GENERATED = re.compile(r"generated at (\d{4}-\d{2}-\d{2})T\S+ for (\S+)")
-HEADER = '''# Copyright: Contributors to the deeplearning.cluster project
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+HEADER = '''# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """On-Demand prices of instance types with Linux, in dollars per hour. Written by tools/prices.py from the AWS Price List.
 
 Source: Karpenter's provider for AWS, pkg/providers/pricing/zz_generated.pricing_aws.go, Apache License 2.0. Only the numbers are used.
 """
-
-from __future__ import annotations
 
 DATE = "{date}"
 REGION = "{region}"

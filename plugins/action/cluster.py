@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name and shows its progress while it waits for nodes."""
@@ -38,8 +37,6 @@ QUESTIONS: Mapping[str, tuple[str, Callable[[Any], str], str]] = {
 
 
 class ActionModule(ActionBase):
-    """Runs the module and, if it runs on the controller, shows its progress."""
-
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -48,7 +45,9 @@ class ActionModule(ActionBase):
         refuse_failed_inventory(task_vars or {})
         check_names(task_vars or {})
         if prefix_of(self._task) and self._task.action.endswith(".cluster"):
-            self._check_types(task_vars or {})
+            variables = NodeVariables(task_vars or {}, self._templar.template, of_host=False)
+            if errors := [*definition_errors(variables)]:  # Ansible's own check would be a task more
+                raise AnsibleActionFail("\n".join(errors))
         refuse_changed_text(self._task, {"tags": {"type": "dict"}})
         found = self._execute_for_job(task_vars or {})
         self._notify(found, task_vars or {})
@@ -57,11 +56,6 @@ class ActionModule(ActionBase):
         if found.get("nodes_ended"):
             found["msg"] = f"{found['msg']}\n{deletes_rest(found['price'])}"
         return {**result, **found}
-
-    def _check_types(self, variables: Mapping[str, Any]) -> None:
-        """Raise AnsibleActionFail if a value of the definition has the wrong type. Ansible's own check would be a task more."""
-        if errors := [*definition_errors(NodeVariables(variables, self._templar.template, of_host=False))]:
-            raise AnsibleActionFail("\n".join(errors))
 
     def _execute_for_job(self, variables: dict[str, Any]) -> dict[str, Any]:
         """Run the module. In check mode, show how long a job with a maximum cost may run, unless there are nodes, which show it."""
@@ -88,7 +82,6 @@ class ActionModule(ActionBase):
             asked.remove(option)
 
     def _asked(self, variables: Mapping[str, Any]) -> list[str]:
-        """Return the options of QUESTIONS which apply to this run."""
         given = self._task.args
         if self._task.check_mode or not boolean(variables.get("deeplearning_confirm", True), strict=False):
             return []

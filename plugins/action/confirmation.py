@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Shows what a play is about to do and, on a terminal, asks whether to continue."""
@@ -24,8 +23,6 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Shows the message and asks the question on the controller."""
-
     _requires_connection = False
     _supports_check_mode = True
 
@@ -46,7 +43,6 @@ class ActionModule(ActionBase):
 
 
 def ask(question: str) -> str | None:
-    """Ask the question on the terminal and return the answer, or None if there is no terminal."""
     try:
         return str(display.prompt_until(f"{question} Type yes and press Enter to continue:").decode("utf-8", "replace").strip().lower())
     except AnsiblePromptInterrupt:

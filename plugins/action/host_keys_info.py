@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name and, while it waits, shows how many nodes have printed their host keys."""
@@ -13,8 +12,6 @@ from ..plugin_utils.aws_progress import execute_watched
 
 
 class ActionModule(ActionBase):
-    """Runs the module and, if it runs on the controller, shows its progress."""
-
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Sends the set-up steps to a host on which some steps have not succeeded, runs the module of the same name, and shows its progress."""

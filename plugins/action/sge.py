@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name on a host, and returns only the documented return values."""
@@ -12,8 +11,6 @@ from ..plugin_utils.yaml_text import refuse_changed_text
 
 
 class ActionModule(NodeAction):
-    """Runs the module on a node and filters its result."""
-
     def run_module(self, variables: dict[str, Any]) -> dict[str, Any]:
         refuse_changed_text(self._task, {"parameters": {"type": "dict"}})
         return super().run_module(variables)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name on hosts where the storage is not mounted correctly."""
@@ -34,7 +33,6 @@ def with_suffix(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def inspection(arguments: Mapping[str, Any]) -> Inspection:
-    """Return the inspection of a host with the arguments of the module."""
     return Inspection(arguments, converge.SPECIFICATION, check)
 
 

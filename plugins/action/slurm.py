@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name as the action `sge` runs its own."""
-
-from __future__ import annotations
 
 from . import sge
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the controller's SSH files for a cluster.
@@ -42,8 +41,6 @@ ARGUMENTS = {
 
 
 class ActionModule(ActionBase):
-    """Writes the files and returns the instances without a known host key. The files are a cache, so check mode writes them too."""
-
     _supports_check_mode = True
     _supports_diff = True
     _requires_connection = False

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads a job's logs through one of the job's hosts, and shows the logs. If `follow` is true, shows new log lines until the job is over."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the variables of a playbook run. The checks run on the controller, without a module."""
@@ -32,8 +31,6 @@ known_variables()
 
 
 class ActionModule(ActionBase):
-    """Shows the warnings, and fails with one line for each error."""
-
     _supports_check_mode = True
     _requires_connection = False
 

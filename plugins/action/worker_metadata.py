@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the module of the same name on hosts whose cluster metadata is missing or outdated."""
@@ -24,7 +23,6 @@ class ActionModule(NodeAction):
 
 
 def inspection(arguments: Mapping[str, Any]) -> Inspection:
-    """Return the inspection of a host with the arguments of the module."""
     return Inspection(arguments, converge.SPECIFICATION, check)
 
 

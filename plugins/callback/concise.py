@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Shows in a few lines what a playbook run does."""
@@ -89,8 +88,6 @@ COLORS = {changes.CREATE: "COLOR_DIFF_ADD", changes.UPDATE: "COLOR_CHANGED", cha
 
 @dataclass
 class TaskEvents:
-    """The results that hosts have reported for one task."""
-
     task: Any
     began: float = field(default_factory=time.monotonic)
     name: str = ""
@@ -107,8 +104,6 @@ class TaskEvents:
 
 @dataclass
 class Totals:
-    """The totals for the summary of a playbook run."""
-
     began: float = field(default_factory=time.monotonic)
     provisions: bool = False
     shows_changes: bool = False
@@ -162,8 +157,6 @@ class CallbackModule(DefaultCallback):
         # cause.
         self._handled: dict[tuple[str, str], tuple[str, str]] = {}
 
-    # Plays and tasks
-
     @concise
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self._screen.install()
@@ -204,8 +197,6 @@ class CallbackModule(DefaultCallback):
         self._flush()
         self._tasks[task._uuid] = TaskEvents(task)
         self._screen.task(clean_line(task.name or task.action))
-
-    # Results of tasks
 
     @concise
     def v2_runner_item_on_ok(self, result: Any) -> None:
@@ -342,10 +333,7 @@ class CallbackModule(DefaultCallback):
         values = {name: value for name, value in shown.items() if name not in hidden and not name.startswith("_ansible")}
         return clean("\n".join(f"{name}: {as_text(value)}" for name, value in values.items()))
 
-    # Output
-
     def _flush(self) -> None:
-        """Show the results that hosts have reported for tasks."""
         tasks, self._tasks = self._tasks, {}
         for events in tasks.values():
             self._show(events)
@@ -433,8 +421,6 @@ class CallbackModule(DefaultCallback):
             return ""
         return host_names(hosts, self._hosts)
 
-    # Summary
-
     @concise
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._flush()
@@ -465,7 +451,6 @@ class CallbackModule(DefaultCallback):
 
 
 def _plan(totals: Totals) -> str:
-    """Return what a run in check mode has predicted."""
     plan = [changes.counts(totals.changes)] if totals.provisions else []
     plan += [f"then {per_hour(totals.price)}"] if totals.provisions and is_known(totals.price) else []
     plan += [f"{count_hosts(totals.hosts)} to change"] if totals.hosts else []

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Documentation shared by the modules that only read from AWS."""
-
-from __future__ import annotations
 
 
 class ModuleDocFragment:
@@ -25,13 +22,11 @@ attributes:
     NODES = r"""
 options:
   cluster:
-    description:
-      - Name of the cluster.
+    description: Name of the cluster.
     type: str
     required: true
   node_service:
-    description:
-      - AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
+    description: AWS service that launches the cluster's nodes. The values are the same as in the inventory plugin.
     type: str
     choices: [auto_scaling, emr]
     default: auto_scaling

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Documentation shared by the modules that read job records, and by those with options for a job's hosts."""
-
-from __future__ import annotations
 
 
 class ModuleDocFragment:
@@ -12,8 +9,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   directory:
-    description:
-      - Parent directory of the job directories, on the shared storage.
+    description: Parent directory of the job directories, on the shared storage.
     type: path
     required: true
   heartbeat_timeout:
@@ -67,8 +63,7 @@ options:
         type: bool
         default: false
   metadata_directory:
-    description:
-      - Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
+    description: Directory of C(metadata.json) on the hosts, which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
 """

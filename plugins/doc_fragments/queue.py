@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Documentation shared by the modules for Slurm and SGE."""
-
-from __future__ import annotations
 
 
 class ModuleDocFragment:
@@ -17,8 +14,7 @@ options:
       - Required with O(component=controller).
     type: str
   groups:
-    description:
-      - Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
+    description: Groups whose members can submit jobs. If the list is empty, all users can submit jobs.
     type: list
     elements: str
     default: []
@@ -27,13 +23,10 @@ options:
       - V(absent) stops the daemon and removes its files. With O(component=controller), it also deletes O(state_directory), and fails if the
         queue contains jobs.
     type: str
-    choices:
-      - present
-      - absent
+    choices: [present, absent]
     default: present
   timeout:
-    description:
-      - Seconds to wait for the controller to respond, or for the node to register with it.
+    description: Seconds to wait for the controller to respond, or for the node to register with it.
     type: int
     default: 120
 attributes:
@@ -51,8 +44,7 @@ attributes:
     DRAIN = r"""
 options:
   nodes:
-    description:
-      - Host names of the nodes.
+    description: Host names of the nodes.
     type: list
     elements: str
     required: true
@@ -71,8 +63,7 @@ attributes:
     INFO = r"""
 options:
   controller:
-    description:
-      - Whether the host will run the queue's controller.
+    description: Whether the host will run the queue's controller.
     type: bool
     default: false
 attributes:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 from __future__ import annotations
@@ -210,8 +209,6 @@ class _Reader:
 
 
 class InventoryModule(AWSInventoryBase):
-    """Host inventory of one cluster."""
-
     NAME = "deeplearning.cluster.nodes"
     INVENTORY_FILE_SUFFIXES = ("nodes.yml", "nodes.yaml")
 
@@ -306,13 +303,11 @@ class InventoryModule(AWSInventoryBase):
                     raise AnsibleParserError(problem)
 
     def _file_variables(self, path: str, entities: list[Any]) -> dict[str, Any]:
-        """Return the variables that files beside the inventory sources give to groups and hosts."""
         sources = [*dict.fromkeys((path, *(context.CLIARGS.get("inventory") or ())))]
         stages = (get_vars_from_inventory_sources(self.loader, sources, entities, stage) for stage in ("inventory", "task"))
         return {name: value for variables in stages for name, value in variables.items()}
 
     def _account(self, path: str, region: str, given: dict[str, Any]) -> str:
-        """Return the number of the account that the credentials belong to."""
         if (path, region) not in ACCOUNTS:
             account = str(self._answer(region, lambda: self._client(path, valid_region(region), "sts").get_caller_identity()["Account"]))
             self._check_credentials(given, region, account)
@@ -432,7 +427,6 @@ class InventoryModule(AWSInventoryBase):
 
 
 def _facts(node: Node) -> dict[str, Any]:
-    """Return the variables that describe a node."""
     facts = {
         "deeplearning_number": node.number,
         "deeplearning_hostname": node.hostname,

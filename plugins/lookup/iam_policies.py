@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Generates the IAM policies of the playbooks."""
@@ -69,8 +68,6 @@ from ..plugin_utils.iam_policy_files import policies
 
 
 class LookupModule(LookupBase):
-    """Returns one dictionary of policies for each cluster or pattern."""
-
     def run(self, terms: Sequence[Any], variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return the policies, keyed by name, for each term."""
         self.set_options(var_options=variables, direct=kwargs)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the nodes that the inventory plugin of the same name has found."""
@@ -52,7 +51,5 @@ from ..plugin_utils.inventory_nodes import node_table
 
 
 class LookupModule(LookupBase):
-    """Reads the nodes from the inventory."""
-
     def run(self, terms: Sequence[str], variables: Mapping[str, Any] | None = None, **_kwargs: Any) -> list[dict[str, Any]]:
         return [node_table(variables or {}, terms or None)]

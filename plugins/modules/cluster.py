@@ -87,8 +87,7 @@ changes:
       type: str
       sample: create
     policy:
-      description:
-        - C(in_place), or C(replace) for an update that replaces nodes.
+      description: C(in_place), or C(replace) for an update that replaces nodes.
       type: str
       sample: in_place
     before:
@@ -177,8 +176,7 @@ price:
       description: Why AWS did not tell prices, or no newer ones, or an empty string.
       type: str
 lease:
-  description:
-    - The lease of the nodes after the run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
+  description: The lease of the nodes after the run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
 idle:

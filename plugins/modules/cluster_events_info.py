@@ -27,18 +27,15 @@ extends_documentation_fragment:
   - deeplearning.cluster.aws_info
 options:
   cluster:
-    description:
-      - Name of the cluster.
+    description: Name of the cluster.
     type: str
     required: true
   since:
-    description:
-      - How far to look back, in minutes, hours, days or weeks, such as V(12h) or V(2w).
+    description: How far to look back, in minutes, hours, days or weeks, such as V(12h) or V(2w).
     type: str
     default: 7d
   prices:
-    description:
-      - Whether to return what each node costs per hour.
+    description: Whether to return what each node costs per hour.
     type: bool
     default: true
 author:

@@ -8,8 +8,7 @@ DOCUMENTATION = r"""
 module: cluster_info
 version_added: 0.1.0
 short_description: Lists the resources and nodes of a training cluster
-description:
-  - Lists the resources that have the tag of a cluster, and the cluster's running nodes.
+description: Lists the resources that have the tag of a cluster, and the cluster's running nodes.
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules
@@ -18,8 +17,7 @@ extends_documentation_fragment:
   - deeplearning.cluster.aws_info.nodes
 options:
   prices:
-    description:
-      - Whether to return what the cluster costs per hour.
+    description: Whether to return what the cluster costs per hour.
     type: bool
     default: true
 author:

@@ -48,8 +48,7 @@ price:
   returned: success
   type: dict
 lease:
-  description:
-    - The lease of the nodes after a run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
+  description: The lease of the nodes after a run, in the format of RV(deeplearning.cluster.lease#module:lease). Null without a lease.
   returned: success
   type: dict
 idle:
@@ -59,8 +58,7 @@ idle:
   returned: success
   type: dict
 removed_ends:
-  description:
-    - What a run would remove of that which ends the nodes, in the format of RV(deeplearning.cluster.cluster#module:removed_ends).
+  description: What a run would remove of that which ends the nodes, in the format of RV(deeplearning.cluster.cluster#module:removed_ends).
   returned: success
   type: dict
 findings:

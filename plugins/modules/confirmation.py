@@ -15,18 +15,15 @@ description:
     O(ask=false).
 options:
   msg:
-    description:
-      - What the play is about to do.
+    description: What the play is about to do.
     type: str
     required: true
   question:
-    description:
-      - The question. The module adds instructions on how to answer.
+    description: The question. The module adds instructions on how to answer.
     type: str
     required: true
   ask:
-    description:
-      - Whether to ask. With V(false), the module only shows O(msg), even on a terminal.
+    description: Whether to ask. With V(false), the module only shows O(msg), even on a terminal.
     type: bool
     default: true
 author:

@@ -31,23 +31,19 @@ options:
     default: []
     suboptions:
       source:
-        description:
-          - C(s3://bucket/key), C(s3://bucket/prefix), or the URL of a file.
+        description: C(s3://bucket/key), C(s3://bucket/prefix), or the URL of a file.
         type: str
         required: true
       folder:
-        description:
-          - Folder in the data set for the files of this source. The default is the data set's top-level folder.
+        description: Folder in the data set for the files of this source. The default is the data set's top-level folder.
         type: str
         default: ""
       checksum:
-        description:
-          - Digest of the file, such as C(sha256:0123...).
+        description: Digest of the file, such as C(sha256:0123...).
         type: str
         default: ""
       unpack:
-        description:
-          - Whether to unpack archives.
+        description: Whether to unpack archives.
         type: bool
         default: false
   destination:
@@ -58,31 +54,25 @@ options:
     type: str
     default: shared
   name:
-    description:
-      - Name of the data set. The default is the name of the source without an archive suffix.
+    description: Name of the data set. The default is the name of the source without an archive suffix.
     type: str
   directory:
-    description:
-      - Parent directory of the data sets. If the destination is in S3, this directory contains only temporary files.
+    description: Parent directory of the data sets. If the destination is in S3, this directory contains only temporary files.
     type: path
     required: true
   checksum:
-    description:
-      - Digest of a single file, such as C(sha256:0123...).
+    description: Digest of a single file, such as C(sha256:0123...).
     type: str
     default: ""
   unpack:
-    description:
-      - Whether to unpack archives (C(.tar), compressed C(.tar) and C(.zip)). The downloaded archives are deleted afterwards.
+    description: Whether to unpack archives (C(.tar), compressed C(.tar) and C(.zip)). The downloaded archives are deleted afterwards.
     type: bool
     default: false
   region:
-    description:
-      - Region of the S3 bucket. The default is the region of the host.
+    description: Region of the S3 bucket. The default is the region of the host.
     type: str
   anonymous:
-    description:
-      - Whether to read S3 without credentials. Use this for public data sets.
+    description: Whether to read S3 without credentials. Use this for public data sets.
     type: bool
     default: false
   shards:
@@ -100,49 +90,40 @@ options:
     choices: [examined, fetched, present]
     default: present
   hosts:
-    description:
-      - Number of hosts that share the download of a source in S3. Used only with O(state=examined).
+    description: Number of hosts that share the download of a source in S3. Used only with O(state=examined).
     type: int
     default: 1
   share:
-    description:
-      - Part of the source for this host to download, in the form that O(state=examined) returns. Used only with O(state=fetched).
+    description: Part of the source for this host to download, in the form that O(state=examined) returns. Used only with O(state=fetched).
     type: dict
     suboptions:
       version:
-        description:
-          - Version of the source.
+        description: Version of the source.
         type: str
         required: true
       patterns:
-        description:
-          - Patterns that select the objects.
+        description: Patterns that select the objects.
         type: list
         elements: str
         required: true
   upload:
-    description:
-      - Properties of the source path on the controller. The action plugin sets this option.
+    description: Properties of the source path on the controller. The action plugin sets this option.
     type: dict
     suboptions:
       version:
-        description:
-          - Identifier of the files' version. The identifier changes when the files change.
+        description: Identifier of the files' version. The identifier changes when the files change.
         type: str
         required: true
       size:
-        description:
-          - Total size of the files in bytes.
+        description: Total size of the files in bytes.
         type: int
         required: true
       single:
-        description:
-          - Whether the path is a single file.
+        description: Whether the path is a single file.
         type: bool
         required: true
   attempt:
-    description:
-      - ID of the playbook run that this task belongs to. The action plugin sets this option.
+    description: ID of the playbook run that this task belongs to. The action plugin sets this option.
     type: str
     default: ""
   wait:

@@ -15,13 +15,11 @@ description:
   - Buckets are never deleted.
 options:
   bucket:
-    description:
-      - Name of the bucket.
+    description: Name of the bucket.
     type: str
     required: true
   cluster:
-    description:
-      - Name of the cluster to which the bucket belongs. Other clusters can also use the bucket.
+    description: Name of the cluster to which the bucket belongs. Other clusters can also use the bucket.
     type: str
     required: true
   kms_key_id:
@@ -30,8 +28,7 @@ options:
       - The key policy must allow the nodes' role to use the key.
     type: str
   tags:
-    description:
-      - Additional tags of the bucket.
+    description: Additional tags of the bucket.
     type: dict
     default: {}
 extends_documentation_fragment:

@@ -86,8 +86,7 @@ changes:
       type: str
       sample: create
     policy:
-      description:
-        - C(in_place), or C(replace) for an update that replaces the EMR cluster.
+      description: C(in_place), or C(replace) for an update that replaces the EMR cluster.
       type: str
       sample: in_place
     before:

@@ -16,13 +16,11 @@ description:
   - With O(node_service=emr), lists the instances that EMR has terminated. EMR lists them for 30 days.
 options:
   days:
-    description:
-      - Number of days to look back. To find all instances with valid certificates, specify the certificates' validity in days.
+    description: Number of days to look back. To find all instances with valid certificates, specify the certificates' validity in days.
     type: int
     required: true
   instance_ids:
-    description:
-      - IDs of the instances that are in the cluster now. These instances are never listed.
+    description: IDs of the instances that are in the cluster now. These instances are never listed.
     type: list
     elements: str
     default: []

@@ -17,8 +17,7 @@ description:
   - The module does not fail if the keys of some instances cannot be determined. It returns the reasons in RV(problems).
 options:
   instance_ids:
-    description:
-      - IDs of the instances.
+    description: IDs of the instances.
     type: list
     elements: str
     required: true
@@ -29,13 +28,11 @@ options:
     type: int
     default: 1800
   wait:
-    description:
-      - Whether to wait for the keys. With V(false), the result does not contain instances whose consoles show no keys.
+    description: Whether to wait for the keys. With V(false), the result does not contain instances whose consoles show no keys.
     type: bool
     default: true
   progress_file:
-    description:
-      - File on the controller to which the module writes its progress. The action plugin sets this option and shows the progress.
+    description: File on the controller to which the module writes its progress. The action plugin sets this option and shows the progress.
     type: path
 extends_documentation_fragment:
   - amazon.aws.common.modules

@@ -24,8 +24,7 @@ options:
       - Up to 64 ASCII letters, digits and C(_.@+-).
     type: str
   seconds:
-    description:
-      - Number of seconds from now for which the hold lasts. A hold that already lasts longer is shortened. V(0) ends the hold.
+    description: Number of seconds from now for which the hold lasts. A hold that already lasts longer is shortened. V(0) ends the hold.
     type: int
   duration:
     description: The same as a text such as V(4h) or V(1d12h). Required without O(seconds).

@@ -18,12 +18,9 @@ description:
   - The file C(/run/deeplearning-idle.json) and C(journalctl -u deeplearning_idle) say why the host is in use.
 options:
   state:
-    description:
-      - V(absent) removes the timer.
+    description: V(absent) removes the timer.
     type: str
-    choices:
-      - present
-      - absent
+    choices: [present, absent]
     default: present
   emr:
     description:
@@ -32,9 +29,7 @@ options:
         other than the master log in to it over SSH.
       - On these nodes, services in C(/etc/systemd/system) do not count, because they are those of EMR and Hadoop.
     type: str
-    choices:
-      - master
-      - worker
+    choices: [master, worker]
 attributes:
   check_mode:
     description: Predicts the changes without writing anything.

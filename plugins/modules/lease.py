@@ -18,13 +18,11 @@ options:
     type: str
     required: true
   lease:
-    description:
-      - The lease in the cluster's definition, such as V(8h). A lease with a fixed end is not prolonged.
+    description: The lease in the cluster's definition, such as V(8h). A lease with a fixed end is not prolonged.
     type: str
     required: true
   minimum:
-    description:
-      - Number of seconds that must be left. The lease is prolonged if less is left, even if it is more than half.
+    description: Number of seconds that must be left. The lease is prolonged if less is left, even if it is more than half.
     type: int
     default: 0
 extends_documentation_fragment:

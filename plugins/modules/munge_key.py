@@ -16,21 +16,16 @@ description:
   - The result contains the key, so set C(no_log) on the task. Diffs show only a digest of the key.
 options:
   key:
-    description:
-      - The key that another host returned as RV(key).
+    description: The key that another host returned as RV(key).
     type: str
   replace:
-    description:
-      - Whether to replace an existing key with a new one. Ignored with O(key).
+    description: Whether to replace an existing key with a new one. Ignored with O(key).
     type: bool
     default: false
   state:
-    description:
-      - V(absent) removes the key and stops C(munged).
+    description: V(absent) removes the key and stops C(munged).
     type: str
-    choices:
-      - present
-      - absent
+    choices: [present, absent]
     default: present
 attributes:
   check_mode:

@@ -17,8 +17,7 @@ description:
   - An action plugin of the same name compares the host's clock with the controller's clock, and sends the users' own checks to the host.
 options:
   user:
-    description:
-      - The login user. The checks of the shared storage and the users' own checks run as this user.
+    description: The login user. The checks of the shared storage and the users' own checks run as this user.
     type: str
     required: true
   context:
@@ -30,13 +29,11 @@ options:
     choices: [on_demand, between_nodes, deep]
     default: on_demand
   number:
-    description:
-      - Number of this host.
+    description: Number of this host.
     type: int
     default: 0
   peer:
-    description:
-      - Number of the host whose files O(context=between_nodes) reads.
+    description: Number of the host whose files O(context=between_nodes) reads.
     type: int
     default: 0
   token:
@@ -46,18 +43,15 @@ options:
     type: str
     default: ""
   instance_type:
-    description:
-      - Instance type of the host, which determines the expected number of GPUs.
+    description: Instance type of the host, which determines the expected number of GPUs.
     type: str
     default: ""
   efa_devices:
-    description:
-      - Number of Elastic Fabric Adapters that the host should have.
+    description: Number of Elastic Fabric Adapters that the host should have.
     type: int
     default: 0
   mounts:
-    description:
-      - Mount points of shared storage, in addition to those in C(/etc/fstab).
+    description: Mount points of shared storage, in addition to those in C(/etc/fstab).
     type: list
     elements: path
     default: []
@@ -82,18 +76,15 @@ options:
     choices: [1, 2, 3, 4]
     default: 2
   timeout:
-    description:
-      - Time limit for DCGM's tests with O(context=deep), in seconds.
+    description: Time limit for DCGM's tests with O(context=deep), in seconds.
     type: int
     default: 900
   checks_timeout:
-    description:
-      - Time limit for each of the users' own checks, in seconds.
+    description: Time limit for each of the users' own checks, in seconds.
     type: int
     default: 10
   programs:
-    description:
-      - Names and contents of the files in O(checks). The action plugin sets this option.
+    description: Names and contents of the files in O(checks). The action plugin sets this option.
     type: list
     elements: dict
     default: []
@@ -107,13 +98,11 @@ options:
         type: str
         required: true
   metadata_directory:
-    description:
-      - Directory of C(metadata.json), which M(deeplearning.cluster.worker_metadata) writes.
+    description: Directory of C(metadata.json), which M(deeplearning.cluster.worker_metadata) writes.
     type: path
     default: /opt/deeplearning
   instance_id:
-    description:
-      - ID of the host's EC2 instance. Exclusions of a different instance do not count.
+    description: ID of the host's EC2 instance. Exclusions of a different instance do not count.
     type: str
     default: ""
   excluded:
@@ -122,8 +111,7 @@ options:
         that was responsible for repeated failures of jobs. An exclusion that a check has made ends only if the check passes.
     type: bool
   reason:
-    description:
-      - Why the host is excluded. Required if O(excluded=true).
+    description: Why the host is excluded. Required if O(excluded=true).
     type: str
     default: ""
 author:

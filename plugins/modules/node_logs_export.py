@@ -15,18 +15,15 @@ description:
   - Never deletes objects at the destination.
 options:
   name:
-    description:
-      - Name under which the node's logs are stored at the destination, such as the host name followed by the instance ID.
+    description: Name under which the node's logs are stored at the destination, such as the host name followed by the instance ID.
     type: str
     required: true
   destination:
-    description:
-      - Bucket or prefix such as C(s3://bucket/prefix). The logs are uploaded to C(s3://bucket/prefix/nodes/NAME/).
+    description: Bucket or prefix such as C(s3://bucket/prefix). The logs are uploaded to C(s3://bucket/prefix/nodes/NAME/).
     type: str
     required: true
   region:
-    description:
-      - Region for the requests to S3. The default is the region of the host.
+    description: Region for the requests to S3. The default is the region of the host.
     type: str
 notes:
   - The module needs root privileges to read the logs.

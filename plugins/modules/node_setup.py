@@ -25,12 +25,10 @@ options:
     required: true
     suboptions:
       name:
-        description:
-          - Name of the step in messages.
+        description: Name of the step in messages.
         type: str
       packages:
-        description:
-          - Packages for C(apt-get) or C(dnf) to install.
+        description: Packages for C(apt-get) or C(dnf) to install.
         type: list
         elements: str
       script:
@@ -44,22 +42,18 @@ options:
           - If the digest is specified, the step's content includes the digest instead of the URL.
         type: str
       arguments:
-        description:
-          - Arguments of the script.
+        description: Arguments of the script.
         type: list
         elements: str
         default: []
       command:
-        description:
-          - A list with a program and its arguments, or a string that bash runs.
+        description: A list with a program and its arguments, or a string that bash runs.
         type: raw
       repository:
-        description:
-          - URL of a git repository. A password in the URL is not shown.
+        description: URL of a git repository. A password in the URL is not shown.
         type: str
       version:
-        description:
-          - Branch, tag or commit to check out. If empty, the default branch of the repository is used.
+        description: Branch, tag or commit to check out. If empty, the default branch of the repository is used.
         type: str
         default: ""
       path:
@@ -69,8 +63,7 @@ options:
           - Required with O(steps[].repository).
         type: path
       environment:
-        description:
-          - Environment variables.
+        description: Environment variables.
         type: dict
         default: {}
       secrets:
@@ -80,36 +73,29 @@ options:
         type: dict
         default: {}
       timeout:
-        description:
-          - Maximum duration of the step in seconds. After that, all processes of the step are killed.
+        description: Maximum duration of the step in seconds. After that, all processes of the step are killed.
         type: int
         default: 1800
       user:
-        description:
-          - User who runs the script, the command or git. Packages are always installed by root.
+        description: User who runs the script, the command or git. Packages are always installed by root.
         type: str
         default: root
       only:
-        description:
-          - Hosts that run the step.
+        description: Hosts that run the step.
         type: str
         choices: [all, master, workers]
         default: all
       number:
-        description:
-          - Position of the step. The action plugin sets this option.
+        description: Position of the step. The action plugin sets this option.
         type: int
       kind:
-        description:
-          - Kind of the step. The action plugin sets this option.
+        description: Kind of the step. The action plugin sets this option.
         type: str
       digest:
-        description:
-          - Digest of the step's content. The action plugin sets this option.
+        description: Digest of the step's content. The action plugin sets this option.
         type: str
       content:
-        description:
-          - Content of the script, encoded in base64. The action plugin sets this option.
+        description: Content of the script, encoded in base64. The action plugin sets this option.
         type: str
   state:
     description:
@@ -121,12 +107,10 @@ options:
     choices: [checked, started, present]
     default: present
   region:
-    description:
-      - Region of the S3 buckets with scripts.
+    description: Region of the S3 buckets with scripts.
     type: str
   attempt:
-    description:
-      - With O(state=present), the attempt that a task with O(state=started) returned. By default, the action plugin sets a new ID.
+    description: With O(state=present), the attempt that a task with O(state=started) returned. By default, the action plugin sets a new ID.
     type: str
   wait:
     description:

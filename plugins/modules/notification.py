@@ -39,23 +39,19 @@ options:
       - nodes_short
       - test
   msg:
-    description:
-      - A sentence about what has happened. Without O(event), the message about the failure of the job, or an empty string.
+    description: A sentence about what has happened. Without O(event), the message about the failure of the job, or an empty string.
     type: str
     default: ""
   job:
-    description:
-      - Name of the job.
+    description: Name of the job.
     type: str
     default: ""
   note:
-    description:
-      - A sentence that follows at the end of a job, and with O(event=nodes_kept). It must not contain what hosts have reported.
+    description: A sentence that follows at the end of a job, and with O(event=nodes_kept). It must not contain what hosts have reported.
     type: str
     default: ""
   result:
-    description:
-      - Without O(event), the result of M(deeplearning.cluster.training_job_wait).
+    description: Without O(event), the result of M(deeplearning.cluster.training_job_wait).
     type: dict
     default: {}
   losses:

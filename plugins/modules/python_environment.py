@@ -40,12 +40,10 @@ options:
         only if it has all packages that the file lists.
     type: str
   contents:
-    description:
-      - The requirements, one per line. The action plugin sets this option.
+    description: The requirements, one per line. The action plugin sets this option.
     type: str
   credentials:
-    description:
-      - Environment variables in the URLs of O(contents). The action plugin sets this option.
+    description: Environment variables in the URLs of O(contents). The action plugin sets this option.
     type: dict
     default: {}
   directory:
@@ -62,13 +60,11 @@ options:
     choices: [pip, uv]
     default: pip
   python:
-    description:
-      - Python interpreter that creates the environment, as a path or as a name to look up in C(PATH).
+    description: Python interpreter that creates the environment, as a path or as a name to look up in C(PATH).
     type: path
     default: python3
   index_url:
-    description:
-      - URL of the package index, if it differs from the host's configuration. The URL may contain a password or token.
+    description: URL of the package index, if it differs from the host's configuration. The URL may contain a password or token.
     type: str
   find_links:
     description:
@@ -93,8 +89,7 @@ options:
     elements: str
     default: []
   timeout:
-    description:
-      - Maximum time to wait for another host that is building the same environment, in seconds.
+    description: Maximum time to wait for another host that is building the same environment, in seconds.
     type: int
     default: 3600
 author:

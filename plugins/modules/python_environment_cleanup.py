@@ -13,19 +13,16 @@ description:
   - Keeps environments that a link C(current) points to, and environments that contain one of the O(pythons).
 options:
   directory:
-    description:
-      - Directory in which environments are built, on shared storage or on the host's local disk.
+    description: Directory in which environments are built, on shared storage or on the host's local disk.
     type: path
     required: true
   pythons:
-    description:
-      - Python interpreters whose environments are kept, such as RV(deeplearning.cluster.training_job_cleanup#module:pythons).
+    description: Python interpreters whose environments are kept, such as RV(deeplearning.cluster.training_job_cleanup#module:pythons).
     type: list
     elements: str
     required: true
   days:
-    description:
-      - Number of days after which an unused environment is deleted.
+    description: Number of days after which an unused environment is deleted.
     type: int
     default: 30
   timeout:

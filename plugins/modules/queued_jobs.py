@@ -15,12 +15,9 @@ description:
   - The parameters contain the job's secrets, so set C(no_log) on tasks with O(state=read) or O(parameters).
 options:
   queue:
-    description:
-      - The queue in which the jobs wait.
+    description: The queue in which the jobs wait.
     type: str
-    choices:
-      - sge
-      - slurm
+    choices: [sge, slurm]
     required: true
   state:
     description:
@@ -30,21 +27,15 @@ options:
       - V(present) writes the parameters of the jobs in O(names) to the host, and the current addresses of their hosts. A job is ignored if
         neither the host nor O(parameters) has its parameters.
     type: str
-    choices:
-      - listed
-      - examined
-      - read
-      - present
+    choices: [listed, examined, read, present]
     default: present
   names:
-    description:
-      - Names of the jobs.
+    description: Names of the jobs.
     type: list
     elements: str
     default: []
   hosts:
-    description:
-      - Descriptions of the cluster's hosts, which are the return values RV(host) of the hosts.
+    description: Descriptions of the cluster's hosts, which are the return values RV(host) of the hosts.
     default: []
   parameters:
     description:
@@ -65,12 +56,10 @@ options:
         type: str
         required: true
   efa:
-    description:
-      - Whether the host has Elastic Fabric Adapters. The default is the value of C(deeplearning_has_efa) in the inventory.
+    description: Whether the host has Elastic Fabric Adapters. The default is the value of C(deeplearning_has_efa) in the inventory.
     type: bool
   instance_id:
-    description:
-      - ID of the host's instance. The default is the value of C(deeplearning_instance_id) in the inventory.
+    description: ID of the host's instance. The default is the value of C(deeplearning_instance_id) in the inventory.
     type: str
   capacity_end:
     description:

@@ -17,12 +17,9 @@ description:
   - Queue instances that an operator has disabled stay disabled.
 options:
   component:
-    description:
-      - V(controller) configures C(sge_qmaster), and V(node) configures C(sge_execd).
+    description: V(controller) configures C(sge_qmaster), and V(node) configures C(sge_execd).
     type: str
-    choices:
-      - controller
-      - node
+    choices: [controller, node]
     required: true
   nodes:
     description:
@@ -33,13 +30,11 @@ options:
     elements: dict
     suboptions:
       name:
-        description:
-          - Host name of the node.
+        description: Host name of the node.
         type: str
         required: true
       address:
-        description:
-          - Private address of the node.
+        description: Private address of the node.
         type: str
         required: true
       cpus:
@@ -49,8 +44,7 @@ options:
             either, the module omits the node and shows a warning.
         type: int
       gpus:
-        description:
-          - Number of GPUs. Jobs request GPUs with C(-l gpu=<n>), which applies to each slot.
+        description: Number of GPUs. Jobs request GPUs with C(-l gpu=<n>), which applies to each slot.
         type: int
         default: 0
   state_directory:
@@ -60,13 +54,11 @@ options:
       - Required with O(component=controller) or O(state=present).
     type: path
   queue:
-    description:
-      - Name of the queue that contains all nodes.
+    description: Name of the queue that contains all nodes.
     type: str
     default: trainers
   parameters:
-    description:
-      - Additional settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
+    description: Additional settings of C(sge_conf), which override the collection's defaults, such as C(max_unheard).
     type: dict
     default: {}
 extends_documentation_fragment: deeplearning.cluster.queue

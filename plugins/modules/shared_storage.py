@@ -17,13 +17,9 @@ description:
   - An action plugin of the same name first inspects the host with one shell command, and runs the module only if something differs.
 options:
   kind:
-    description:
-      - Kind of the storage. Required with O(source).
+    description: Kind of the storage. Required with O(source).
     type: str
-    choices:
-      - efs
-      - lustre
-      - bucket
+    choices: [efs, lustre, bucket]
   source:
     description:
       - Source of the mount. With O(state=present), exactly one of O(source), O(file_system_id) and O(lustre_source) is required.
@@ -32,12 +28,10 @@ options:
       - Mountpoint for Amazon S3 mounts buckets read-only, with the credentials of the instance role.
     type: str
   file_system_id:
-    description:
-      - ID of the EFS file system. This is the same as O(source) with O(kind=efs).
+    description: ID of the EFS file system. This is the same as O(source) with O(kind=efs).
     type: str
   region:
-    description:
-      - Region of the EFS file system. Required with O(file_system_id) or O(kind=efs).
+    description: Region of the EFS file system. Required with O(file_system_id) or O(kind=efs).
     type: str
   dns_suffix:
     description:
@@ -46,8 +40,7 @@ options:
     type: str
     default: amazonaws.com
   address:
-    description:
-      - Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as hosts in a different VPC.
+    description: Address of the mount target, for hosts that cannot resolve the file system's DNS name, such as hosts in a different VPC.
     type: str
   access_point:
     description:
@@ -66,12 +59,10 @@ options:
         uses TLS.
     type: bool
   lustre_source:
-    description:
-      - Source of the FSx for Lustre mount. This is the same as O(source) with O(kind=lustre).
+    description: Source of the FSx for Lustre mount. This is the same as O(source) with O(kind=lustre).
     type: str
   path:
-    description:
-      - The mount point.
+    description: The mount point.
     type: path
     default: /efs
   owner:
@@ -86,8 +77,7 @@ options:
     type: bool
     default: false
   timeout:
-    description:
-      - Maximum time to retry a failed mount, in seconds.
+    description: Maximum time to retry a failed mount, in seconds.
     type: int
     default: 180
   state:
@@ -95,9 +85,7 @@ options:
       - V(present) mounts the file system now and at boot.
       - V(absent) unmounts the file system, and removes the entry and the boot service. The contents of the file system are kept.
     type: str
-    choices:
-      - present
-      - absent
+    choices: [present, absent]
     default: present
 attributes:
   check_mode:

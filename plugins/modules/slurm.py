@@ -18,12 +18,9 @@ description:
   - Nodes that an administrator has drained stay drained.
 options:
   component:
-    description:
-      - V(controller) configures C(slurmctld), and V(node) configures C(slurmd).
+    description: V(controller) configures C(slurmctld), and V(node) configures C(slurmd).
     type: str
-    choices:
-      - controller
-      - node
+    choices: [controller, node]
     required: true
   cluster:
     description:
@@ -39,13 +36,11 @@ options:
     elements: dict
     suboptions:
       name:
-        description:
-          - Host name of the node.
+        description: Host name of the node.
         type: str
         required: true
       address:
-        description:
-          - Private address of the node.
+        description: Private address of the node.
         type: str
         required: true
       hardware:
@@ -56,28 +51,23 @@ options:
         type: dict
         suboptions:
           cpus:
-            description:
-              - Number of CPUs (hardware threads).
+            description: Number of CPUs (hardware threads).
             type: int
             required: true
           sockets:
-            description:
-              - Number of sockets, or V(0) if the CPUs have no regular topology.
+            description: Number of sockets, or V(0) if the CPUs have no regular topology.
             type: int
             default: 0
           cores:
-            description:
-              - Number of cores per socket.
+            description: Number of cores per socket.
             type: int
             default: 0
           threads:
-            description:
-              - Number of hardware threads per core.
+            description: Number of hardware threads per core.
             type: int
             default: 0
           memory:
-            description:
-              - Memory for jobs in MiB.
+            description: Memory for jobs in MiB.
             type: int
             required: true
           gpus:
@@ -87,18 +77,15 @@ options:
             type: int
             default: 0
           gpu_type:
-            description:
-              - Model of the GPUs, which jobs can request with C(--gres=gpu:<type>:<n>).
+            description: Model of the GPUs, which jobs can request with C(--gres=gpu:<type>:<n>).
             type: str
             default: ''
           disk:
-            description:
-              - Size of C(/tmp) in MiB, of which jobs request a part with C(--tmp). V(0) if it is unknown.
+            description: Size of C(/tmp) in MiB, of which jobs request a part with C(--tmp). V(0) if it is unknown.
             type: int
             default: 0
       features:
-        description:
-          - Features of the node, which jobs request with C(--constraint).
+        description: Features of the node, which jobs request with C(--constraint).
         type: list
         elements: str
         default: []
@@ -110,8 +97,7 @@ options:
       - Required with O(component=controller).
     type: path
   partition:
-    description:
-      - Name of the partition that contains all nodes.
+    description: Name of the partition that contains all nodes.
     type: str
     default: trainers
   cgroups:

@@ -20,8 +20,7 @@ description:
   - The result contains the private key, so set C(no_log) on the task.
 options:
   cluster:
-    description:
-      - Name of the cluster.
+    description: Name of the cluster.
     type: str
     required: true
   state:

@@ -15,8 +15,7 @@ description:
     on configured nodes.
 options:
   cluster:
-    description:
-      - Name of the cluster.
+    description: Name of the cluster.
     type: str
     required: true
 extends_documentation_fragment:

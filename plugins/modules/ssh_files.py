@@ -16,13 +16,11 @@ description:
   - This is an action plugin. It runs on the controller and does not start a module.
 options:
   directory:
-    description:
-      - Directory for the files.
+    description: Directory for the files.
     type: path
     required: true
   state:
-    description:
-      - V(absent) deletes the files. Directories that are then empty are deleted too.
+    description: V(absent) deletes the files. Directories that are then empty are deleted too.
     type: str
     choices: [present, absent]
     default: present
@@ -40,13 +38,11 @@ options:
     type: str
     default: ""
   region:
-    description:
-      - Region of the cluster. In C(config), each host also has the name C(NAME.REGION).
+    description: Region of the cluster. In C(config), each host also has the name C(NAME.REGION).
     type: str
     default: ""
   account:
-    description:
-      - AWS account of the cluster. In C(config), each host also has the name C(NAME.REGION.ACCOUNT).
+    description: AWS account of the cluster. In C(config), each host also has the name C(NAME.REGION.ACCOUNT).
     type: str
     default: ""
   authority:
@@ -63,8 +59,7 @@ options:
     type: bool
     default: false
   host_keys:
-    description:
-      - Host keys, in the format that M(deeplearning.cluster.host_keys_info) returns.
+    description: Host keys, in the format that M(deeplearning.cluster.host_keys_info) returns.
     type: list
     elements: dict
     default: []
@@ -75,8 +70,7 @@ options:
     type: dict
     default: {}
   revoked:
-    description:
-      - IDs of instances that are not trusted, in addition to O(former).
+    description: IDs of instances that are not trusted, in addition to O(former).
     type: list
     elements: str
     default: []

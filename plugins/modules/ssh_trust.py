@@ -19,23 +19,19 @@ description:
     have to be signed, it runs the module twice.
 options:
   cluster:
-    description:
-      - Name of the cluster. Host names that begin with this name and a hyphen belong to the cluster.
+    description: Name of the cluster. Host names that begin with this name and a hyphen belong to the cluster.
     type: str
     required: true
   user:
-    description:
-      - The login user, who owns the user key. Hosts accept user certificates of this authority only for logins as this user.
+    description: The login user, who owns the user key. Hosts accept user certificates of this authority only for logins as this user.
     type: str
     required: true
   authority:
-    description:
-      - Public key of the certificate authority in OpenSSH's one-line format.
+    description: Public key of the certificate authority in OpenSSH's one-line format.
     type: str
     required: true
   authority_private_key:
-    description:
-      - Private key of the certificate authority in OpenSSH's PEM format. The private key is used only on the controller.
+    description: Private key of the certificate authority in OpenSSH's PEM format. The private key is used only on the controller.
     type: str
   principals:
     description:
@@ -44,8 +40,7 @@ options:
     elements: str
     required: true
   address_patterns:
-    description:
-      - Address patterns for the cluster's hosts, in the format of C(known_hosts).
+    description: Address patterns for the cluster's hosts, in the format of C(known_hosts).
     type: list
     elements: str
     default: []
@@ -58,28 +53,23 @@ options:
     elements: str
     default: []
   revoked:
-    description:
-      - IDs of instances whose certificates the host rejects, both as an SSH server and as an SSH client.
+    description: IDs of instances whose certificates the host rejects, both as an SSH server and as an SSH client.
     type: list
     elements: str
     default: []
   validity_days:
-    description:
-      - Validity of new certificates in days. An existing certificate that is valid for longer is replaced.
+    description: Validity of new certificates in days. An existing certificate that is valid for longer is replaced.
     type: int
     default: 10
   renew_days:
-    description:
-      - Certificates that expire in fewer than this number of days are renewed.
+    description: Certificates that expire in fewer than this number of days are renewed.
     type: int
     default: 5
   host_certificate:
-    description:
-      - The signed host certificate. The action plugin sets this option.
+    description: The signed host certificate. The action plugin sets this option.
     type: str
   user_certificate:
-    description:
-      - The signed user certificate. The action plugin sets this option.
+    description: The signed user certificate. The action plugin sets this option.
     type: str
 attributes:
   check_mode:

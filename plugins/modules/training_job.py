@@ -52,8 +52,7 @@ options:
       - The job's hosts. Each entry is the RV(host) that O(state=prepared) returned on that host.
       - Required with O(state=printed), O(state=queued), O(state=started) and O(state=submitted).
   queue_hosts:
-    description:
-      - Names of the hosts that must belong to the queue. The action plugin sets this option on the first host.
+    description: Names of the hosts that must belong to the queue. The action plugin sets this option on the first host.
     type: list
     elements: str
   on_first_host:
@@ -76,8 +75,7 @@ options:
     elements: dict
     default: []
   setup_digests:
-    description:
-      - Descriptions of the host's own steps in O(setup_steps), keyed by the steps' digests. The action plugin sets this option.
+    description: Descriptions of the host's own steps in O(setup_steps), keyed by the steps' digests. The action plugin sets this option.
     type: dict
     default: {}
   generation:
@@ -112,8 +110,7 @@ options:
     type: dict
     default: {}
   earlier_node_seconds:
-    description:
-      - The result RV(earlier_node_seconds) of the first host, which the action plugin subtracts from O(max_cost).
+    description: The result RV(earlier_node_seconds) of the first host, which the action plugin subtracts from O(max_cost).
     type: float
     default: 0
   planned_hosts:
@@ -151,12 +148,10 @@ options:
       - Directory on the controller to which O(state=printed) writes a script for each host, C(<host>.sh). If omitted, no files are written.
     type: path
   archive:
-    description:
-      - Path, on the host, of a tar file with the code. The action plugin sets this option.
+    description: Path, on the host, of a tar file with the code. The action plugin sets this option.
     type: path
   code:
-    description:
-      - Commit of the code and other information from Git. The action plugin sets this option.
+    description: Commit of the code and other information from Git. The action plugin sets this option.
     type: dict
     default: {}
 author:

@@ -31,13 +31,11 @@ options:
     type: bool
     default: false
   days:
-    description:
-      - A job is deleted if its last heartbeat is more than this number of days ago.
+    description: A job is deleted if its last heartbeat is more than this number of days ago.
     type: int
     default: 30
   keep:
-    description:
-      - Number of newest jobs to keep, regardless of their age.
+    description: Number of newest jobs to keep, regardless of their age.
     type: int
     default: 10
   running:
@@ -48,8 +46,7 @@ options:
     elements: str
     default: []
   heartbeat_timeout:
-    description:
-      - Seconds without a heartbeat after which a process counts as lost.
+    description: Seconds without a heartbeat after which a process counts as lost.
     type: int
     default: 60
   timeout:

@@ -21,13 +21,11 @@ description:
   - Run the task on a single host. Only a task with O(state=standby) may run on several hosts.
 options:
   name:
-    description:
-      - The job's name.
+    description: The job's name.
     type: str
     required: true
   directory:
-    description:
-      - Parent directory of the job directories, on the shared storage.
+    description: Parent directory of the job directories, on the shared storage.
     type: path
     required: true
   destination:
@@ -63,8 +61,7 @@ options:
     type: int
     default: 0
   region:
-    description:
-      - Region for the requests to S3. The default is the region of the host.
+    description: Region for the requests to S3. The default is the region of the host.
     type: str
   state:
     description:
@@ -88,13 +85,11 @@ options:
     type: int
     default: 1
   user:
-    description:
-      - The user who ran the job. The files are uploaded as this user, who must own the job's logs.
+    description: The user who ran the job. The files are uploaded as this user, who must own the job's logs.
     type: str
     default: deeplearning
   heartbeat_timeout:
-    description:
-      - Seconds without a heartbeat after which a process of the job, or the upload itself, counts as lost.
+    description: Seconds without a heartbeat after which a process of the job, or the upload itself, counts as lost.
     type: int
     default: 60
   since:

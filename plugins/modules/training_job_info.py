@@ -14,12 +14,10 @@ description:
   - Reads the records that the processes of jobs write to the shared storage. Run the task on a single host, which can read all records.
 options:
   name:
-    description:
-      - Name of a single job to return. The job must exist, unless O(missing_ok=true).
+    description: Name of a single job to return. The job must exist, unless O(missing_ok=true).
     type: str
   missing_ok:
-    description:
-      - Whether a job that does not exist gives an empty list instead of an error. Used only with O(name).
+    description: Whether a job that does not exist gives an empty list instead of an error. Used only with O(name).
     type: bool
     default: false
   attempt:

@@ -15,8 +15,7 @@ description:
   - Control characters are removed. If a progress bar overwrites its line, only the last version of the line is shown.
 options:
   name:
-    description:
-      - The job's name.
+    description: The job's name.
     type: str
     required: true
   process:
@@ -25,12 +24,10 @@ options:
       - If several ranks share a log and the launcher marks their lines, only the lines of this rank are shown.
     type: str
   attempt:
-    description:
-      - Number of the attempt whose logs are shown. By default, this is the newest attempt.
+    description: Number of the attempt whose logs are shown. By default, this is the newest attempt.
     type: int
   lines:
-    description:
-      - Number of lines to show from the end of each log.
+    description: Number of lines to show from the end of each log.
     type: int
     default: 100
   follow:

@@ -20,13 +20,11 @@ requirements:
   - C(matplotlib) on the controller, for the curves. Without it, the report contains only the first, last, lowest and highest values.
 options:
   name:
-    description:
-      - The job's name.
+    description: The job's name.
     type: str
     required: true
   dest:
-    description:
-      - Path of the report on the controller. Missing directories are created.
+    description: Path of the report on the controller. Missing directories are created.
     type: path
     required: true
   former_nodes:

@@ -17,8 +17,7 @@ description:
   - Times are in UTC.
 options:
   name:
-    description:
-      - Name of a single job to show. The job must exist.
+    description: Name of a single job to show. The job must exist.
     type: str
   metrics_directory:
     description:

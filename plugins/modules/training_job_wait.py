@@ -20,13 +20,11 @@ description:
   - Without a terminal, the job continues if Ansible is interrupted. To continue waiting, run the task again.
 options:
   name:
-    description:
-      - The job's name.
+    description: The job's name.
     type: str
     required: true
   show_logs:
-    description:
-      - Whether to also show the output of the processes, each line with the name of its process.
+    description: Whether to also show the output of the processes, each line with the name of its process.
     type: bool
     default: false
   metrics_directory:
@@ -56,8 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 interrupted:
-  description:
-    - The answer to the prompt after Ctrl-C, either V(stop) or V(leave). With V(stop), the task fails.
+  description: The answer to the prompt after Ctrl-C, either V(stop) or V(leave). With V(stop), the task fails.
   returned: when the wait ended before the job
   type: str
   sample: leave

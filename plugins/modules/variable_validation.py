@@ -27,13 +27,11 @@ options:
     choices: [job, dataset, export, names]
     default: job
   required:
-    description:
-      - Whether a job must have a script or a command.
+    description: Whether a job must have a script or a command.
     type: bool
     default: false
   options:
-    description:
-      - Variables without a prefix that the playbook uses. Similar names on the command line are misspelled variables.
+    description: Variables without a prefix that the playbook uses. Similar names on the command line are misspelled variables.
     type: list
     elements: str
     default: []

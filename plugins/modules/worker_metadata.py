@@ -37,18 +37,15 @@ options:
     elements: dict
     suboptions:
       number:
-        description:
-          - Number of the worker.
+        description: Number of the worker.
         type: int
         required: true
       name:
-        description:
-          - Name of the host. Hosts also resolve the alias C(deeplearning-worker<number>), which is the same in all clusters.
+        description: Name of the host. Hosts also resolve the alias C(deeplearning-worker<number>), which is the same in all clusters.
         type: str
         required: true
       address:
-        description:
-          - Private address of the worker.
+        description: Private address of the worker.
         type: str
         required: true
   user:
@@ -62,8 +59,7 @@ options:
       - Omit this option if the cluster has no shared storage.
     type: path
   directory:
-    description:
-      - Directory of the list of workers and C(metadata.json).
+    description: Directory of the list of workers and C(metadata.json).
     type: path
     default: /opt/deeplearning
   workers_content:
@@ -72,9 +68,7 @@ options:
         a node is replaced. V(addresses) writes private addresses, for programs that bind to the address in the line, such as MXNet's
         C(launch.py).
     type: str
-    choices:
-      - names
-      - addresses
+    choices: [names, addresses]
     default: names
   worker_ip_file:
     description:
@@ -82,12 +76,9 @@ options:
         clusters read such a file.
     type: path
   state:
-    description:
-      - V(absent) removes all files. The host keeps its name.
+    description: V(absent) removes all files. The host keeps its name.
     type: str
-    choices:
-      - present
-      - absent
+    choices: [present, absent]
     default: present
 attributes:
   check_mode:

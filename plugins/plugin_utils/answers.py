@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Filters the results of modules that run on nodes, and limits the time and the memory that their responses take.
@@ -171,7 +170,6 @@ class NodeAction(ActionBase):
             return None
 
     def _ssh(self, option: str) -> str | None:
-        """Return an option of the connection, or None if the connection has no such option."""
         try:
             value: str | None = self._connection.get_option(option)
         except (AnsibleError, KeyError):

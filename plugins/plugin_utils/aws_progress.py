@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Shows the progress of a module on the controller while the module waits for AWS."""
@@ -67,7 +66,6 @@ def execute_watched(action: ActionBase, task_vars: dict[str, Any] | None, *, sha
 
 
 def execute(action: ActionBase, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-    """Let Ansible run the action's module, and return its result."""
     # While Ansible packs the module, it creates many objects and no garbage. Without this call, packing would take half as long again. This
     # process ends with the task.
     gc.disable()
@@ -130,7 +128,6 @@ class FileWatch(threading.Thread):
         self._show()
 
     def stop(self) -> None:
-        """Show the remaining lines and stop."""
         self._over.set()
         self.join()
 

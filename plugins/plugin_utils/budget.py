@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Limits what a host can cost a run, and what its results can cost the main process of Ansible, which serves all hosts.
@@ -106,7 +105,6 @@ class RunBudget:
         return int(self._read().get("size", 0))
 
     def add(self, size: int) -> None:
-        """Count a result that has been returned."""
         self._write(size=self.used() + size)
 
     def waiting_left(self, patience: int) -> float:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Keeps the modules of this collection as Ansible has built them, on the controller and on hosts, for later tasks and runs.
@@ -67,7 +66,6 @@ def kept_module(name: str) -> Iterator[list[str]]:
 
 
 def versions(module: str, built: bytes) -> dict[str, bytes]:
-    """Return both versions of a module that Ansible has built."""
     whole = pickle.loads(built)
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(whole.zip_data))) as archive:
         digest = hashlib.sha256(repr([(each.filename, each.CRC) for each in archive.infolist()]).encode()).hexdigest()[:16]

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks everything that the controller can check without AWS and without hosts: the names, values and files that a playbook run uses.
@@ -177,7 +176,6 @@ def setup_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str
 
 
 def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
-    """Return error messages about the Python environment of a job."""
     prefix, options = "python_environment_", of_role("python_environment_", given)
     name, requirements = options.get("name"), options.get("requirements")
     if not name:
@@ -195,7 +193,6 @@ def environment_errors(given: Mapping[str, Any], bases: Sequence[str]) -> Iterat
 
 
 def _build_errors(prefix: str, options: Mapping[str, Any], bases: Sequence[str]) -> Iterator[str]:
-    """Return error messages about the options of an environment that is built from requirements."""
     file, installer = options["requirements"], options.get("installer")
     wrong = refusal(prefix, lambda: read_requirements(file, bases, "uv" if installer == "uv" else "pip"))
     yield from wrong
@@ -254,7 +251,6 @@ def report_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def export_errors(given: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about the options for exporting a job."""
     prefix, options = "training_job_export", of_role("training_job_export", given)
     if options.get("") and are_known(options, ""):
         yield from refusal(f"{prefix}: ", lambda: check_bucket_source(options[""]))
@@ -289,7 +285,6 @@ def dataset_errors(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def several_sources_errors(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return error messages about a data set with several sources."""
     if not are_known(options, *options):
         return
     default = {"source": "", "folder": "", "checksum": "", "unpack": False}

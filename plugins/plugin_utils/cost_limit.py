@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Turns the maximum cost of a job into a time limit, which the hosts enforce without the controller. All functions are pure."""
@@ -62,7 +61,6 @@ def lease_minimum(arguments: Mapping[str, Any], time_limit: int, seconds: int) -
 
 
 def _count(price: Price | None) -> int:
-    """Return the number of the cluster's nodes."""
     charges = price["charges"] if price else []
     return sum(int(each["quantity"]) for each in charges if each["kind"] == GROUP and each["product"] in INSTANCES)
 

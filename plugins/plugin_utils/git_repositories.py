@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Clones git repositories with the credentials of their URLs, and compares working trees with their commits."""
@@ -174,7 +173,6 @@ def _submodule_has_changed(place: str, commit: str, depth: int) -> bool:
 
 
 def is_blob(path: str, mode: str, digest: str) -> bool:
-    """Return whether a file has the type, mode and digest that git has stored."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The clusters, the partition and the resources to which IAM policies apply."""
@@ -14,8 +13,6 @@ PARTITIONS = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
 
 @dataclass(frozen=True)
 class Account:
-    """The clusters and the partition to which the policies apply."""
-
     cluster: str = EXAMPLE
     partition: str = "aws"
     # ARN of the permissions boundary of the nodes' roles.

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the IAM policies that operators need, one for each playbook, or several if one would be too long."""
@@ -52,7 +51,7 @@ def policies(account: Account) -> dict[str, dict[str, Any]]:
     for name, actions in playbooks().items():
         parts: list[list[dict[str, Any]]] = [[]]
         for statement in statements(actions, account):
-            if _length([*parts[-1], statement]) > LONGEST:
+            if len(json.dumps(_policy([*parts[-1], statement]), separators=(",", ":"))) > LONGEST:
                 parts.append([])
             parts[-1].append(statement)
         for number, part in enumerate(parts, start=1):
@@ -62,10 +61,6 @@ def policies(account: Account) -> dict[str, dict[str, Any]]:
 
 def _policy(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": parts}
-
-
-def _length(parts: list[dict[str, Any]]) -> int:
-    return len(json.dumps(_policy(parts), separators=(",", ":")))
 
 
 def text(policy: dict[str, Any]) -> str:

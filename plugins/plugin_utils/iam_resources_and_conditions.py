@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The resources and the conditions to which IAM policies restrict actions."""
@@ -159,7 +158,6 @@ def _component_actions(*prefixes: str) -> tuple[str, ...]:
 
 
 def scopes(account: Account) -> tuple[Scope, ...]:
-    """Return the scopes that restrict actions to certain resources or conditions."""
     run, own_template = "ec2:RunInstances", account.arns("ec2:launch-template/*")
     from_template = {"ArnLike": {"ec2:LaunchTemplate": own_template[0]}}
     names, lease, authority_alias = f"{account.cluster}-nodes-*", schedule_group(account.cluster), alias(account.cluster)

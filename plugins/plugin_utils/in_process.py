@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs modules that call AWS in the processes of their actions.
@@ -67,8 +66,6 @@ def plain(value: Any) -> Any:
 
 
 class InProcessAction(NormalAction):
-    """Runs the module of the same name in this process if possible."""
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         found = result_of(self, self._task.args) if is_possible(self, task_vars or {}) else None
         return found or super().run(tmp, task_vars)

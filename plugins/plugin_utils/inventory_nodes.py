@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the nodes of a cluster as the controller's inventory describes them."""
@@ -114,7 +113,6 @@ def _entry(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_of(variables: Mapping[str, Any]) -> str | None:
-    """Return the cluster that a host belongs to, or None if it is unknown."""
     return variables.get("deeplearning_cluster")
 
 
@@ -130,6 +128,5 @@ def instance_arguments(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def instance_id(variables: Mapping[str, Any]) -> str | None:
-    """Return the host's instance ID, or None if the host is not an EC2 instance."""
     known = str(variables.get("deeplearning_instance_id", ""))
     return known if INSTANCE_ID.fullmatch(known) else None

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds and packs a job's code on the controller: a script, a directory or a git repository."""
@@ -80,7 +79,6 @@ def job_code(arguments: Mapping[str, Any], bases: Sequence[str]) -> Iterator[Sel
 
 
 def patterns(arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Return the patterns of files to exclude."""
     exclude = arguments.get("exclude")
     return LEFT_OUT if exclude is None else [exclude] if isinstance(exclude, str) else exclude
 
@@ -156,7 +154,6 @@ def _files(root: str) -> Iterator[str]:
 
 
 def kept(root: str, exclude: Iterable[str]) -> list[str]:
-    """Return the names of the directory's entries that no pattern excludes."""
     return sorted(name for name in os.listdir(root) if not matches(name, exclude))
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Formats a job for display: lines of progress and status, the table of processes, the summary, and the failure message."""
@@ -39,7 +38,6 @@ CONTINUABLE = (
     *failure_causes.ANNOUNCED,
 )
 
-# The names of the goodput buckets in the output.
 BUCKET_TITLES = {**{bucket: bucket for bucket in goodput.BUCKETS}, goodput.WAITING: "waiting for nodes"}
 
 # Maximum number of slow hosts to name in the output.
@@ -94,7 +92,6 @@ def code(found: JobStatus) -> str:
 
 
 def job_line(found: JobStatus) -> str:
-    """Return a line that describes a job, from the result of training_job_info."""
     for attempt in found.get("attempts", [])[:-1]:
         if attempt["attempt"] == found["attempt"]:  # an earlier attempt was specified, so `processes` belongs to that attempt
             return clean_line("{}, {}".format(found["name"], attempt_line(attempt)))
@@ -139,7 +136,6 @@ def waiting(queued: Queued) -> str:
 
 
 def attempt_line(found: AttemptStatus) -> str:
-    """Return a line that describes an attempt of a job."""
     ended = f" to {moment(found['ended'])} UTC" if found.get("ended") else " UTC until now" if found["state"] == RUNNING else " UTC"
     head = "attempt {} {} on {}, {}{}".format(
         found["attempt"], found["state"], plural(found["hosts"], "host", "hosts"), moment(found["started"]), ended
@@ -248,7 +244,6 @@ def summary(found: JobStatus, metrics: Document) -> list[str]:
 
 
 def _rows(found: JobStatus, metrics: Document) -> Iterator[tuple[str, str]]:
-    """Yield the labels and the texts of a summary."""
     processes, paths = found["processes"], Paths(found["directory"])
     hosts, spares = list(dict.fromkeys(process["host"] for process in participants(processes))), standby_hosts(processes)
     folders = (paths.code, paths.logs, paths.checkpoints, paths.tensorboard)

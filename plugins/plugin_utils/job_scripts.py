@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the commands of a job's processes as shell scripts, one per host, that users can read, edit and run by hand."""
@@ -52,7 +51,6 @@ def processes(specs: Iterable[ProcessSpec]) -> list[dict[str, Any]]:
 
 
 def lines(specs: Iterable[ProcessSpec]) -> list[str]:
-    """Return one line per process with its name, host and command."""
     return [f"{spec['name']} on {spec['host']}: {_description(spec)}" for spec in specs]
 
 
@@ -132,7 +130,6 @@ def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def command(spec: ProcessSpec, environment: Mapping[str, str], shared: Mapping[str, str]) -> list[str]:
-    """Return the lines of a script that start a process."""
     if not spec["argv"]:
         return [f"# {spec['name']}: {spec['lead']} starts its processes on this host over SSH."]
     hostfile = hostfile_path(spec["job"], spec["lead"])

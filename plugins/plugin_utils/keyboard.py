@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Lets an action handle Ctrl-C while it waits, so that Ctrl-C does not interrupt Ansible."""
@@ -95,7 +94,6 @@ class Keyboard(threading.Thread):
         self.join()
 
     def restore(self) -> None:
-        """Restore the terminal's original settings."""
         with contextlib.suppress(termios.error):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Sends notifications about the events of a run to the URLs in `deeplearning_notify`.
@@ -294,7 +293,6 @@ def of_end(job: str, failure: str, result: Mapping[str, Any], losses: Mapping[st
 
 
 def _kind_of_end(result: Mapping[str, Any], found: JobStatus) -> str:
-    """Return the kind of event of a job that has not succeeded."""
     if not result or result.get("skipped"):
         return "job_not_started"
     if result.get("out_of_reach"):

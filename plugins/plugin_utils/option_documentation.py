@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The documentation of options, from their declarations. Doc fragments and the generators in tools/ use it."""
@@ -27,7 +26,6 @@ def marked(text: str, prefix: str = "", known: Collection[str] = ()) -> str:
 
 
 def documented(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an argument spec that belongs in its documentation."""
     return {key: value for key, value in spec.items() if key != "no_log"}
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the set-up steps of nodes on the controller, and adds data that only the controller has, such as local scripts."""
@@ -97,7 +96,6 @@ def steps_of_node(steps: Iterable[Mapping[str, Any]], variables: Mapping[str, An
 
 
 def described(step: Mapping[str, Any]) -> str:
-    """Return a step's name as shown in messages."""
     return f"step {step['number']} ({step['name']})"
 
 

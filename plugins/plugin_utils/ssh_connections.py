@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The inventory variables with which Ansible connects to the nodes of a cluster. Performs no I/O."""
@@ -77,7 +76,6 @@ class SshConnections:
     ssh_args: str = ""
 
     def variables(self, node: Node) -> dict[str, Any]:
-        """Return the variables that Ansible needs to connect to a node."""
         session = self._session(node) if self.path == SESSION_MANAGER else None
         alias = f"{self._arguments} -o {shlex.quote(f'HostKeyAlias={node.instance_id}')}"
         proxy = shlex.join(["-o", f"ProxyCommand={session}"]) if session else self._jump if node is not self.master else ""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The contents of the files `known_hosts`, `config` and `revoked_keys`, which the controller uses to connect to a cluster.
@@ -38,8 +37,6 @@ REQUIRED = ("instance_id", "address", "user")
 
 
 class SshNode(NamedTuple):
-    """The values that ssh needs to reach one node."""
-
     name: str
     instance_id: str
     address: str
@@ -153,7 +150,6 @@ def known_hosts_file(known: KnownHosts, instance_ids: Collection[str]) -> str:
 
 
 def revoked_keys_file(known: KnownHosts, users: Collection[str]) -> bytes:
-    """Return the key revocation list for the `known_hosts` file."""
     if not known.authority:
         return revocation_list("", [])
     ids = [key_id for instance_id in known.revoked for user in users for key_id in key_ids(instance_id, user).values()]

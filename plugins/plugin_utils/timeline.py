@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Describes what happened to a cluster, as text, CSV or JSON.
@@ -200,7 +199,6 @@ def _clean(text: str, limit: int = CAUSE) -> str:
 
 
 def _of_job(job: Mapping[str, Any], host: str) -> Iterator[Line]:
-    """Yield the lines for what a host has reported about a job."""
     over = job.get("over", False)
     told = [(event.time, event.text) for event in of_job(job, over, job["ended"])]
     if job["began"]:

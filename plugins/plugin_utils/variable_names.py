@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds variables whose names are misspelled, or lack the prefix of the collection's variables.
@@ -134,7 +133,6 @@ def check_names(variables: Mapping[str, Any]) -> None:
 
 
 def messages_of(findings: Iterable[Finding], level: Level) -> list[str]:
-    """Return the messages of the findings with this level."""
     return [finding.message for finding in findings if finding.level is level]
 
 
@@ -189,7 +187,6 @@ def without_prefix(variables: Mapping[str, Any], extra: Iterable[str], inventory
 
 
 def _is_referred_to(name: str, variables: Mapping[str, Any]) -> bool:
-    """Return whether a template in one of the collection's variables contains a name."""
     values = (str(variables[known]) for known in known_variables() & variables.keys())
     return any(re.search(rf"(?<![\w.]){name}\b", value) for value in values if "{{" in value or "{%" in value)
 
@@ -236,7 +233,6 @@ def rests_of_names(prefix: str) -> dict[str, str]:
 
 @lru_cache(maxsize=None)
 def known_variables() -> frozenset[str]:
-    """Return every variable of the roles, the inventory and the playbooks."""
     return frozenset((*(f"{PREFIX}{name}" for name in INVENTORY), *FURTHER, *chain(*role_variables().values())))
 
 

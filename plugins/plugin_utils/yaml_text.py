@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds values that YAML does not read as the text that the user wrote, such as `yes`, which it reads as true, or 3.10, as 3.1."""

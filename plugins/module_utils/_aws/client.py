@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The connection to AWS that all controller modules share. Only this file and the inventory plugin import `amazon.aws`."""
@@ -221,8 +220,6 @@ class AwsClient:
     def cloudtrail(self) -> Any:
         return self.client("cloudtrail")
 
-    # Tags, by which later runs find the cluster's resources
-
     def tags(self, component: str, key: str, name: str) -> dict[str, str]:
         """Return the tags for one of this cluster's resources, including the tags that the user specified."""
         own = {CLUSTER_TAG: self.cluster, COMPONENT_TAG: component, KEY_TAG: key, "Name": name}
@@ -253,8 +250,6 @@ class AwsClient:
         with open(self._progress_file, "a", encoding="utf-8") as file:
             of = f" of {limit:.0f}" if limit else ""
             file.write(f"{what}, {elapsed:.0f}{of} s\n" if elapsed else f"{what}\n")
-
-    # Reading, retrying, waiting
 
     def retrieve(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
         """Return all items from all pages of a describe or list call."""
@@ -358,12 +353,7 @@ class AwsClient:
 
         `more_codes` lists additional error codes that mean that the resource is in use.
         """
-        try:
-            return self.once_idle(call, *more_codes, **arguments)
-        except ClientError as error:
-            if is_missing(error):
-                return None
-            raise
+        return if_exists(partial(self.once_idle, call, *more_codes, **arguments))
 
     def wait_until(self, what: str, probe: Callable[[], T | None], timeout: float | None = None, *, pause: float = 0.1) -> T:
         """Call `probe` at increasing intervals until it returns a truthy value. Raise WaitTimeout after `timeout` seconds.
@@ -395,13 +385,21 @@ def ids(value: Any) -> set[str]:
     return set().union(*map(ids, parts))
 
 
+def if_exists(call: Callable[..., T], *more_codes: str, **arguments: Any) -> T | None:
+    """Make an API call. Return None if the resource does not exist, which `more_codes` can also say."""
+    try:
+        return call(**arguments)
+    except ClientError as error:
+        if is_missing(error) or error_code(error) in more_codes:
+            return None
+        raise
+
+
 def tag_dict(tag_list: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Convert tags from the list format of AWS to a dictionary."""
     return dict(boto3_tag_list_to_ansible_dict(list(tag_list)))
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Convert tags from a dictionary to the list format of AWS."""
     return list(ansible_dict_to_boto3_tag_list(dict(tags)))
 
 

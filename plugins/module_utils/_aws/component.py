@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The interface between components (network, file system, instance role, nodes) and the modules that provision them."""
@@ -112,30 +111,6 @@ class Mount:
     servers: tuple[Server, ...] = ()
 
 
-def _never(_request: Request, _found: Found) -> bool:
-    return False
-
-
-def _as_they_are(_request: Request, _plan: Sequence[Change], found: Sequence[Found]) -> list[Found]:
-    return list(found)
-
-
-def _nothing(_request: Request, _plan: Sequence[Change], _found: Sequence[Found]) -> None:
-    return None
-
-
-def _no_mounts(_request: Request, _found: Sequence[Found]) -> list[Mount]:
-    return []
-
-
-def _no_rules(_request: Request, _found: Sequence[Found], _subnet_cidrs: Mapping[str, str]) -> list[tuple[str, int, int, str]]:
-    return []
-
-
-def _free(_resources: Resources, _zones: Collection[str]) -> Iterable[Charge]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Component:
     """A part of the cluster that a module manages as a whole, such as the network, a file system or the nodes.
@@ -160,12 +135,14 @@ class Component:
     iam_actions: IamActions
     read: Callable[[Request, Sequence[Found]], list[Found]]
     wanted: Callable[[Request, Sequence[Found]], Iterable[Wanted]]
-    keeps: Callable[[Request, Found], bool] = _never
-    refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = _nothing
-    predict: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = _as_they_are
-    mounts: Callable[[Request, Sequence[Found]], list[Mount]] = _no_mounts
-    server_rules: Callable[[Request, Sequence[Found], Mapping[str, str]], Iterable[tuple[str, int, int, str]]] = _no_rules
-    charges: Callable[[Resources, Collection[str]], Iterable[Charge]] = _free
+    keeps: Callable[[Request, Found], bool] = lambda request, item: False
+    refuse: Callable[[Request, Sequence[Change], Sequence[Found]], None] = lambda request, plan, found: None
+    predict: Callable[[Request, Sequence[Change], Sequence[Found]], list[Found]] = lambda request, plan, found: list(found)
+    mounts: Callable[[Request, Sequence[Found]], list[Mount]] = lambda request, found: []
+    server_rules: Callable[[Request, Sequence[Found], Mapping[str, str]], Iterable[tuple[str, int, int, str]]] = (
+        lambda request, found, subnet_cidrs: ()
+    )
+    charges: Callable[[Resources, Collection[str]], Iterable[Charge]] = lambda resources, zones: ()
     reads_after: tuple[str, ...] = ()
     data_kinds: frozenset[str] = frozenset()
     billed: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """AWS's error codes: what they mean, and which calls can be repeated."""
@@ -93,7 +92,6 @@ def outcome_is_unknown(error: BaseException) -> bool:
 
 
 def is_missing(error: BaseException) -> bool:
-    """Return whether AWS reports that the resource does not exist."""
     code = error_code(error)
     return (
         code in ("NoSuchEntity", "InvalidPlacementGroup.Unknown")

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Messages about errors of AWS."""
@@ -26,7 +25,6 @@ NO_CREDENTIALS = (
 
 
 def fail(module: AnsibleAWSModule, error: Exception, **result: Any) -> NoReturn:
-    """Fail the module with a single message for the user."""
     if isinstance(error, botocore.exceptions.NoCredentialsError):
         module.fail_json(msg=NO_CREDENTIALS, **result)
     if error_code(error) in REJECTED:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Identifies the instances that are nodes of a cluster. Performs no I/O."""
@@ -18,7 +17,6 @@ GROUP_TAG = "aws:autoscaling:groupName"
 
 
 def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of an instance as a dictionary."""
     return {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
 
 

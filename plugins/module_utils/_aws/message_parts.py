@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The parts of messages that depend on how the user runs the module, as in `f"{P}zones: missing. Set {P}zones or {P}vpc_id."`.

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The names and numbers of nodes. Performs no I/O."""
@@ -15,12 +14,10 @@ NUMBER_TAG = "deeplearning:number"
 
 
 def group_name(cluster: str, group: str) -> str:
-    """Return the name of the Auto Scaling group for `master` or `workers`."""
     return f"{cluster}-{group}"
 
 
 def node_name(cluster: str, group: str, number: int) -> str:
-    """Return the name of a node of the group `master` or `workers`."""
     return f"{cluster}-{MASTER}" if group == MASTER else f"{cluster}-worker{number}"
 
 

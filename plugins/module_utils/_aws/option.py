@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The declaration of an option."""
@@ -56,7 +55,6 @@ class Update:
 
     @property
     def summary(self) -> str:
-        """Return the policy as a table cell."""
         separator = ", " if self.policy is UpdatePolicy.IN_PLACE else " "
         return self.policy.value + (separator + self.details if self.details else "")
 

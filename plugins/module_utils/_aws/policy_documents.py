@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Compares policies by their meaning, because AWS returns them in other forms than those in which they were sent.
@@ -32,7 +31,6 @@ def comparable(document: Mapping[str, Any], without: Collection[str] = ()) -> st
 
 
 def comparable_statement(statement: Mapping[str, Any], without: Collection[str] = ()) -> str:
-    """Return a statement of a policy as normalized JSON."""
     return json.dumps({name: _comparable(name, value) for name, value in statement.items() if name not in without}, sort_keys=True)
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Compares the files that a host module manages with their definition, shows the differences, and writes the files atomically."""
@@ -48,8 +47,6 @@ class FileState(NamedTuple):
 
 
 class Account(NamedTuple):
-    """A user of the host."""
-
     uid: int
     gid: int
     home: str
@@ -59,7 +56,6 @@ class HostFiles:
     """Reads the files and accounts of this host. For other hosts, action plugins use the subclass in plugin_utils/snapshot.py."""
 
     def find(self, path: str) -> FileState | None:
-        """Return the state of the file or directory, or None if it does not exist."""
         try:
             status = os.stat(path)
             content = "" if stat.S_ISDIR(status.st_mode) else _read(path)
@@ -68,11 +64,9 @@ class HostFiles:
         return FileState(content, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
     def exists(self, path: str) -> bool:
-        """Return whether the file or directory exists."""
         return os.path.exists(path)
 
     def read(self, path: str) -> str | None:
-        """Return the file's text, or None if the file does not exist."""
         found = self.find(path)
         return None if found is None else found.content
 
@@ -94,7 +88,6 @@ def _read(path: str) -> str:
 
 
 def wanted(file: HostFile, host: HostFiles) -> FileState | None:
-    """Return the file's desired state on the host, or None if the file should not exist."""
     if file.content is None:
         return None
     owner = host.account(file.owner)
@@ -102,7 +95,6 @@ def wanted(file: HostFile, host: HostFiles) -> FileState | None:
 
 
 def agree(files: Iterable[HostFile], host: HostFiles) -> bool:
-    """Return whether all the files on the host are in their desired state."""
     return all(host.find(file.path) == wanted(file, host) for file in files)
 
 

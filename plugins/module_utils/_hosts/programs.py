@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Builds the programs that run on hosts without Ansible.
@@ -84,7 +83,6 @@ def sources(main: str) -> dict[str, str]:
 
 
 def _imported(importer: str, source: str) -> Iterator[str]:
-    """Yield the names of the modules that a module imports."""
     for dots, module, imported in IMPORT.findall(source):
         name = ".".join([*importer.split(".")[: -len(dots)], *filter(None, [module])])
         if _find(name).submodule_search_locations is None:

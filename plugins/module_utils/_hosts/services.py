@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Converges the systemd services of this host."""
@@ -32,12 +31,10 @@ STOPPED, STARTED = Service(False, False), Service(True, True)
 
 
 def drop_in(unit: str) -> str:
-    """Return the path of this collection's settings for a unit."""
     return os.path.join(DROP_INS, f"{unit}.d", "deeplearning.conf")
 
 
 def find_service(module: AnsibleModule, unit: str) -> Service:
-    """Return the state of a unit."""
     return Service(*(module.run_command(["systemctl", word, "--quiet", unit])[0] == 0 for word in ("is-active", "is-enabled")))
 
 

@@ -1,9 +1,8 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Describes how frameworks lay out checkpoints in a directory, and groups the entries of a directory into checkpoints.
 
-The functions are pure, and also run on hosts without Ansible. docs/recovery.md contains the table of layouts.
+docs/recovery.md contains the table of layouts.
 """
 
 from __future__ import annotations
@@ -351,7 +350,6 @@ def _stem(name: str) -> str:
 
 
 def find_layout(entries: Sequence[CheckpointEntry], pointers: Mapping[str, str]) -> Layout:
-    """Return the layout of a directory."""
     if any(TENSORFLOW_DATA.fullmatch(entry.name) for entry in entries):
         return LAYOUTS[0]
     return next((layout for layout in LAYOUTS if layout.read(pointers.get(layout.pointer, ""))), LAYOUTS[-1])
@@ -445,5 +443,4 @@ def without(text: str, layout: Layout, name: str, left: Sequence[Saved]) -> str:
 
 
 def names(text: str, layout: Layout, name: str) -> bool:
-    """Return whether the text of a pointer names a checkpoint."""
     return any(_resolved(each, {name: None}) == name for each in layout.read(text))

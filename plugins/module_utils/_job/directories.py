@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The directories and files of jobs: on the shared storage (`Paths`) and on each host.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The directories and files of jobs: on the shared storage (`Paths`) and on each host."""
 
 from __future__ import annotations
 
@@ -56,7 +52,6 @@ def running_jobs() -> list[str]:
 
 
 def running_exports() -> list[str]:
-    """Return the names of the jobs that this host is exporting to S3."""
     return listing(EXPORTS)
 
 
@@ -103,7 +98,6 @@ class Paths(NamedTuple):
     attempt: int = 1
 
     def of_attempt(self, attempt: int) -> Paths:
-        """Return the paths for a different attempt of the same job."""
         return self._replace(attempt=attempt)
 
     def _of_this_attempt(self, directory: str) -> str:
@@ -136,7 +130,6 @@ class Paths(NamedTuple):
 
     @property
     def following(self) -> str:
-        """The file that says what follows the attempt."""
         return os.path.join(self.status, "next")
 
     @property
@@ -163,7 +156,6 @@ class Paths(NamedTuple):
 
     @property
     def export(self) -> str:
-        """The state of the job's export to S3."""
         return os.path.join(self.of_attempt(1).status, "export")
 
     @property
@@ -172,11 +164,9 @@ class Paths(NamedTuple):
         return os.path.join(self.of_attempt(1).status, "queue")
 
     def log(self, process: str) -> str:
-        """Return the path of the file with the output of one process."""
         return os.path.join(self.logs, process + ".log")
 
     def record(self, process: str) -> str:
-        """Return the path of the file with the record of one process."""
         return os.path.join(self.status, process + ".json")
 
 

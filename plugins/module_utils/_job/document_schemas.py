@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The valid contents of a job's documents. documents.py contains their types."""
@@ -24,7 +23,6 @@ HOST_NAME = schema.text(253, r"[A-Za-z0-9._-]+", "the name of a host")
 # represents bytes that are not UTF-8.
 CHECKPOINT_NAME = r"(?!\.)[^/\0\ud800-\udc7f\udd00-\udfff]+"
 
-# Why a job cannot write to a directory.
 STORAGE_PROBLEM: schema.Schema = {
     "path": schema.text(4096),
     "problem": schema.one_of(*storage_problems.KINDS),
@@ -90,7 +88,6 @@ UNFIT: schema.Schema = {
     "reboots": optional(schema.flag()),
 }
 
-# The record of a process.
 RECORD: schema.Schema = {
     "name": schema.text(40, PROCESS_NAME.pattern, "the name of a process"),
     "rank": schema.integer(0, 1 << 20),

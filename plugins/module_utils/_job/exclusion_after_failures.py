@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Records the failures that hosts have caused, and excludes a host after several of them.
-
-This code also runs on hosts without Ansible and imports only the standard library.
-"""
+"""Records the failures that hosts have caused, and excludes a host after several of them."""
 
 from __future__ import annotations
 
@@ -80,5 +76,4 @@ def read_failures(directory: str, node: str) -> dict[str, float]:
 
 
 def is_recorded(kind: str) -> bool:
-    """Return whether a failure with a cause of this kind is recorded."""
     return kind in failure_causes.BROKEN_HOST

@@ -1,12 +1,9 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Exclusions: the reasons why jobs must not use a host.
 
 Each host keeps its own exclusions in a file that belongs to root. The file contains the ID of the EC2 instance, so a new instance starts
 without exclusions, even if its disk is a copy. Only the health check that made an exclusion, or a person, can end the exclusion.
-
-This code also runs on hosts without Ansible and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -138,7 +135,6 @@ def after_checks(memory: Memory, passed: Collection[str]) -> Memory:
 
 
 def describe(exclusion: Mapping[str, Any]) -> str:
-    """Return who made an exclusion, when, and why."""
     moment = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(exclusion["since"]))
     by = {PERSON: "by a person", RECOVERY: "after repeated failures of jobs"}.get(exclusion["by"], f"by the check {exclusion['by']}")
     gpus = f" ({', '.join(exclusion['gpus'][:3])})" if exclusion["gpus"] else ""

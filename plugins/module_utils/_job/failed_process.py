@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds the process that ended a job without success.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""Finds the process that ended a job without success."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Why an attempt of a job ended.
-
-The functions are pure, and also run on hosts without Ansible.
-"""
+"""Why an attempt of a job ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Measures what the hosts of a job spent their time on. docs/watching.md defines the buckets.
@@ -228,7 +227,6 @@ def _rounded(buckets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)

@@ -1,9 +1,8 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Decides whether a job hangs, and which of its ranks is the cause.
 
-The functions are pure: they depend only on what supervisors have observed. They run on hosts without Ansible.
+The functions are pure: they depend only on what supervisors have observed.
 """
 
 from __future__ import annotations
@@ -115,7 +114,6 @@ class Activity:
 
 
 def _number(value: Any) -> float | None:
-    """Return a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)

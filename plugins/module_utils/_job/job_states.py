@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The states of jobs and processes, derived from their records.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The states of jobs and processes, derived from their records."""
 
 from __future__ import annotations
 
@@ -53,7 +49,6 @@ def attempt_state(paths: Paths, processes: Sequence[ProcessRecord], heartbeat_ti
 
 
 def final_state(verdict: Verdict | None, processes: Sequence[ProcessRecord], following: Following | None) -> str:
-    """Return the state of an attempt according to its verdict, its records and what follows the attempt."""
     state = verdict["state"] if verdict else job_state(processes)
     if state not in (FAILED, LOST):
         return state
@@ -99,7 +94,6 @@ def _answers(processes: Sequence[ProcessRecord], decision: Following | None, hea
 
 
 def read_state(paths: Paths, heartbeat_timeout: float) -> str:
-    """Return the state of a job, based on the records of its newest attempt."""
     newest = newest_attempt(paths)
     verdict, processes = read_attempt(newest, heartbeat_timeout)
     return attempt_state(newest, processes, heartbeat_timeout, verdict)
@@ -160,7 +154,6 @@ def participants(processes: Sequence[AnyRecord]) -> list[AnyRecord]:
 
 
 def standby_hosts(processes: Sequence[ProcessRecord]) -> list[str]:
-    """Return the hosts on which all processes are on standby."""
     used = {process["host"] for process in participants(processes)}
     return [host for host in dict.fromkeys(process["host"] for process in processes) if host not in used]
 

@@ -1,11 +1,10 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Keeps what a host needs to start its jobs again after a reboot because of a health finding (see _hosts/training_job/start/rejoin.py).
 
 Each job has a file, in memory while the job runs and on the disk during a reboot. The files contain the secrets of jobs, so only root can
 read them. A file stays in memory after the end of its job until a job starts or is stopped on the host, or until health checks run because
-of a failure or at their interval. This code also runs on hosts without Ansible and imports only the standard library.
+of a failure or at their interval.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ def directory() -> str:
 
 
 def job_of(path: str) -> str:
-    """Return the name of a file's job."""
     return os.path.basename(path)[: -len(SUFFIX)]
 
 

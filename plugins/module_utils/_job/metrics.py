@@ -1,9 +1,8 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the metrics of a job to a text file that the textfile collector of node_exporter reads for Prometheus.
 
-This code runs on the controller and on hosts. Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
+Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class MetricsFile:
 
 
 def metrics(job: JobStatus) -> list[Metric]:
-    """Return the metrics of a job from its status."""
     found, running = job["goodput"], float(not state_names.is_over(job["state"]))
     buckets: list[tuple[Mapping[str, str], float]] = [({"bucket": bucket}, seconds) for bucket, seconds in found["buckets"].items()]
     times = job.get("step_times", [])[:STEP_TIMES_LIMIT]

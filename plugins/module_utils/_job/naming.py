@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The names of jobs, and of their processes, units and slices.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""The names of jobs, and of their processes, units and slices."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ import re
 # A DNS label, which is valid in the names of units, directories and hosts. For slices, see slice_name().
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
-# The default user of jobs.
 DEFAULT_USER = "deeplearning"
 
 # Hyphens are not allowed. Otherwise, process "a-b" of job "x" and process "b" of job "x-a" would have the same unit name.
@@ -51,7 +46,6 @@ def slice_name(job: str) -> str:
 
 
 def unit_name(job: str, process: str) -> str:
-    """Return the name of the systemd service for one process of the job."""
     return f"deeplearning-{job}-{process}.service"
 
 

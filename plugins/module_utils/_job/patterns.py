@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""File name patterns, such as the values of `training_job_exclude`.
-
-This code runs on hosts without Ansible and imports only the standard library.
-"""
+"""File name patterns, such as the values of `training_job_exclude`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the periodic health checks have found on this host: a file that root writes and that supervisors read.
-
-This code also runs on hosts without Ansible and imports only the standard library.
-"""
+"""What the periodic health checks have found on this host: a file that root writes and that supervisors read."""
 
 from __future__ import annotations
 
@@ -105,5 +101,4 @@ class PeriodicFindings:
 
 
 def _messages(document: schema.Document | None) -> set[str]:
-    """Return the messages of the findings with the severity `restart`."""
     return {each["message"] for each in document["findings"] if each["severity"] == RESTART} if document else set()

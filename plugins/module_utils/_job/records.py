@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Reads and writes the documents of jobs: records of processes, verdicts, decisions, and the states of exports and entries in queues.
-
-This code runs on hosts as part of the supervisor and depends only on the standard library.
-"""
+"""Reads and writes the documents of jobs: records of processes, verdicts, decisions, and the states of exports and entries in queues."""
 
 from __future__ import annotations
 
@@ -108,7 +104,6 @@ def read_records(paths: Paths, problems: list[str] | None = None, budget: Budget
 
 
 def read_record(path: str) -> ProcessRecord | None:
-    """Return the record of a process, or None if it is missing or invalid."""
     try:
         return _parse_record(path, schema.read_content(path))
     except (OSError, ValueError):
@@ -202,7 +197,6 @@ def last_change(paths: Paths) -> float:
 
 
 def read_queued(paths: Paths) -> Queued | None:
-    """Return the entry of a job in a queue, or None if it is missing or invalid."""
     try:
         return cast(Queued, schema.conform(schema.read_document(paths.queue), ENTRY))
     except (OSError, ValueError):

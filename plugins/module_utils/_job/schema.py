@@ -1,11 +1,8 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Schemas of a job's JSON files, and functions that read and write files.
 
 The files that are read are untrusted: any user of a host may have written them.
-
-This code runs on hosts as part of the supervisor and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -162,8 +159,6 @@ def text(limit: int = TEXT_LIMIT, pattern: str = "", words: str = "") -> Field:
 
 
 def integer(least: int, most: int) -> Field:
-    """Return a field for an integer in a range."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -171,8 +166,6 @@ def integer(least: int, most: int) -> Field:
 
 
 def seconds(most: float = TIME_LIMIT) -> Field:
-    """Return a field for a number of seconds."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
 
@@ -185,18 +178,14 @@ def number(most: float = 1e15) -> Field:
 
 
 def flag() -> Field:
-    """Return a field for true or false."""
     return Field(lambda value: isinstance(value, bool), "true or false")
 
 
 def one_of(*values: str) -> Field:
-    """Return a field whose value must be one of these strings."""
     return Field(lambda value: isinstance(value, str) and value in values, "one of " + ", ".join(values))
 
 
 def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
-    """Return a field for a list of at most `limit` elements."""
-
     def accepts(value: Any) -> bool:
         return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The states of a job and of its processes. This code runs on hosts and imports only the standard library."""
@@ -27,5 +26,4 @@ OF_JOBS = (PENDING, QUEUED, *OF_PROCESSES)
 
 
 def is_over(state: str) -> bool:
-    """Return whether a job or process in this state has ended."""
     return state not in (PENDING, QUEUED, RUNNING)

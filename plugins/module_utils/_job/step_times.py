@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds hosts that are slower than the others, based on the times that the ranks of a job need for their steps.
@@ -34,13 +33,10 @@ TIME_LIMIT = 86400
 
 
 class StepTimes:
-    """The last step times of all ranks."""
-
     def __init__(self) -> None:
         self._entries: collections.deque[Sequence[Any]] = collections.deque(maxlen=LAST_TIMES)
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry of the progress file, if it contains the times of the ranks."""
         times = entry.get(RANK_SECONDS)
         if isinstance(times, list) and times:
             self._entries.append(times[:RANKS_LIMIT])
@@ -66,7 +62,6 @@ class StepTimes:
 
 
 def _is_time(value: Any) -> bool:
-    """Return whether a value is a number of seconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= TIME_LIMIT
 
 

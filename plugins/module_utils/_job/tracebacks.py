@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds the error of a Python script in the last lines of its log. This code runs on hosts."""
@@ -180,7 +179,6 @@ class _Reader:
         self.found = [each for each in self.found if not each.is_harmless]
 
     def left_open(self) -> bool:
-        """Return whether the log ends within a traceback."""
         last = self._last
         return last is not None and last.has_head and not last.is_interrupted and last in self._open.values()
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The interface of launchers. Each launcher has a pure function that derives the processes of a job from its program and hosts."""
@@ -71,7 +70,6 @@ class Program(NamedTuple):
 
     @property
     def argv(self) -> list[str]:
-        """The command line of one training process."""
         return [*(self.command or (self.python, self.script)), *self.arguments]
 
     @property

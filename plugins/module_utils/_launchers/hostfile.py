@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Host files for mpirun and deepspeed, and the command that replaces ssh for them."""
@@ -18,7 +17,6 @@ def hostfile(program: Program, hosts: Sequence[Host]) -> str:
 
 
 def hostfile_path(job: str, process: str) -> str:
-    """Return the path of the job's host file on the host of a process."""
     return runtime_directory(job, process) + "/hostfile"
 
 

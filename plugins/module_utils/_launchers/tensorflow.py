@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """TensorFlow: mirrored workers, or workers with parameter servers. Processes get each other's addresses from TF_CONFIG or from flags."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """PyTorch: one torchrun agent on each host, which starts the workers of that host."""
@@ -84,7 +83,6 @@ def _environment(host: Host, workers: int, tagged: bool, dynamic: bool) -> dict[
 
 
 def _static(run: str, hosts: Sequence[Host], index: int) -> list[str]:
-    """Return the arguments of an agent whose peers are fixed."""
     return [f"--nnodes={len(hosts)}", f"--node-rank={index}", f"--master-addr={hosts[0].name}", f"--master-port={port(run)}"]
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """SGE (Grid Engine): the commands that submit, show and cancel jobs. Sources: qsub(1), qrsh(1), qstat(1), qdel(1) and sge_pe(5)."""
@@ -30,7 +29,6 @@ PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def show_host(name: str) -> Command:
-    """Return the command that shows the state of a host."""
     return ["qstat", "-f", "-q", f"*@{name}"]
 
 
@@ -96,7 +94,6 @@ def reason(state: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> Command:
-    """Return the command that cancels entries."""
     return ["qdel", *ids]
 
 
@@ -123,7 +120,6 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the ID of the entry."""
     return environment.get("JOB_ID", "")
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Slurm: the commands that submit, show and cancel jobs. Sources: sbatch(1), srun(1), squeue(1), scancel(1) and scontrol(1)."""
@@ -29,12 +28,10 @@ PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def show_host(name: str) -> Command:
-    """Return the command that shows the state of a host."""
     return ["sinfo", "--noheader", "--format=%T", f"--nodes={name}"]
 
 
 def is_open(output: str) -> bool:
-    """Return whether jobs can start on a host in this state."""
     return not output.strip().startswith(CLOSED)
 
 
@@ -88,7 +85,6 @@ def read_entries(own: str, waiting: str) -> dict[str, QueueEntry]:
 
 
 def stage(state: str, hosts: str) -> str:
-    """Return the stage of an entry, which depends on its state and on its allocated hosts."""
     if state == PENDING:
         return WAITING
     if state not in FINAL:
@@ -97,7 +93,6 @@ def stage(state: str, hosts: str) -> str:
 
 
 def cancel(ids: Sequence[str]) -> Command:
-    """Return the command that cancels entries."""
     return ["scancel", *ids]
 
 
@@ -107,7 +102,6 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the ID of the job's entry in the queue."""
     return environment.get("SLURM_JOB_ID", "")
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """YARN: the requests to the ResourceManager's REST API that submit, show and cancel jobs.
@@ -84,7 +83,6 @@ def entries(output: str, wrapper: str, name: str) -> list[dict[str, Any]]:
 
 
 def read_hosts(output: str) -> list[str]:
-    """Return the names of the nodes on which containers can start."""
     return [str(node.get("nodeHostName")) for node in read_nodes(output)]
 
 
@@ -132,7 +130,6 @@ def container_size(nodes: Sequence[Mapping[str, Any]], maximum: Mapping[str, Any
 
 
 def submission(request: QueueRequest, identity: str, memory: int, cores: int) -> dict[str, Any]:
-    """Return the body of the request that submits a job."""
     return {
         "application-id": identity,
         "application-name": request.job,
@@ -232,35 +229,29 @@ def integer(value: Any) -> int:
 
 
 def stage(application: Mapping[str, Any], count: int) -> str:
-    """Return the stage of an application that needs this number of hosts."""
     state = str(application.get("state"))
     return FINAL.get(state) or (ALLOCATED if state == "RUNNING" and held(application) >= count else WAITING)
 
 
 def reason(application: Mapping[str, Any], count: int) -> str:
-    """Return why an application waits."""
     if application.get("state") == "RUNNING":
         return f"it has {held(application)} of {count} hosts"
     return diagnostics(application) or "its ApplicationMaster has not started"
 
 
 def diagnostics(application: Mapping[str, Any]) -> str:
-    """Return YARN's diagnostics for an application as one short line."""
     return clean_line(str(application.get("diagnostics") or "")[: 4 * REASON_LIMIT]).strip()[:REASON_LIMIT]
 
 
 def cancel(ids: Sequence[str]) -> Command:
-    """Return the request that cancels an entry."""
     return ["PUT", f"{API}/apps/{ids[0]}/state", json.dumps({"state": "KILLED"})]
 
 
 def show(identity: str) -> Command:
-    """Return the request that shows an application."""
     return ["GET", f"{API}/apps/{identity}"]
 
 
 def read_application(output: str) -> dict[str, Any]:
-    """Return the application in the response."""
     return next(iter(entries(output, "", "app")), {})
 
 
@@ -276,12 +267,10 @@ def final_status(application: Mapping[str, Any]) -> str:
 
 
 def show_attempts(identity: str) -> Command:
-    """Return the request that shows the attempts of an application."""
     return ["GET", f"{API}/apps/{identity}/appattempts"]
 
 
 def show_containers(identity: str, attempts: str) -> Command:
-    """Return the request that shows the containers of an application's last attempt."""
     last = max((integer(attempt.get("id")) or 1 for attempt in entries(attempts, "appAttempts", "appAttempt")), default=1)
     return ["GET", f"{API}/apps/{identity}/appattempts/{identity.replace('application', 'appattempt')}_{last:06d}/containers"]
 
@@ -302,7 +291,6 @@ def allocation(environment: Mapping[str, str]) -> Command:
 
 
 def identity(environment: Mapping[str, str]) -> str:
-    """Return the ID of the entry."""
     return environment.get(IDENTITY, "")
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Describes the changes that a provisioning module reports, by resource name. All functions are pure."""
@@ -70,7 +69,6 @@ def plan_lines(changes: Iterable[PlannedChange], *, properties: bool, currency: 
 
 
 def replaces_nodes(change: PlannedChange) -> bool:
-    """Return whether a change replaces nodes."""
     before, after = change.get("before") or {}, change.get("after") or {}
     return any(before.get(name) for name in REPLACED if name in after)
 
@@ -115,7 +113,6 @@ def _description(change: PlannedChange, properties: bool) -> str:
 
 
 def _update(change: PlannedChange) -> list[str]:
-    """Return how the properties of an existing resource change."""
     before, after = change.get("before") or {}, change.get("after") or {}
     parts = [part for name in after for part in _difference(name, before.get(name), after[name])]
     gone = _terminated(change)
@@ -123,7 +120,6 @@ def _update(change: PlannedChange) -> list[str]:
 
 
 def _properties(after: Mapping[str, Any]) -> list[str]:
-    """Return the properties of a new resource."""
     told = {name: _rules(value) if name in RULES and value else value for name, value in after.items() if name not in UNINTERESTING}
     return [f"{name} {_value(value)}" for name, value in told.items() if _tells(value)]
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Describes what a cluster costs, from the facts that provisioning modules return. All functions are pure."""
@@ -73,12 +72,10 @@ def sums(price: Price) -> str:
 
 
 def _missing(price: Price) -> str:
-    """Return which charges have no known price."""
     return ", ".join(name_of(each) for each in price["charges"] if each["hourly"] is None)
 
 
 def without_nodes(price: Price) -> Price:
-    """Return the price of the cluster without nodes."""
     charges = [each for each in price["charges"] if each["kind"] != GROUP]
     return {**price, "charges": charges, "hourly": known_sum(charges)}
 
@@ -168,7 +165,6 @@ def _data(price: Price) -> str:
 
 
 def source(price: Price) -> str:
-    """Return sentences about the source and the age of the prices."""
     read_at = price["read_at"] and datetime.fromtimestamp(price["read_at"], timezone.utc)
     where = f"the endpoint {price['endpoint']}" if price["endpoint"] else "AWS Price List"
     listed = f"Prices: {where}, read on {read_at:%Y-%m-%d}." if read_at else ""

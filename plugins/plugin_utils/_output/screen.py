@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes Ansible's output below the heading of the current stage. On a terminal, rewrites the progress line below the output."""
@@ -77,7 +76,6 @@ class Screen:
         newline: bool = True,
         caplevel: int | None = None,
     ) -> None:
-        """Write a message from any part of Ansible."""
         options = {"color": color, "stderr": stderr, "screen_only": screen_only, "newline": newline, "caplevel": caplevel}
         # Task processes pass their messages to the main process.
         if os.getpid() != self._process or log_only:
@@ -94,7 +92,6 @@ class Screen:
             self._put(msg, **options)
 
     def clear(self) -> None:
-        """Remove the progress line."""
         with self._lock:
             self._shows_task = False
             if self._has_progress:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What the concise output shows of the results of tasks."""
@@ -71,5 +70,4 @@ def as_text(value: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text."""
     return text.partition("\n")[0]

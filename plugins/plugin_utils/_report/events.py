@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Lists the events of a job in chronological order."""
@@ -23,7 +22,6 @@ class TimelineEvent(NamedTuple):
 
 
 def events(report: Mapping[str, Any]) -> list[TimelineEvent]:
-    """Return the events of a job from the result of the `training_job_report` module."""
     of_all = of_job(report["job"], report["over"], report["end"])
     return sorted([*_processes(report["job"]["processes"]), *_progress(report), *of_all], key=lambda event: event.time)
 

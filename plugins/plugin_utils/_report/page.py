@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The report on a job as a single HTML file without scripts or external resources."""
@@ -38,7 +37,6 @@ POINTS = 2 * report_limits.POINTS
 # Background colors of states. Other states have the color of `.state`.
 COLOURS = {state_names.SUCCEEDED: "#d7f0dc", state_names.FAILED: "#fbdcd9", state_names.LOST: "#fbdcd9"}
 
-# Colors of the goodput buckets.
 BUCKET_COLOURS = {
     goodput.TRAINING: "#4c9f70",
     goodput.RECOMPUTED: "#e8a33d",
@@ -375,7 +373,6 @@ def _listing(hosts: list[str]) -> str:
 
 
 def overview(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of the overview at the top of the page."""
     job, progress = report["job"], report["progress"]
     hosts = list(dict.fromkeys(process["host"] for process in job_states.participants(job["processes"])))
     spares = job_states.standby_hosts(job["processes"])
@@ -416,7 +413,6 @@ def curves(progress: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def drawn(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the charts, each with its images and their descriptions."""
     if not charts.can_draw():
         return []
     result = []

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads from CloudTrail's event history who has created, changed and deleted resources of a cluster.
@@ -132,7 +131,6 @@ class Trail:
             _name_nodes(record, lost.values(), self._cloud.cluster)
 
     def _own_ids(self) -> set[str]:
-        """Return the IDs of the resources that were created with the cluster's tag."""
         created = self._lookup("EventName", CREATIONS, datetime.fromtimestamp(0, timezone.utc))
         own = [record for record in created if _has_tag(record, CLUSTER_TAG, self._cloud.cluster)]
         elements = ((record["eventName"], _texts(record.get("responseElements"))) for record in own)

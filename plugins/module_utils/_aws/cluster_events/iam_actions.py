@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The IAM actions for the events of a cluster. Without `cloudtrail:LookupEvents`, the events do not contain who did what."""
-
-from __future__ import annotations
 
 from ..iam_actions import IamActions
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Turns scaling activities and the states of instances into events of a cluster, and nodes with their lives. Performs no I/O."""
@@ -78,7 +77,6 @@ class LifeOfNode:
 
 
 def events_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the launches, failed launches and terminations among the scaling activities of a group."""
     for activity in activities:
         description, time = activity.get("Description", ""), activity["StartTime"].timestamp()
         found = LAUNCHES.match(description) or LEAVES.match(description)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates and changes the bucket for data sets. The bucket is private and encrypted, requires TLS, and is never deleted."""
@@ -6,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any, Mapping
@@ -30,7 +29,6 @@ NOT_YET = ("NoSuchBucket", "OperationAborted")
 
 
 def wanted(name: str, region: str, kms_key: str | None, tags: Mapping[str, str]) -> Wanted:
-    """Return the desired bucket. Performs no I/O."""
     properties = {
         "name": name,
         "region": region,
@@ -143,16 +141,13 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
         cloud.once_visible(cloud.s3.put_bucket_encryption, *NOT_YET, **bucket, ServerSideEncryptionConfiguration={"Rules": rules})
     if "tls_only" in changed:
         # Keep the other statements in the policy
-        statements = [*_others(_statements(cloud, found.id)), _tls_only(found.id, cloud.region)]
+        others = [statement for statement in _statements(cloud, found.id) if statement.get("Sid") != TLS_ONLY]
+        statements = [*others, _tls_only(found.id, cloud.region)]
         policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
         cloud.once_visible(cloud.s3.put_bucket_policy, *NOT_YET, **bucket, Policy=policy)
     if "tags" in changed:
         tags = {**found.attributes["tags"], **properties["tags"]}
         cloud.s3.put_bucket_tagging(**bucket, Tagging={"TagSet": tag_list(tags)})
-
-
-def _others(statements: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [statement for statement in statements if statement.get("Sid") != TLS_ONLY]
 
 
 def _delete(_cloud: AwsClient, found: Found) -> None:

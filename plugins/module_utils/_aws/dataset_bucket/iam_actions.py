@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The IAM actions for the data set bucket."""
-
-from __future__ import annotations
 
 from ..iam_actions import IamActions
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What AWS charges for in an EMR cluster: instances, EMR on each of them, and their volumes. Performs no I/O."""
@@ -16,7 +15,6 @@ from .definition import CLUSTER, UNKNOWN_VOLUMES
 
 
 def charges(resources: Resources, _zones: Collection[str]) -> Iterator[Charge]:
-    """Yield the charges for the nodes of each role."""
     if CLUSTER not in resources:
         return
     properties = resources[CLUSTER].properties

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The properties of an EMR cluster and its steps, in the form that the definition uses."""
@@ -61,10 +60,7 @@ def cluster_properties(
 
 
 def state(described: ClusterDescription, groups: Iterable[ClusterDescription]) -> str:
-    """Return `ready` if the cluster has started and its groups have all their nodes.
-
-    Otherwise, return the state of the cluster or of a group.
-    """
+    """Return `ready` if the cluster has started and its groups have all their nodes, or else the state of the cluster or a group."""
     if described["Status"]["State"] not in STARTED:
         return str(described["Status"]["State"]).lower()
     unready = [group for group in groups if group["RunningInstanceCount"] != group["RequestedInstanceCount"]]

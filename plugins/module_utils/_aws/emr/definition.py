@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """EMR clusters, their steps, and EMR's default roles, in the form that the plan compares and in the form that requests contain.
@@ -121,7 +120,6 @@ def wanted_steps(options: Mapping[str, Any]) -> list[Wanted]:
 
 
 def wanted_roles(options: Mapping[str, Any], region: str) -> list[Wanted]:
-    """Return the default roles and the default instance profile that the cluster uses."""
     result = list[Wanted]()
     if options["emr_service_role"] == DEFAULT_SERVICE_ROLE:
         result.append(_wanted_role(SERVICE_ROLE, region))
@@ -138,14 +136,12 @@ def _wanted_role(address: Address, region: str) -> Wanted:
 
 
 def trust_policy(service: str, region: str) -> dict[str, Any]:
-    """Return the trust policy that allows a service to assume a role."""
     principal = {"Service": partition_of(region).principals(service)}
     statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 def trusts(document: Mapping[str, Any], service: str) -> bool:
-    """Return whether a trust policy allows a service to assume the role."""
     for statement in listed(document.get("Statement")):
         principal = statement.get("Principal") or {}
         names = listed(principal.get("Service")) if isinstance(principal, Mapping) else []
@@ -186,7 +182,6 @@ def run_job_flow_request(name: str, properties: Mapping[str, Any]) -> dict[str, 
 
 
 def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an instance group in the form that API requests contain."""
     return {
         "InstanceRole": role,
         "Name": role,
@@ -197,7 +192,6 @@ def group_request(role: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_request(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step in the form that API requests contain."""
     return {
         "Name": name,
         "ActionOnFailure": properties["on_failure"].upper(),

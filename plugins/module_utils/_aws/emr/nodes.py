@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Implements `NodeService` for clusters whose nodes EMR launches.
@@ -78,7 +77,6 @@ def _refuse_changed_tags(reader: Reader, described: InstanceDescription) -> None
 
 
 def unrecorded_clusters(reader: Reader) -> list[str]:
-    """Return the IDs of the EMR clusters that have this cluster's name and tags."""
     return [item["Id"] for item in _own_clusters(reader, LIVE)]
 
 
@@ -96,16 +94,14 @@ def _described(reader: Reader, cluster_id: str) -> dict[str, Any] | None:
 
 
 def _own_clusters(reader: Reader, states: Sequence[str], **since: datetime) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of the EMR clusters that are in one of these states and have this cluster's name and tags."""
     for item in reader.retrieve("emr", "list_clusters", "Clusters", ClusterStates=list(states), **since):
         if item["Name"] == reader.cluster:
             described = describe(reader, item["Id"])
-            if _is_own(reader, described) and described["Status"]["State"] in states:
+            if _own_tags(reader).items() <= tag_dict(described.get("Tags", [])).items() and described["Status"]["State"] in states:
                 yield described
 
 
 def describe(reader: Reader, cluster_id: str) -> dict[str, Any]:
-    """Return EMR's description of a cluster."""
     return dict(reader.client("emr").describe_cluster(ClusterId=cluster_id)["Cluster"])
 
 
@@ -137,19 +133,12 @@ def status(reader: Reader) -> dict[str, Any] | None:
     return {"id": described["Id"], "ended": ended, "reason": reason, "end": told, "idle_seconds": seconds}
 
 
-def _is_own(reader: Reader, described: InstanceDescription) -> bool:
-    return _own_tags(reader).items() <= tag_dict(described.get("Tags", [])).items()
-
-
 def _own_tags(reader: Reader) -> dict[str, str]:
     return {CLUSTER_TAG: reader.cluster, COMPONENT_TAG: EMR_COMPONENT}
 
 
 def listed(reader: Reader, cluster_id: str, state: str, *roles: str) -> list[dict[str, Any]]:
-    """Return EMR's descriptions of the cluster's instances in the given state.
-
-    If `roles` is not empty, return only instances in the groups with these roles.
-    """
+    """Return EMR's descriptions of the cluster's instances in the given state, in all groups or only in those with these roles."""
     which = {"InstanceGroupTypes": list(roles)} if roles else {}
     return reader.retrieve("emr", "list_instances", "Instances", ClusterId=cluster_id, InstanceStates=[state], **which)
 
@@ -189,7 +178,6 @@ def group_of(_cluster: str, instance: Instance) -> str | None:
 
 
 def unnumbered(instances: Sequence[Instance]) -> tuple[str, ...]:
-    """Return the IDs of the new nodes, which have no number yet."""
     return tuple(item["InstanceId"] for item in instances if number_of(item) is None)
 
 
@@ -212,10 +200,6 @@ def _instances(reader: Reader) -> list[Instance]:
     return [{**with_storage_tags(each, tags), "Volumes": volumes.get(role_of(each) or "")} for each in instances]
 
 
-def _launcher(cluster: str, _group: str) -> str:
-    return f"EMR cluster {cluster}"
-
-
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, Any]]:
     """Return the terminated instances of the cluster and of earlier clusters with the same name and tags.
 
@@ -236,7 +220,7 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
 EMR_NODES = NodeService(
     _instances,
     group_of,
-    _launcher,
+    lambda cluster, _group: f"EMR cluster {cluster}",
     "The collection supports only EMR clusters with one master. For this cluster, write an inventory that specifies the master.",
     _former,
     lambda node: products(node["instance_type"], node.get("volumes") or UNKNOWN_VOLUMES),

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Records in Parameter Store which EMR cluster belongs to a training cluster.
@@ -44,7 +43,6 @@ class ClusterRecord(NamedTuple):
 
 
 def parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter with the ID of the EMR cluster."""
     return f"/deeplearning/{cluster}/emr-cluster"
 
 
@@ -81,7 +79,6 @@ def _write(cloud: AwsClient, value: str) -> ClusterRecord:
 
 
 def delete(cloud: AwsClient) -> None:
-    """Delete the record if it exists."""
     try:
         cloud.ssm.delete_parameter(Name=parameter_name(cloud.cluster))
     except ClientError as error:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes and deletes EMR clusters, their steps, and the default roles of EMR."""
@@ -116,9 +115,6 @@ def _refuse_unrecorded(cloud: AwsClient) -> None:
         )
 
 
-# Clusters
-
-
 def _create_cluster(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request = definition.run_job_flow_request(cloud.cluster, properties)
     begun = record.begin(cloud)
@@ -190,7 +186,6 @@ def _update_cluster(cloud: AwsClient, found: Found, properties: Properties, chan
 
 
 def _record(cloud: AwsClient, cluster_id: str) -> None:
-    """Record the ID of a cluster that an interrupted run has created."""
     begun = record.read(cloud)
     if begun:
         record.complete(cloud, begun, cluster_id)
@@ -320,10 +315,7 @@ def _listed_groups(cloud: AwsClient, cluster_id: str) -> list[dict[str, Any]]:
 
 
 def ended(described: ClusterDescription, log: str = "") -> str:
-    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs.
-
-    `log` contains the last lines that a failed bootstrap action printed.
-    """
+    """Return the message for an unexpected termination of a cluster, with EMR's reason and the location of the logs."""
     reason = described["Status"].get("StateChangeReason", {})
     code, text = reason.get("Code", "no code"), reason.get("Message", "EMR returned no reason")
     message = f"EMR cluster {described['Id']} ended ({code}): {text.rstrip('.')}."
@@ -391,9 +383,6 @@ def _delete_cluster(cloud: AwsClient, found: Found) -> None:
 
     cloud.wait_until(f"EMR cluster {found.id} to terminate", gone, max(cloud.wait_timeout, START_TIMEOUT), pause=PAUSE)
     record.delete(cloud)
-
-
-# Steps
 
 
 def _create_step(cloud: AwsClient, address: Address, properties: Properties) -> Found:

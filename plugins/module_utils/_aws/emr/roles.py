@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The IAM roles and the instance profile of EMR clusters."""
@@ -10,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClientError, ClusterError, if_exists
 from ..component import Request
-from ..error_codes import error_code, is_missing
+from ..error_codes import error_code
 from ..message_parts import P
 from ..plan.resources import Address, Found, Properties
 from . import definition
@@ -42,26 +41,14 @@ def read_roles(request: Request) -> Iterator[Found]:
 
 
 def described_role(cloud: AwsClient, name: str) -> dict[str, Any] | None:
-    """Return the description of the role with this name or ARN, or None if it does not exist."""
-    try:
-        return dict(cloud.iam.get_role(RoleName=name.rpartition("/")[2])["Role"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    answer = if_exists(cloud.iam.get_role, RoleName=name.rpartition("/")[2])
+    return answer["Role"] if answer else None
 
 
 def described_profile(cloud: AwsClient, name: str) -> list[dict[str, Any]]:
     """Return a list that contains the instance profile with this name or ARN, or an empty list if it does not exist."""
-    try:
-        return [cloud.iam.get_instance_profile(InstanceProfileName=name.rpartition("/")[2])["InstanceProfile"]]
-    except ClientError as error:
-        if is_missing(error):
-            return []
-        raise
-
-
-# Roles
+    answer = if_exists(cloud.iam.get_instance_profile, InstanceProfileName=name.rpartition("/")[2])
+    return [answer["InstanceProfile"]] if answer else []
 
 
 def create_role(cloud: AwsClient, address: Address, properties: Properties) -> Found:

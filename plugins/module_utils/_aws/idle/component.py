@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for the end of a cluster's idle nodes, which the module `cluster` provisions."""
@@ -56,7 +55,6 @@ def has_ended(found: Sequence[Found]) -> bool:
 
 
 def _environment(existing: Found) -> Mapping[str, str]:
-    """Return the environment variables of an existing function."""
     settings: Mapping[str, Any] = existing.properties["function"] or {}
     return dict(settings.get("environment", {}))
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """How AWS ends a cluster's idle nodes. Performs no I/O.
@@ -55,7 +54,6 @@ def _duration(text: str) -> timedelta:
 
 
 def name_of(cluster: str) -> str:
-    """Return the name of the function and of its schedule group."""
     return f"{cluster}-nodes-idle"
 
 
@@ -107,7 +105,6 @@ def wanted(
 
 
 def schedule_settings(cluster: str, region: str) -> dict[str, Any]:
-    """Return the settings of the schedule, in a form that can be compared with an existing schedule."""
     return {
         "state": "ENABLED",
         "expression": f"rate({INTERVAL // timedelta(minutes=1)} minutes)",

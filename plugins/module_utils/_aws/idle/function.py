@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The AWS Lambda function that ends idle nodes. Its code is this file and `messages.py`, so it imports nothing else of the collection.
@@ -117,7 +116,6 @@ def decisive(found: Sequence[Observation], last: Verdict | None, now: datetime) 
 
 
 def holds_in(tags: Mapping[str, str], now: datetime) -> dict[str, datetime]:
-    """Return the ends of the holds in the tags of the function, by name."""
     ends = {key[len(HOLD) :]: time_of(value) for key, value in tags.items() if key.startswith(HOLD)}
     return {name: end for name, end in ends.items() if now < end <= now + LONGEST_HOLD + AHEAD}
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Holds, which keep nodes that look idle. They are tags of the function that looks for idle nodes."""
@@ -17,7 +16,6 @@ NAME = re.compile(r"[\w.@+-]{1,64}", re.ASCII)
 
 
 def held(tags: Mapping[str, str], now: datetime) -> dict[str, str]:
-    """Return the ends of the holds in the tags of a function, by name."""
     return {name: iso(end) for name, end in holds_in(tags, now).items()}
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes and deletes what ends a cluster's idle nodes: a role, a function and the schedule that calls it."""
@@ -9,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, tag_list
-from ..error_codes import error_code, is_missing
+from ..client import AwsClient, ClientError, ClusterError, WaitTimeout, if_exists, tag_list
+from ..error_codes import error_code
 from ..instance_role.own_role import ADVICE, OwnRole, refuse_foreign
 from ..plan.errors import half_deleted
 from ..plan.planning import Kind
@@ -42,7 +41,6 @@ def read_without_role(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _complete(cloud: AwsClient, role: Found) -> Found:
-    """Return the role with the properties of the function and the schedule."""
     found = read_function(cloud)
     tags = found.get("Tags", {}) if found else {}
     schedule = get_schedule(cloud, name_of(cloud.cluster), SCHEDULE)
@@ -66,14 +64,8 @@ def _complete(cloud: AwsClient, role: Found) -> Found:
 
 
 def read_function(cloud: AwsClient) -> dict[str, Any] | None:
-    """Return the function with its tags as the API describes it, or None if it does not exist."""
-    try:
-        found = dict(cloud.client("lambda").get_function(FunctionName=name_of(cloud.cluster)))
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
-    if "TagsError" in found:
+    found: dict[str, Any] | None = if_exists(cloud.client("lambda").get_function, FunctionName=name_of(cloud.cluster))
+    if found and "TagsError" in found:
         raise ClusterError(
             f"The tags of function {name_of(cloud.cluster)} cannot be read ({found['TagsError'].get('ErrorCode')}). Allow lambda:ListTags, "
             "which the policies from docs/permissions.md contain."
@@ -104,7 +96,6 @@ def _update(cloud: AwsClient, found: Found, properties: Properties, changed: fro
 
 
 def _put(cloud: AwsClient, role: Found, properties: Properties) -> None:
-    """Create or complete the function and its schedule."""
     arn = _put_function(cloud, role, properties)
     # The messages may have got another topic
     former = [FAILURE] if properties["since"] else [FAILURE, IDLE_SINCE, WARNED]
@@ -144,7 +135,6 @@ def _delete_function_of_former_role(cloud: AwsClient, role: Found) -> dict[str, 
 
 
 def function_settings(cluster: str, wanted: Properties, role: Found) -> dict[str, Any]:
-    """Return the function's settings for the API."""
     return {
         "FunctionName": name_of(cluster),
         "Description": f"Ends idle nodes of the training cluster {cluster}",
@@ -158,7 +148,6 @@ def function_settings(cluster: str, wanted: Properties, role: Found) -> dict[str
 
 
 def _ready(cloud: AwsClient) -> str | None:
-    """Return the function's ARN if it is ready for a call and a change."""
     found = read_function(cloud)
     if found is None:
         return None

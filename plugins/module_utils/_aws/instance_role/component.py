@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for the nodes' IAM role and instance profile."""
@@ -31,7 +30,6 @@ def _wanted(request: Request, found: Sequence[Found]) -> Iterable[Wanted]:
 
 
 def nodes_policy(request: Request, found: Sequence[Found]) -> dict[str, Any]:
-    """Return the policy of the nodes' role."""
     options = request.options
     return definition.policy(
         request.cloud.region,

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The AWS permissions of the nodes. Performs no I/O."""
@@ -41,7 +40,6 @@ AUTHORITY_ACTIONS = [
 
 
 def trust_policy(region: str) -> dict[str, Any]:
-    """Return the trust policy, which allows EC2 instances to assume the role."""
     principal = {"Service": partition_of(region).principals("ec2")}
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}]}
 
@@ -94,7 +92,6 @@ def policy(
 
 
 def _exports(destination: str, number: int, partition: Partition) -> list[dict[str, Any]]:
-    """Return the statements that allow nodes to list and write objects at a destination."""
     bucket, prefix = bucket_and_prefix(destination)
     listing = _statement(f"ListExports{number}", ["s3:ListBucket"], [partition.arn("s3", bucket)])
     if prefix:

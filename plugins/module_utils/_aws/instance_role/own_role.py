@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """IAM roles that belong to a cluster. Each of them has one inline policy."""
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
+from ..client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, if_exists, tag_dict, tag_list
 from ..error_codes import is_missing
 from ..plan.resources import Address, Found, Properties
 from ..policy_documents import PolicyDocument
@@ -55,12 +54,8 @@ class OwnRole:
         return Found(self.address, name, properties)
 
     def _policy(self, cloud: AwsClient, name: str) -> dict[str, Any] | None:
-        try:
-            return PolicyDocument(cloud.iam.get_role_policy(RoleName=name, PolicyName=self.policy_name)["PolicyDocument"])
-        except ClientError as error:
-            if is_missing(error):
-                return None
-            raise
+        answer = if_exists(cloud.iam.get_role_policy, RoleName=name, PolicyName=self.policy_name)
+        return PolicyDocument(answer["PolicyDocument"]) if answer else None
 
     def create(self, cloud: AwsClient, address: Address, properties: Properties) -> Found:
         created = cloud.create(

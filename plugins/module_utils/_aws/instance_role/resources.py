@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes and deletes the nodes' IAM role and instance profile."""
@@ -10,8 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, read_concurrently, tag_list
-from ..error_codes import error_code, is_missing
+from ..client import AwsClient, if_exists, read_concurrently, tag_list
 from ..plan.planning import Kind
 from ..plan.resources import Address, Found, Properties
 from .definition import INSTANCE_PROFILE, ROLE, name
@@ -35,17 +33,12 @@ def _profile(cloud: AwsClient) -> Iterator[Found]:
 
 
 def read_adopted(cloud: AwsClient, profile_name: str) -> list[Found]:
-    """Return the adopted instance profile, if it exists."""
     return [replace(_found_profile(cloud, profile), adopted=True) for profile in _described_profile(cloud, profile_name)]
 
 
 def _described_profile(cloud: AwsClient, profile_name: str) -> list[dict[str, Any]]:
-    try:
-        return [cloud.iam.get_instance_profile(InstanceProfileName=profile_name)["InstanceProfile"]]
-    except ClientError as error:
-        if is_missing(error) or error_code(error) == "ValidationError":
-            return []
-        raise
+    answer = if_exists(cloud.iam.get_instance_profile, "ValidationError", InstanceProfileName=profile_name)
+    return [answer["InstanceProfile"]] if answer else []
 
 
 def _found_profile(cloud: AwsClient, profile: Mapping[str, Any]) -> Found:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The lease of a cluster's nodes: when it ends, and what AWS then does. Performs no I/O.
@@ -170,7 +169,6 @@ def calls(cluster: str, region: str, terms: Terms, end: datetime, now: datetime,
 
 
 def found_call(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the API call of an existing schedule."""
     target, end = schedule["Target"], schedule.get("EndDate")
     return {
         "state": schedule["State"],

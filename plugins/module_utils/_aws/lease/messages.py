@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The messages that AWS publishes to an SNS topic before and at the end of a lease, even without a controller. Performs no I/O.
@@ -22,7 +21,6 @@ SID = "TellPeople"
 
 
 def statements(topic: str | None) -> list[dict[str, Any]]:
-    """Return the statements that allow the lease's role to publish the messages."""
     return [{"Sid": SID, "Effect": "Allow", "Action": "sns:Publish", "Resource": topic}] if topic else []
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes, prolongs and deletes the lease of a cluster's nodes."""
@@ -41,7 +40,6 @@ def read_without_role(cloud: AwsClient) -> Iterator[Found]:
 
 
 def _complete(cloud: AwsClient, role: Found, names: Sequence[str]) -> Found:
-    """Return the role with the properties of the schedules with these names."""
     with ThreadPoolExecutor(len(names)) as pool:
         known = {name: found for name, found in zip(names, pool.map(partial(_schedule, cloud), names)) if found}
     terms = {found.get("Description", "") for found in known.values()}

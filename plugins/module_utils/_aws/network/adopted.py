@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads an adopted network: the VPC, subnets and security groups in the definition, and the routes and endpoints of the VPC."""
@@ -58,7 +57,6 @@ def subnet_ids(request: Request, side: str) -> list[str]:
 
 
 def group_ids(request: Request) -> dict[str, str]:
-    """Return the security group IDs in the definition, keyed by purpose."""
     named = request.options.get("security_group_ids") or {}
     return {name: named[name] for name in GROUPS if named.get(name)}
 
@@ -78,7 +76,6 @@ def cidrs(request: Request, found: Sequence[Found], sides: Iterable[str]) -> lis
 
 
 def node_cidrs(request: Request, found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the adopted subnets that contain nodes."""
     return cidrs(request, found, SIDES if request.options["master_public_address"] else ("private",))
 
 
@@ -174,6 +171,5 @@ def lets_in(rules: Iterable[SecurityRule], ports: tuple[str, int, int], sources:
 
 
 def covers(rule: SecurityRule, ports: tuple[str, int, int]) -> bool:
-    """Return whether a rule allows the protocol and all ports of `ports`."""
     protocol, first, last, _who = rule
     return protocol == "-1" or (protocol == ports[0] and first <= ports[1] and ports[2] <= last)

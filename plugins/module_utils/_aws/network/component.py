@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for the network."""
@@ -47,7 +46,6 @@ def _s3_service(request: Request, found: Sequence[Found]) -> str:
 
 
 def _server_rules(request: Request, found: Sequence[Found], subnet_cidrs: Mapping[str, str]) -> set[definition.SecurityRule]:
-    """Return the rules that allow traffic from the servers of shared storage."""
     return {rule for component in request.storage for rule in component.server_rules(request, found, subnet_cidrs)}
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds resources that prevent the deletion of a VPC.
@@ -119,10 +118,7 @@ def in_vpc(cloud: AwsClient, vpc_id: str) -> list[str]:
 
 
 def tagged(cloud: AwsClient) -> list[str]:
-    """Return the names of volumes and network interfaces that have the cluster's tag and that no instance uses.
-
-    Unused volumes cost money. Unused network interfaces prevent the deletion of their subnets.
-    """
+    """Return the names of volumes and network interfaces that have the cluster's tag and that no instance uses."""
     unused = {"Name": "status", "Values": ["available"]}
     volumes = cloud.retrieve("ec2", "describe_volumes", "Volumes", Filters=cloud.filters(unused))
     interfaces = cloud.retrieve("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=cloud.filters(unused))

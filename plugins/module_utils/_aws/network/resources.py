@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """All kinds of network resources, and a function that reads them."""
@@ -16,5 +15,4 @@ KINDS = (*(part.KIND for part in PARTS), *guardduty.KINDS)
 
 
 def read(cloud: AwsClient) -> list[Found]:
-    """Return all resources that have the tags of this cluster's network."""
     return read_concurrently([partial(part.read, cloud) for part in PARTS])

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Security groups and their rules."""
@@ -24,7 +23,6 @@ def _found(cloud: AwsClient, key: str, group: Mapping[str, Any]) -> Found:
 
 
 def security_group_properties(cloud: AwsClient, group: Mapping[str, Any]) -> Properties:
-    """Return the security group properties that the plan compares."""
     return {
         "vpc": group["VpcId"],
         "description": group["Description"],

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Subnets."""
@@ -23,7 +22,6 @@ def _found(cloud: AwsClient, key: str, subnet: Mapping[str, Any]) -> Found:
 
 
 def subnet_properties(cloud: AwsClient, subnet: Mapping[str, Any]) -> Properties:
-    """Return the subnet properties that the plan compares."""
     return {
         "vpc": subnet["VpcId"],
         "cidr": subnet.get("CidrBlock"),  # None for an IPv6-only subnet

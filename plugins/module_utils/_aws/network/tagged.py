@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds the resources of a cluster's network by their tags, and changes the tags."""
@@ -39,11 +38,7 @@ def update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None:
     cloud.ec2.create_tags(Resources=[found.id], Tags=tag_list(properties["tags"]))
 
 
-def update_tags_only(cloud: AwsClient, found: Found, properties: Properties, _changed: frozenset[str]) -> None:
-    update_tags(cloud, found, properties)
-
-
 def network_kind(name: str, create: Callable[..., Found], delete: Callable[..., None], **more: Any) -> Kind:
-    more.setdefault("update", update_tags_only)
+    more.setdefault("update", lambda cloud, found, properties, _changed: update_tags(cloud, found, properties))
     more["updatable"] = frozenset({"tags", *more.get("updatable", ())})
     return Kind(name, create, delete, **more)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """VPCs."""
@@ -24,8 +23,6 @@ def _found(cloud: AwsClient, key: str, vpc: Mapping[str, Any]) -> Found:
 
 
 def vpc_properties(cloud: AwsClient, vpc: Mapping[str, Any]) -> Properties:
-    """Return the properties of a VPC that the plan compares."""
-
     def attribute(name: str) -> bool:
         field = name[0].upper() + name[1:]
         return bool(cloud.ec2.describe_vpc_attribute(VpcId=vpc["VpcId"], Attribute=name)[field]["Value"])

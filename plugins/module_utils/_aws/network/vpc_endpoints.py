@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """VPC endpoints."""
@@ -98,10 +97,7 @@ def endpoint_is_gone(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _endpoint_state(endpoint: Mapping[str, Any]) -> str:
-    """Return the state of an endpoint in lower case, because AWS does not capitalize it consistently.
-
-    If the state is `partial`, return `available`.
-    """
+    """Return the state of an endpoint in lower case, as AWS does not capitalize it consistently, and `available` for `partial`."""
     state = endpoint["State"].lower()
     return "available" if state == "partial" else str(state)
 

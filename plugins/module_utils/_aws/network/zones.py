@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The Availability Zones of a cluster."""
@@ -44,7 +43,6 @@ def zones(request: Request, found: Sequence[Found]) -> list[str]:
 
 
 def _of_alternatives(request: Request) -> set[str]:
-    """Return the zones of the alternatives and of the capacity reservations."""
     options = request.options
     candidates = [options, *options.get("alternatives", [])]
     reservations = {item["capacity_reservation_id"] for item in candidates if item.get("capacity_reservation_id")}
@@ -53,7 +51,6 @@ def _of_alternatives(request: Request) -> set[str]:
 
 
 def described_reservation(cloud: AwsClient, reservation: str) -> dict[str, Any] | None:
-    """Return EC2's description of a capacity reservation or Capacity Block, or None if it does not exist."""
     try:
         # EC2 has no filter for reservation IDs
         found = cloud.retrieve_once("ec2", "describe_capacity_reservations", "CapacityReservations", CapacityReservationIds=[reservation])
@@ -80,10 +77,7 @@ def offering(cloud: AwsClient, instance_type: str) -> set[str]:
 
 
 def name_advice(cloud: AwsClient, instance_type: str) -> str:
-    """Return advice for an instance type name that might be misspelled.
-
-    The advice lists similar instance types that the region offers, if any.
-    """
+    """Return advice for an instance type name that might be misspelled: similar instance types that the region offers, if any."""
     offerings = cloud.retrieve_once("ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
     names = {item["InstanceType"] for item in offerings}
     similar = difflib.get_close_matches(instance_type, sorted(names), n=3, cutoff=0.7)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Auto Scaling groups, which determine how many nodes run and in which subnets."""
@@ -100,7 +99,6 @@ def _comparable_group_tags(cloud: AwsClient, tags: Mapping[str, str]) -> dict[st
 
 
 def storage_tags(found: Found) -> dict[str, str]:
-    """Return the group's tags that describe the mounts of its nodes."""
     return {name: value for name, value in found.properties["tags"].items() if name in TAG_KEYS}
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The capacity policy, which is an ordered list of candidates for launching a cluster's nodes.
@@ -108,7 +107,6 @@ def launched(request: Request, found: Sequence[Found], group: str) -> Alternativ
 
 
 def zones_in_use(found: Sequence[Found]) -> set[str]:
-    """Return the zones in which the Auto Scaling groups launch instances."""
     subnets = {subnet for item in found if item.address.kind == "auto_scaling_group" for subnet in item.properties["subnets"]}
     return {item.properties["zone"] for item in found if item.address.kind == "subnet" and item.id in subnets}
 
@@ -151,7 +149,6 @@ def managed_groups(request: Request) -> tuple[str, ...]:
 
 
 def may_replace_nodes(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether this run is allowed to replace nodes."""
     return not has_nodes(found) or bool(request.options["replace_nodes"])
 
 

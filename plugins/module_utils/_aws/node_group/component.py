@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for the master and the workers."""
@@ -151,7 +150,6 @@ def _terminated(cluster: str, plan: Sequence[Change], found: Sequence[Found], kn
 
 
 def _ending(change: Change) -> set[int]:
-    """Return the numbers of the nodes that a change terminates or replaces."""
     if change.action is Action.DELETE:
         return {*change.before["numbers"]}
     fewer = {*change.before.get("numbers", ())} - {*change.after["numbers"]} if "numbers" in change.after else set()

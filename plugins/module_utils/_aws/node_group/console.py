@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds SSH host keys in the text of an instance's console output. cloud-init prints the keys at the first boot. Performs no I/O."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The resources of the master and the workers: launch templates, Auto Scaling groups and numbered nodes. Performs no I/O."""
@@ -97,12 +96,12 @@ def clustered(options: Mapping[str, Any], *, reserved: bool = False, suitable: b
     return options["placement"] == "auto" and not reserved and (bool(options["efa"]) or suitable)
 
 
-def in_one_zone(options: Mapping[str, Any], *, reserved: bool = False) -> bool:
+def in_one_zone(options: Mapping[str, Any]) -> bool:
     """Return whether all nodes are launched in one zone, either because of a placement group or because EFA traffic cannot leave a zone.
 
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-limits
     """
-    return bool(options["efa"]) or clustered(options, reserved=reserved)
+    return bool(options["efa"]) or clustered(options)
 
 
 @dataclass(frozen=True)
@@ -210,10 +209,7 @@ def _launch_template(
 
 
 def _scaling_group(group: str, capacity: Capacity, cluster: str, tags: Mapping[str, Any], *, public: bool) -> Wanted:
-    """Return the Auto Scaling group.
-
-    The group's nodes are launched in public subnets if `public` is true, and otherwise in private subnets.
-    """
+    """Return the Auto Scaling group, whose nodes are in public subnets if `public` is true, and otherwise in private subnets."""
     template, side = launch_template(group), "public" if public else "private"
     return Wanted(
         auto_scaling_group(group),

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds former nodes of the cluster in the scaling activities of its Auto Scaling groups."""
@@ -41,7 +40,6 @@ def activities(reader: Reader, group: str, since: datetime) -> Iterator[Mapping[
 
 
 def running_instances(reader: Reader) -> set[str]:
-    """Return the IDs of the running and pending instances in the cluster's groups."""
     alive = [*membership_tags.filters(reader.cluster), {"Name": "instance-state-name", "Values": list(ALIVE)}]
     reservations = reader.retrieve("ec2", "describe_instances", "Reservations", Filters=alive)
     return {instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]}

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads the SSH host keys of instances from their console output."""
@@ -17,7 +16,6 @@ PAUSE = 1  # seconds between the first two reads of an instance's console
 KEPT = 60 * 1024  # bytes, a little less than the 64 KB of output that EC2 keeps
 
 
-# The kinds of problems.
 CONFLICTING, MISSING, TIMEOUT = "conflicting", "missing", "timeout"
 
 
@@ -30,10 +28,7 @@ class HostKeyError(ClusterError):
 
 
 def console_output(cloud: AwsClient, instance_id: str, *, latest: bool) -> str:
-    """Return the console output that EC2 saved at boot.
-
-    If `latest` is true, return the current output, which only Nitro instances provide.
-    """
+    """Return the console output that EC2 saved at boot or, if `latest` is true, the current one, which only Nitro instances provide."""
     try:
         return str(cloud.ec2.get_console_output(InstanceId=instance_id, Latest=latest).get("Output", ""))
     except ClientError as error:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Selects the machine image (AMI) of the nodes, and reads its properties."""
@@ -7,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClientError, ClusterError, if_exists
 from ..component import Request
-from ..error_codes import error_code, is_missing
+from ..error_codes import error_code
 from ..message_parts import P
 from ..plan.resources import Found
 from .definition import Image
@@ -73,7 +73,6 @@ def choose(request: Request, found: Iterable[Found], architecture: str) -> Image
 
 
 def missing(cloud: AwsClient, image_id: str) -> str:
-    """Return the message for an `image_id` that does not exist."""
     return f"{P}image_id: there is no image {image_id} in {cloud.region} that this account is allowed to use. Specify another image."
 
 
@@ -166,7 +165,6 @@ def catalog(parameters: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], st
 
 
 def _version(name: str, framework: str) -> tuple[int, ...] | None:
-    """Return the version that follows the framework in an image's name, or None if the name does not contain the framework."""
     match = re.fullmatch(rf"{re.escape(framework)}(?:-([\d.]+))?", name)
     return _numbers(match[1] or "") if match else None
 
@@ -176,13 +174,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def find(cloud: AwsClient, image_id: str) -> dict[str, Any] | None:
-    """Return EC2's description of the image, or None if it does not exist."""
-    try:
-        images = cloud.retrieve_once("ec2", "describe_images", "Images", ImageIds=[image_id])
-    except ClientError as error:
-        if not is_missing(error) and error_code(error) not in ("InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"):
-            raise
-        images = []
+    describe = partial(cloud.retrieve_once, "ec2", "describe_images", "Images", ImageIds=[image_id])
+    images = if_exists(describe, "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
     return dict(images[0]) if images else None
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The properties of instance types, and the network interfaces of nodes."""
@@ -67,7 +66,6 @@ class InstanceType:
 
 
 def parse(description: Mapping[str, Any]) -> InstanceType:
-    """Return the instance type for an entry in a DescribeInstanceTypes response."""
     network = description["NetworkInfo"]
     has_efa = network.get("EfaSupported", False)
     # If a type supports EFA and has only one network card, that card supports EFA, even if EC2 does not report it
@@ -94,13 +92,11 @@ def parse(description: Mapping[str, Any]) -> InstanceType:
 
 
 def find(cloud: AwsClient, name: str) -> InstanceType | None:
-    """Return the instance type named `name`, or None if it is not offered in the region."""
     filters = [{"Name": "instance-type", "Values": [name]}]
     return next((parse(item) for item in cloud.retrieve_once("ec2", "describe_instance_types", "InstanceTypes", Filters=filters)), None)
 
 
 def in_definition(request: Request) -> list[InstanceType]:
-    """Return the instance types in the definition that exist in the region."""
     named = [request.options["instance_type"], *(item["instance_type"] for item in request.options["alternatives"])]
     return [found for name in dict.fromkeys(named) if name and (found := find(request.cloud, name))]
 

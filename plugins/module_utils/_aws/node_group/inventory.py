@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Derives the nodes for the inventory and `cluster_info` from EC2's descriptions of the instances. Performs no I/O."""

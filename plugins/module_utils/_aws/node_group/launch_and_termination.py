@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, numbers and terminates the nodes of a group. The nodes of a group are its live instances."""
@@ -68,10 +67,6 @@ def read(cloud: AwsClient) -> Iterator[Found]:
         )
 
 
-def _create_nodes(cloud: AwsClient, address: Address, properties: Properties) -> Found:
-    return _number_nodes(cloud, address, properties)
-
-
 def _update_nodes(cloud: AwsClient, found: Found, properties: Properties, changed: frozenset[str]) -> Found:
     if changed & {"outdated", "unhealthy"}:
         _replace_nodes(cloud, found, properties)
@@ -108,10 +103,7 @@ def number_new_nodes(cloud: AwsClient, group: str, numbered: Mapping[str, int], 
 def wait_for_instances(
     cloud: AwsClient, name: str, wanted: int, properties: Properties, gone: Collection[str] = ()
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Wait until `wanted` instances of a group are in service. The result is the same as that of `_in_service`.
-
-    `properties` contains `launch_parameters`.
-    """
+    """Wait until `wanted` instances of a group are in service. The result is the same as that of `_in_service`."""
     since, past = _time_of_aws(cloud, name), properties["past_activities"]
     launches = Launches(since=since, wanted=wanted, past=past, alternative=properties["alternative"])
     return _in_service(cloud, name, launches, properties["least"], properties["timeout"], gone)
@@ -277,7 +269,7 @@ def _delete_nodes(_cloud: AwsClient, _found: Found) -> None:
 
 KIND = Kind(
     "nodes",
-    _create_nodes,
+    _number_nodes,
     _delete_nodes,
     update=_update_nodes,
     updatable=frozenset({"numbers", "group"}),

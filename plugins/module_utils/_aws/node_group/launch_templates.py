@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Launch templates, from which Auto Scaling groups launch instances."""
@@ -163,7 +162,6 @@ def _market_data(market: str, spot_max_price: str, reservation: str) -> dict[str
 
 
 def _found_market(data: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the market and the capacity reservation ID in launch template data."""
     reserved = data.get("CapacityReservationSpecification", {})
     reservation = reserved.get("CapacityReservationTarget", {}).get("CapacityReservationId", "")
     paid = data.get("InstanceMarketOptions", {}).get("MarketType")

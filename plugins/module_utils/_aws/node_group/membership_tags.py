@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Identifies nodes by a tag that only AWS can set, and checks the other tags of nodes, Auto Scaling groups and EMR clusters.

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Implements `NodeService` for clusters whose nodes are launched by Auto Scaling groups."""
@@ -35,10 +34,6 @@ def _instances(reader: Reader) -> list[Instance]:
     return [membership_tags.with_storage_tags(each, tags.get(tags_of(each)[GROUP_TAG], {})) for each in instances]
 
 
-def _launcher(cluster: str, group: str) -> str:
-    return f"Auto Scaling group {group_name(cluster, group)}"
-
-
 def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[dict[str, Any]]:
     reader.client("autoscaling")  # the client is created once, before the threads use it
     groups = [group_name(reader.cluster, group) for group in (MASTER, WORKERS)]
@@ -53,7 +48,7 @@ def _former(reader: Reader, since: datetime, current: Collection[str]) -> list[d
 AUTO_SCALING = NodeService(
     _instances,
     group_of,
-    _launcher,
+    lambda cluster, group: f"Auto Scaling group {group_name(cluster, group)}",
     "Wait until Auto Scaling has terminated the replaced master, or terminate the surplus instance with "
     "aws autoscaling terminate-instance-in-auto-scaling-group --should-decrement-desired-capacity --instance-id ...",
     _former,

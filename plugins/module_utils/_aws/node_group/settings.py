@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Determines the settings of nodes from the options and the properties of the instance type."""
@@ -26,10 +25,7 @@ def settings_of(group: str, settings: NodeSettings, master_market: str | None) -
 
 
 def node_settings(request: Request, alternative: Alternative, found: Sequence[Found]) -> NodeSettings:
-    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist.
-
-    `settings_of` returns the settings of one group.
-    """
+    """Return the settings of all nodes. Raises ClusterError if the instance type or the image does not exist."""
     options = request.options
     instance_type = instance_types.find(request.cloud, alternative.instance_type)
     if instance_type is None:

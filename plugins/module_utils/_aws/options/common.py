@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Options that all provisioning modules share."""
-
-from __future__ import annotations
 
 from ..option import DEFAULT_WAIT_TIMEOUT, IN_PLACE, NOT_STORED, SUBJECT, Option, in_place
 from ..storage import kinds

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Options for the instance role of the nodes."""
-
-from __future__ import annotations
 
 from ..option import IN_PLACE, REPLACES_NODES, Option, in_place
 from ..tags import IDLE_COMPONENT, INSTANCE_ROLE_COMPONENT, LEASE_COMPONENT, NODES_COMPONENT

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Options of the network. If the cluster uses an adopted network, some of these options also apply to components other than the network."""
-
-from __future__ import annotations
 
 from ..option import (
     DELETE_AND_CREATE,

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Options of the nodes, such as instance type, worker count, market and image."""
-
-from __future__ import annotations
 
 from ..option import (
     IN_PLACE,

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Collects the options of all packages, and returns the options of each module or component.
-
-Each storage package declares its own options. The package `options` declares all remaining options.
-"""
+"""Collects the options of all packages, and returns the options of each module or component."""
 
 from __future__ import annotations
 

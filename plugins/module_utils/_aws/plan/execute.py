@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Applies a plan. Each change starts as soon as its prerequisites are done, in parallel with other changes."""
@@ -64,7 +63,6 @@ class _Execution:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether any change is in progress or can still be started."""
         return bool(self.running or (self._sorter.is_active() and not self.failure))
 
     def start(self) -> list[Change]:
@@ -72,7 +70,6 @@ class _Execution:
         return [] if self.failure else [self._changes[address] for address in self._sorter.get_ready()]
 
     def finish(self, future: Future[Found | None]) -> None:
-        """Record the outcome of a finished change."""
         change = self.running.pop(future)
         try:
             result = future.result()

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Compares the wanted resources with the found resources, and plans the necessary changes. Performs no I/O."""
@@ -21,8 +20,6 @@ from .resources import Address, Found, Wanted, printable, references, resolve
 
 
 class Policy(Enum):
-    """The effect of changing a property."""
-
     IN_PLACE = "in_place"
     REPLACE = "replace"
     FORBIDDEN = "forbidden"
@@ -96,7 +93,6 @@ class Change:
         return replace(self, after={name: resolve(self.wanted.properties[name], known) for name in self.after})
 
     def describe(self) -> dict[str, Any]:
-        """Return the change as a dictionary for the result of a module."""
         return {
             "kind": self.address.kind,
             "key": self.address.key,

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The wanted and found resources of a plan, and the references between these resources."""
@@ -12,7 +11,6 @@ from typing import Any, Mapping, NamedTuple
 KNOWN_AFTER_APPLY = "(known after apply)"
 
 
-# Some properties of a resource.
 Properties = Mapping[str, Any]
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Prices that were read earlier, in a file on the controller, so that most runs ask AWS for no price."""
@@ -41,7 +40,6 @@ class Known(NamedTuple):
         return self._replace(read_at=self.read_at if self.price else now, failed_at=now, problem=problem)
 
     def is_recent(self, product: Product) -> bool:
-        """Return whether AWS need not be asked again."""
         now, pause = time.time(), RETRY if self.problem else SHORT
         lifetime = pause if self.price is None else SHORT if product.name == SPOT else LONG
         return now - self.read_at <= lifetime or now - self.failed_at <= pause

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What AWS charges for by the hour: products, and how much of them a resource uses. Performs no I/O."""
@@ -41,7 +40,6 @@ class Product:
 
     @property
     def hours(self) -> int:
-        """Return the number of hours that a price of the unit is for."""
         return HOURS_PER_MONTH if self.unit.lower().endswith("mo") else 1
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a cluster costs per hour: charges times prices."""
@@ -33,12 +32,10 @@ class Place:
     region: str
 
     def endpoint(self, service: str) -> str:
-        """Return the endpoint that the environment sets instead of that of AWS, or an empty string."""
         return environment_endpoint(service)
 
 
 def spot_prices(cloud: AwsClient, instance_type: str, zones: Iterable[str]) -> list[float]:
-    """Return the current prices of a Spot Instance in these zones, as far as AWS tells them."""
     known, _problem = _known_prices(cloud, [spot_instance(instance_type, [zone]) for zone in zones])
     return [each.price.hourly for each in known.values() if each and each.price]
 
@@ -67,7 +64,6 @@ class Estimate:
         }
 
     def _source(self, told: Sequence[cache.Known]) -> dict[str, Any]:
-        """Return the currency of the prices, and when AWS told the oldest of them."""
         return {"currency": partition_of(self._region).currency, "read_at": min((each.read_at for each in told), default=None)}
 
     def _describe_charge(self, charge: Charge) -> dict[str, Any]:

@@ -1,12 +1,9 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """On-Demand prices of instance types with Linux, in dollars per hour. Written by tools/prices.py from the AWS Price List.
 
 Source: Karpenter's provider for AWS, pkg/providers/pricing/zz_generated.pricing_aws.go, Apache License 2.0. Only the numbers are used.
 """
-
-from __future__ import annotations
 
 DATE = "2026-07-20"
 REGION = "us-east-1"

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Instances as products of the price list. Performs no I/O."""
@@ -23,7 +22,6 @@ ATTRIBUTES = {
 
 
 def instance(instance_type: str) -> Product:
-    """Return the product for an On-Demand Instance."""
     attributes = tuple({"instanceType": instance_type, **ATTRIBUTES}.items())
     return Product(INSTANCE, instance_type, "AmazonEC2", f"BoxUsage:{instance_type}", "Hrs", attributes, _published().get(instance_type))
 

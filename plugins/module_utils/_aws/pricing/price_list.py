@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Prices per hour from the AWS Price List and from the history of Spot prices.
@@ -96,7 +95,6 @@ def _prices(item: Mapping[str, Any], product: Product) -> Iterator[Price]:
 
 
 def _spot_price(cloud: AwsClient, product: Product) -> Price | None:
-    """Return the current price of a Spot Instance in its zone."""
     history = cloud.retrieve(
         "ec2",
         "describe_spot_price_history",

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """EBS volumes as products of the price list. Performs no I/O."""
@@ -22,7 +21,6 @@ TIERS = {"io2": {"io2": 0, "io2.tier2": 32000, "io2.tier3": 64000}}
 
 
 def products(volume: str, size: int, iops: int | None, throughput: int | None) -> Iterator[tuple[Product, float]]:
-    """Yield the products for a volume of a type, with their quantities."""
     usage = USAGE.get(volume, volume)
     yield Product("volume", volume, "AmazonEC2", f"EBS:VolumeUsage.{usage}", "GB-Mo", published=GB_PRICES.get(volume)), size
     if volume == "gp3":

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Plans and applies changes for `state: present`. The run tries one alternative after another until AWS has sufficient capacity."""
@@ -110,7 +109,6 @@ def _announce(request: Request, plan: Sequence[Change]) -> None:
 
 
 def _launches(change: Change) -> bool:
-    """Return whether a change launches nodes, rather than only terminating nodes."""
     more = {*change.after.get("numbers", ())} - {*change.before.get("numbers", ())}
     return change.address.kind == "nodes" and bool(more or change.after.keys() & {"group", "outdated", "unhealthy"})
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The components of a cluster, and the kinds of resources that they declare."""
@@ -64,7 +63,6 @@ def is_chosen(component: Component, choices: Collection[str]) -> bool:
 
 
 def charges(resources: Resources, zones: Collection[str]) -> Iterator[Charge]:
-    """Yield what AWS charges for the resources of all components."""
     for component in {each.name: each for each in COMPONENT_OF_KIND.values()}.values():
         yield from component.charges(resources, zones)
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Plans and applies the deletion for `state: absent`, and checks for leftover resources."""
@@ -42,7 +41,6 @@ def delete(run: Run) -> NoReturn:
 
 
 def _kept(found: Iterable[Found]) -> list[str]:
-    """Return the IDs of the remaining file systems that belong to the cluster."""
     return [item.id for item in found if item.address.kind in DATA_KINDS and not item.adopted]
 
 
@@ -61,7 +59,6 @@ def _foreign_resources(run: Run, error: ApplyError) -> str:
 
 
 def _leftovers(run: Run, plan: Sequence[Change]) -> list[str]:
-    """Return the names of the cluster's resources that AWS still lists after the deletion."""
     deleted = {change.address: change.found for change in plan if change.found}
     left: list[str] = []
 

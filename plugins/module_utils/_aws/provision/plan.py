@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Third stage: make the plan, and refuse harmful changes."""
@@ -48,7 +47,6 @@ def plan_deletion(run: Run, found: Sequence[Found]) -> list[Change]:
 
 
 def plan_end_of_nodes(found: Sequence[Found]) -> list[Change]:
-    """Return the changes that terminate all nodes."""
     wanted = [Wanted(item.address, {"minimum": 0, "size": 0}) for item in found if item.address.kind == "auto_scaling_group"]
     return make_plan(wanted, found, KINDS, keep=lambda _item: True)
 
@@ -78,7 +76,6 @@ def _keeper(run: Run, found: Sequence[Found]) -> Callable[[Found], bool]:
 
 
 def _keeps(run: Run, item: Found) -> bool:
-    """Return whether to keep a resource that is not part of the desired state."""
     component = COMPONENT_OF_KIND[item.address.kind]
     return component not in run.components or component.keeps(run.request, item)
 
@@ -127,7 +124,6 @@ def _ids_referred_to(items: Iterable[Found], found: Sequence[Found]) -> set[str]
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every string in a value, at any nesting depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a cluster costs before and after a run."""
@@ -101,5 +100,4 @@ def _excess(run: Run, price: Mapping[str, Any]) -> str:
 
 
 def price_of(cloud: AwsClient, found: Sequence[Found], others: Iterable[Charge]) -> Estimate:
-    """Return the price of the resources in `found`, and of other charges."""
     return Estimate(cloud, (), [*charges(resources_after((), found), zones_in_use(found)), *others])

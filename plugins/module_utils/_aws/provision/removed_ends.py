@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a run removes of that which ends the nodes, such as because a colleague's definition lacks the options, and what is incomplete."""
@@ -92,7 +91,6 @@ def _rests(run: Run, changes: Sequence[Change]) -> list[str]:
 
 
 def _untags(changes: Sequence[Change], tag: str) -> bool:
-    """Return whether changes remove a tag from groups."""
     return any(tag in change.before.get("tags", ()) and tag not in change.after["tags"] for change in changes if "tags" in change.after)
 
 

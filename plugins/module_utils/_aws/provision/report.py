@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Last stage: exit the module with its result, such as applied changes, deferred changes and costs."""
@@ -137,7 +136,6 @@ def fail_interrupted(run: Run) -> NoReturn:
 
 
 def _done(run: Run, applied: Sequence[Change]) -> dict[str, Any]:
-    """Return what a run that fails has changed."""
     return {
         "changed": bool(applied),
         "changes": [change.describe() for change in applied],
@@ -157,7 +155,6 @@ def _degraded(run: Run, found: Iterable[Found]) -> dict[str, Any] | None:
 
 
 def _ids(found: Iterable[Found]) -> dict[str, dict[str, str]]:
-    """Return the IDs of resources by kind and key."""
     result: dict[str, dict[str, str]] = {}
     for item in sorted(found, key=lambda item: item.address):
         result.setdefault(item.address.kind, {})[item.address.key] = item.id
@@ -218,7 +215,6 @@ def _difference(name: str, before: Any, after: Any) -> str:
 
 
 def _numbers(deferred: Iterable[Change], name: str) -> list[str]:
-    """Return the node numbers that the property `name` contained before the changes."""
     nodes_before = [change.before for change in deferred if change.address.kind == "nodes"]
     return [str(number) for number in sorted({number for before in nodes_before for number in before.get(name, ())})]
 

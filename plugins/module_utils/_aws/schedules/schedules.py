@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Schedules of EventBridge Scheduler, with which AWS makes calls for a cluster even if no controller exists any more."""
@@ -8,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, WaitTimeout, tag_list
+from ..client import AwsClient, ClientError, WaitTimeout, if_exists, tag_list
 from ..error_codes import error_code, is_missing
 
 # Seconds until EventBridge Scheduler can use a new role, and until AWS has deleted a former schedule group of the same name.
@@ -16,13 +15,7 @@ ROLE_TIMEOUT, GROUP_TIMEOUT = 120, 600
 
 
 def get_schedule(cloud: AwsClient, group: str, name: str) -> dict[str, Any] | None:
-    """Return a schedule as the API describes it, or None if it does not exist."""
-    try:
-        return dict(cloud.scheduler.get_schedule(GroupName=group, Name=name))
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    return if_exists(cloud.scheduler.get_schedule, GroupName=group, Name=name)
 
 
 def put_schedule(cloud: AwsClient, what: str, schedule: Mapping[str, Any]) -> None:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The cluster's SSH certificate authority: a private key in Parameter Store, encrypted with a KMS key."""
@@ -8,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, tag_list
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AnsibleAWSModule, AwsClient, ClientError, if_exists, tag_list
 from ..emr import record
 from ..emr.nodes import JOB_FLOW_TAG
 from ..error_codes import DENIED, error_code, is_missing
@@ -28,14 +27,11 @@ except ImportError:
 
 
 class Stored(NamedTuple):
-    """The private key that the parameter contains, and the version of the parameter."""
-
     private_key: str
     version: int
 
 
 def generate() -> str:
-    """Return a new private key in OpenSSH format."""
     encoding, private_format = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     return Ed25519PrivateKey.generate().private_bytes(encoding, private_format, serialization.NoEncryption()).decode()
 
@@ -49,13 +45,8 @@ def public_key(private_key: str, comment: str) -> str:
 
 def read(cloud: AwsClient, version: int | None = None) -> Stored | None:
     name = parameter_name(cloud.cluster)
-    try:
-        parameter = cloud.ssm.get_parameter(Name=name if version is None else f"{name}:{version}", WithDecryption=True)["Parameter"]
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
-    return Stored(str(parameter["Value"]), parameter["Version"])
+    answer = if_exists(cloud.ssm.get_parameter, Name=name if version is None else f"{name}:{version}", WithDecryption=True)
+    return Stored(str(answer["Parameter"]["Value"]), answer["Parameter"]["Version"]) if answer else None
 
 
 def read_visible(cloud: AwsClient, least: int, version: int | None = None) -> Stored:
@@ -111,7 +102,6 @@ def overwrite(cloud: AwsClient, private_key: str, kms_key: str | None, tier: str
 
 
 def _put(cloud: AwsClient, kms_key: str | None, **arguments: Any) -> int:
-    """Store the parameter and return its version."""
     encryption = {"KeyId": kms_key} if kms_key else {}
     put = partial(cloud.ssm.put_parameter, Name=parameter_name(cloud.cluster), **arguments, **encryption)
     if kms_key in cloud.created:

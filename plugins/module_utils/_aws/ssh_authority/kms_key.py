@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The KMS key of the cluster's SSH certificate authority, if it is not the AWS managed key for SSM."""
@@ -10,8 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..client import AwsClient, BotoCoreError, ClientError, ClusterError
-from ..error_codes import error_code, is_missing, outcome_is_unknown
+from ..client import AwsClient, BotoCoreError, ClientError, ClusterError, if_exists
+from ..error_codes import error_code, outcome_is_unknown
 from ..regions import partition_of
 from .parameter import parameter_name
 
@@ -41,7 +40,6 @@ USE = ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"]
 
 
 def alias(cluster: str) -> str:
-    """Return the alias of the key that the collection creates for a cluster."""
     return f"alias/deeplearning/{cluster}/ssh-authority"
 
 
@@ -161,7 +159,6 @@ def _is_own(cloud: AwsClient, key: Mapping[str, Any]) -> bool:
 
 
 def create(cloud: AwsClient) -> str:
-    """Create a key and its alias, and return the key's ARN."""
     caller = cloud.client("sts").get_caller_identity()["Arn"]
     try:
         key = cloud.create(
@@ -224,9 +221,5 @@ def _schedule_deletion(cloud: AwsClient, arn: str) -> None:
 
 
 def _describe(cloud: AwsClient, key_id: str) -> dict[str, Any] | None:
-    try:
-        return dict(cloud.client("kms").describe_key(KeyId=key_id)["KeyMetadata"])
-    except ClientError as error:
-        if is_missing(error):
-            return None
-        raise
+    answer = if_exists(cloud.client("kms").describe_key, KeyId=key_id)
+    return answer["KeyMetadata"] if answer else None

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The location of a cluster's SSH certificate authority in Parameter Store."""
@@ -7,10 +6,8 @@ from __future__ import annotations
 
 
 def parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter that contains the private key of the SSH certificate authority."""
     return f"/deeplearning/{cluster}/ssh-authority"
 
 
 def public_parameter_name(cluster: str) -> str:
-    """Return the name of the SSM parameter that contains the public keys of the SSH certificate authority."""
     return f"{parameter_name(cluster)}-public-key"

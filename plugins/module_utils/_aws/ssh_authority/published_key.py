@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The published public keys of the cluster's SSH certificate authority: a parameter that operators without the private key may read.
@@ -11,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..client import CLUSTER_TAG, COMPONENT_TAG, AwsClient, ClientError, tag_list
-from ..error_codes import error_code, is_missing
+from ..client import CLUSTER_TAG, COMPONENT_TAG, AwsClient, ClientError, if_exists, tag_list
+from ..error_codes import error_code
 from .parameter import public_parameter_name
 from .visibility import wait_for_version
 
@@ -33,13 +32,8 @@ def read(cloud: AwsClient, version: int = 0) -> list[str]:
 
 
 def _read(cloud: AwsClient) -> Published:
-    try:
-        parameter = cloud.ssm.get_parameter(Name=public_parameter_name(cloud.cluster))["Parameter"]
-    except ClientError as error:
-        if is_missing(error):
-            return Published([], 0)
-        raise
-    return Published(str(parameter["Value"]).splitlines(), parameter["Version"])
+    answer = if_exists(cloud.ssm.get_parameter, Name=public_parameter_name(cloud.cluster))
+    return Published(str(answer["Parameter"]["Value"]).splitlines(), answer["Parameter"]["Version"]) if answer else Published([], 0)
 
 
 def write(cloud: AwsClient, keys: list[str]) -> int:

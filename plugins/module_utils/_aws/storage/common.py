@@ -1,20 +1,16 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Code that all kinds of file systems share.
-
-The functions find the cluster's own file system, wait for changes to finish, and create the component.
-"""
+"""Code that all kinds of file systems share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import AwsClient, ClientError, ClusterError
+from ..client import AwsClient, ClusterError, if_exists
 from ..component import Component
-from ..error_codes import error_code, is_missing
 from ..iam_actions import IamActions
 from ..message_parts import P
 from ..own_resources import with_keys
@@ -48,19 +44,14 @@ class FileSystems:
         return Address(self.address.kind, "former")
 
     def find(self, found: Iterable[Found]) -> Found | None:
-        """Return the file system that the cluster uses, or None."""
         return find(found, self.address)
 
     def is_adopted(self, found: Iterable[Found]) -> bool:
-        """Return whether the cluster uses an adopted file system."""
         file_system = self.find(found)
         return file_system is not None and file_system.adopted
 
     def component_of(self, kinds: tuple[Kind, ...], iam_actions: IamActions, **hooks: Any) -> Component:
-        """Return the component that provisions these file systems.
-
-        The component depends on the network. The file systems hold data and cost money.
-        """
+        """Return the component that provisions these file systems."""
         kind = self.address.kind
         return Component(
             self.component,
@@ -73,14 +64,8 @@ class FileSystems:
         )
 
     def describe(self, cloud: AwsClient, **ids: Any) -> dict[str, Any] | None:
-        """Return the description of a file system from AWS, or None if the file system does not exist."""
-        try:
-            found = cloud.retrieve(self.service, "describe_file_systems", "FileSystems", **ids)
-        except ClientError as error:
-            if is_missing(error) or error_code(error) in ("BadRequest", "ValidationException"):
-                return None
-            raise
-        return next((dict(item) for item in found if self.is_usable(item)), None)
+        describe = partial(cloud.retrieve, self.service, "describe_file_systems", "FileSystems", **ids)
+        return next((dict(item) for item in if_exists(describe, "BadRequest", "ValidationException") or () if self.is_usable(item)), None)
 
     def owned(self, cloud: AwsClient) -> dict[str, Any] | None:
         """Return the cluster's own file system, or None if there is none.
@@ -98,7 +83,6 @@ class FileSystems:
         return matches[0] if matches else None
 
     def is_own(self, cloud: AwsClient, description: FileSystemDescription) -> bool:
-        """Return whether the tags of a file system show that it belongs to this cluster."""
         return any(with_keys(cloud, [description], self.component))
 
 
@@ -119,7 +103,6 @@ class Lookup:
     def settle(
         self, cloud: AwsClient, found: Found, is_available: Callable[[FileSystemDescription], bool], *, timeout: float | None = None
     ) -> Found:
-        """Wait until the resource is available, and return it."""
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def available() -> Found | None:
@@ -132,13 +115,8 @@ class Lookup:
         call, arguments = self._call(cloud), self.arguments(found.id)
 
         def gone() -> bool:
-            try:
-                described = call(**arguments)[self.key]
-            except ClientError as error:
-                if is_missing(error):
-                    return True
-                raise
-            return all(item.get("LifeCycleState") == "deleted" for item in described)
+            answer = if_exists(call, **arguments)
+            return answer is None or all(item.get("LifeCycleState") == "deleted" for item in answer[self.key])
 
         cloud.wait_until(f"the deletion of {self.name} {found.id}", gone, timeout=timeout)
 
@@ -148,7 +126,6 @@ class Lookup:
 
 
 def find(found: Iterable[Found], address: Address) -> Found | None:
-    """Return the resource with this address, or None."""
     return next((item for item in found if item.address == address), None)
 
 

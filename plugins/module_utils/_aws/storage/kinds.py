@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The tags and options of all kinds of storage that nodes can mount, in the order in which nodes mount the storage. Performs no I/O.
-
-The components that provision storage are in `registry.py`.
-"""
+"""The tags and options of all kinds of storage that nodes can mount, in the order in which nodes mount the storage. Performs no I/O."""
 
 from __future__ import annotations
 

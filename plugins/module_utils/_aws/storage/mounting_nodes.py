@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds nodes by the tags that show which file system each node mounts."""
@@ -14,8 +13,6 @@ from ..instances import group_of, tags_of
 
 @dataclass(frozen=True)
 class MountingNode:
-    """A node that mounts a file system."""
-
     cluster: str
     vpc: str
     zone: str
@@ -48,7 +45,6 @@ def mounting_nodes(cloud: AwsClient, tag: str, file_system_id: str) -> list[Moun
 
 
 def refuse_in_use(file_system_id: str, found: Collection[MountingNode]) -> None:
-    """Raise ClusterError if any nodes mount the file system."""
     clusters = sorted({node.cluster for node in found})
     if clusters:
         raise ClusterError(f"{file_system_id} is used by nodes of other clusters ({', '.join(clusters)}). Delete those nodes first.")

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The components and validators of all kinds of storage, in the order in which nodes mount the storage."""
@@ -24,5 +23,4 @@ VALIDATORS: tuple[Validator, ...] = (*efs_validators.VALIDATORS, *lustre_validat
 
 
 def mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
-    """Return all mounts of the nodes."""
     return [mount for component in STORAGE for mount in component.mounts(request, found)]

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks whether the nodes can reach file systems in other VPCs."""
@@ -14,7 +13,6 @@ from ..plan.resources import Found
 
 
 def vpc_id(found: Sequence[Found]) -> str | None:
-    """Return the ID of the cluster's VPC, or None if the VPC does not exist yet."""
     return next((item.id for item in found if item.address == VPC), None)
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The declaration of the tags that describe the mounts of nodes."""
@@ -32,9 +31,7 @@ class StorageTag(NamedTuple):
     kept: bool = False
 
     def is_told(self, tags: Mapping[str, str]) -> bool:
-        """Return whether the tags contain the property."""
         return self.key in tags and (self.values is None or tags[self.key] in self.values)
 
     def value(self, tags: Mapping[str, str]) -> Any:
-        """Return the property's value from the tags."""
         return tags[self.key] if self.values is None else self.values[tags[self.key]]

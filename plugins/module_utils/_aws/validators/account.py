@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for the account's quotas. The validators check a quota only if the run creates resources that count toward the quota."""
@@ -109,7 +108,6 @@ def vcpu_shortfall(cloud: AwsClient, instance_type: str, market: str, count: int
 
 
 def _others(cloud: AwsClient) -> Iterator[dict[str, Any]]:
-    """Yield the account's instances that do not belong to this cluster."""
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     for reservation in cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states]):
         for instance in reservation["Instances"]:
@@ -263,7 +261,6 @@ class NatGatewayQuota(QuotaValidator):
         return len(self._zones(request, found))
 
     def _zones(self, request: Request, found: Sequence[Found]) -> list[str]:
-        """Return the zones of the NAT gateways that the run creates."""
         known = {item.address for item in found}
         gateways = [item for item in NETWORK.wanted(request, found) if item.address.kind == "nat_gateway" and item.address not in known]
         return [item.properties["subnet"].address.key.partition("-")[2] for item in gateways]

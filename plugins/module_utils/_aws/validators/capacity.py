@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for `alternatives` and the other capacity options."""
@@ -214,7 +213,6 @@ def _needed_reserved(request: Request, kept: Sequence[Found]) -> int:
 
 
 def _own_instances(cloud: AwsClient, reservations: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of this cluster's instances in the reservations."""
     ids = {item["CapacityReservationId"] for item in reservations}
     states = {"Name": "instance-state-name", "Values": list(ALIVE)}
     described = cloud.retrieve_once("ec2", "describe_instances", "Reservations", Filters=[states])
@@ -259,7 +257,6 @@ def _mismatch(described: Mapping[str, Any], alternative: Alternative, placement_
 
 
 def _name_in(arn: str) -> str:
-    """Return the name in the ARN of a placement group."""
     return arn.rpartition("/")[2]
 
 

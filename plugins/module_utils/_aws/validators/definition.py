@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators that check only the definition, without API calls."""
@@ -137,7 +136,6 @@ def _range_of(cidr: str) -> str | None:
 
 
 def check_nodes(options: Mapping[str, Any]) -> Iterator[str]:
-    """Check the options that a group of nodes requires."""
     for name, example in (("instance_type", "p4d.24xlarge"), ("key_name", "my-key")):
         if not options.get(name):
             yield f"{P}{name}: missing. Specify a value, for example {example}."

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for the S3 locations to which jobs are exported."""
@@ -93,7 +92,6 @@ class ExportAllowed(Validator):
 
 
 def buckets(request: Request) -> list[str]:
-    """Return the names of the buckets in valid destinations."""
     return sorted({mounts.bucket_and_prefix(destination)[0] for destination in request.options["export_destinations"]} - {""})
 
 

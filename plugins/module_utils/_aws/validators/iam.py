@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for an adopted instance profile and the permissions of its role."""
@@ -100,7 +99,6 @@ class PolicyStatements(Validator):
 
 
 def check_statements(statements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Check that the statements are valid in the policy of a role."""
     for number, statement in enumerate(statements, 1):
         for problem in _problems(statement):
             yield f"{P}additional_policy_statements: statement {number}: {problem}"
@@ -204,7 +202,6 @@ def _reads_authority(cloud: AwsClient, role: str) -> bool:
 
 
 def is_allowed(cloud: AwsClient, role: str, action: str, resource: str) -> bool:
-    """Return whether the policies of a role allow an action on a resource."""
     results = cloud.iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource])
     return any(item["EvalDecision"] == "allowed" for item in results["EvaluationResults"])
 

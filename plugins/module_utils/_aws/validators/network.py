@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for the zones, the adopted network, the endpoints and the address ranges."""
@@ -82,7 +81,6 @@ def _check_existence(cloud: AwsClient, vpc_id: str, subnets: Mapping[str, Collec
 
 
 def _check_completeness(request: Request, vpc_id: str, subnets: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Check that the definition specifies all required subnets."""
     if not subnets["private_subnet_ids"]:
         yield f"{P}private_subnet_ids: missing. Specify one subnet of {vpc_id} for every zone of the cluster."
     if not subnets["public_subnet_ids"] and request.options["master_public_address"]:
@@ -224,7 +222,6 @@ class BlockPublicAccess(Validator):
 
 
 def _exclusions(cloud: AwsClient, ids: Collection[str]) -> set[str]:
-    """Return the modes of the exclusions for these VPCs and subnets."""
     listed = cloud.retrieve("ec2", "describe_vpc_block_public_access_exclusions", "VpcBlockPublicAccessExclusions")
     active = (item for item in listed if not item["State"].startswith(("delete-", "disable-")))
     return {item["InternetGatewayExclusionMode"] for item in active if item["ResourceArn"].rpartition("/")[2] in ids}

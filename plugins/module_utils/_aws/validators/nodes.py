@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for the options that determine how nodes are launched, such as key pair, instance type, image and placement."""
@@ -7,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Mapping
 
-from ..client import ClientError, ClusterError
+from ..client import ClientError, ClusterError, if_exists
 from ..component import Request
 from ..error_codes import DENIED, error_code, is_missing
 from ..message_parts import P
@@ -73,15 +73,8 @@ class PrivateKey(Validator):
 
 
 def _key_pair(request: Request) -> Mapping[str, Any] | None:
-    """Return the key pair for SSH logins, or None if it does not exist."""
-    try:
-        names = [request.options["key_name"]]
-        pairs = request.cloud.retrieve_once("ec2", "describe_key_pairs", "KeyPairs", KeyNames=names, IncludePublicKey=True)
-    except ClientError as error:
-        if not is_missing(error):
-            raise
-        return None
-    return next(iter(pairs), None)
+    describe = partial(request.cloud.retrieve_once, "ec2", "describe_key_pairs", "KeyPairs")
+    return next(iter(if_exists(describe, KeyNames=[request.options["key_name"]], IncludePublicKey=True) or ()), None)
 
 
 class InstanceTypeOffered(Validator):

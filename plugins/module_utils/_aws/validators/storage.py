@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for shared storage as a whole. Each kind of storage has its own validators in its package."""
@@ -134,13 +133,11 @@ class StoragePorts(Validator):
 
 
 def _private_cidrs(found: Sequence[Found]) -> list[str]:
-    """Return the address ranges of the nodes' private subnets."""
     subnets = [item for item in found if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return [item.properties["cidr"] for item in subnets if item.properties["cidr"]]
 
 
 def _incoming(request: Request, server: Server) -> list[tuple[str, int, int, str]]:
-    """Return the ingress rules of a server's security groups."""
     described = adopted.groups(request.cloud, sorted(server.found.properties["security_groups"]))
     return [rule for group in described for rule in security_group_rules(group["IpPermissions"])]
 
@@ -166,7 +163,6 @@ class StorageKept(Validator):
 
 
 def _described_tags(request: Request, found: Sequence[Found]) -> dict[str, str]:
-    """Return the instance tags that describe the mounts in the definition."""
     known = {item.address: item for item in found}
     tags: dict[str, str] = resolve({tag: value for mount in registry.mounts(request, found) for tag, value in mount.tags.items()}, known)
     return tags

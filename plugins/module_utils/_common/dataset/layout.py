@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The files and folders of a data set, and of its temporary files."""
@@ -19,8 +18,6 @@ WITHOUT_DESCRIPTION = ("--exclude", f"{DESCRIBING}*")
 
 
 class DatasetPaths(NamedTuple):
-    """The paths of a data set and of its temporary files."""
-
     final: str
     partial: str
 
@@ -34,7 +31,6 @@ class DatasetPaths(NamedTuple):
 
     @property
     def unpacked(self) -> str:
-        """The path of the folder for the contents of one archive."""
         return os.path.join(self.partial, "unpacked")
 
     @property

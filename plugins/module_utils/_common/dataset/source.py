@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Parses and checks data set sources, derives data set names from the sources, and identifies versions of the data.
@@ -69,7 +68,6 @@ class Source(NamedTuple):
 
     @property
     def basename(self) -> str:
-        """The last part of the source's path."""
         path = unquote(urlsplit(self.text).path) if self.kind == URL else self.key or self.bucket or self.text
         return os.path.basename(path.rstrip("/"))
 
@@ -119,7 +117,6 @@ def name_of_set(spec: Mapping[str, Any]) -> str:
 
 
 def all_sources(spec: Mapping[str, Any]) -> Source:
-    """Return a source that represents all sources of a data set."""
     return Source(SEVERAL, ", ".join(parse(each["source"]).shown for each in spec["sources"]))
 
 
@@ -200,7 +197,6 @@ def check_options(spec: Mapping[str, Any], source: Source) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Return whether a file's name has the suffix of an archive that can be unpacked."""
     return ARCHIVE.search(path) is not None
 
 

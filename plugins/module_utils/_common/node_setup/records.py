@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The records of set-up steps on a host. All files belong to root, and no other user can read or change them."""
@@ -20,12 +19,10 @@ SUCCEEDED = "succeeded"
 
 
 def record_path(digest: str) -> str:
-    """Return the path of the record for the step with this digest."""
     return os.path.join(RECORDS, f"{digest}.json")
 
 
 def has_succeeded(record: Mapping[str, Any]) -> bool:
-    """Return whether a record describes a step that has succeeded."""
     return record.get("state") == SUCCEEDED
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Defines Python environments: their paths in images, the text that identifies a build, and the commands of a build."""
@@ -57,8 +56,6 @@ ADVICE = {REQUIREMENTS: CORRECTION, CREATE: INTERPRETER}
 
 
 class Interpreter(NamedTuple):
-    """The Python interpreter that creates an environment."""
-
     path: str
     machine: str
     version: str
@@ -88,8 +85,6 @@ class BuildLocation(NamedTuple):
 
 
 class BuildStep(NamedTuple):
-    """One command of a build, and a description of its purpose."""
-
     purpose: str
     argv: list[str]
 
@@ -101,7 +96,6 @@ def check_name(name: str) -> None:
 
 
 def executable(path: str) -> str:
-    """Return the path of the Python interpreter in the environment at `path`."""
     return os.path.join(path, "bin", "python")
 
 
@@ -112,7 +106,6 @@ def image_environment(name: str) -> str | None:
 
 
 def image_environments() -> list[str]:
-    """Return the names of all environments in the host's image."""
     found = (path for place in IMAGE_PLACES for path in glob.glob(executable(os.path.expanduser(place.format("*")))))
     return sorted({os.path.basename(os.path.dirname(os.path.dirname(path))) for path in found})
 
@@ -156,7 +149,6 @@ def _project(line: str) -> str:
 
 
 def without(requirements: str, projects: Sequence[str]) -> str:
-    """Return the requirements, excluding those for `projects`."""
     return "".join(line for line in requirements.splitlines(keepends=True) if _project(line) not in projects)
 
 
@@ -244,7 +236,6 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
 
 def describe_failure(step: BuildStep, output: str) -> str:
-    """Return a message with the failed step of a build and the last lines of its output."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip() and not line.startswith(NOISE)]
     lines = [line for line in lines if not (line.startswith(REPETITION) and any("Could not find a version" in other for other in lines))]
     advice = [text for purpose, text in ADVICE.items() if step.purpose.startswith(purpose)]

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads the output of qconf, qstat and qhost, and returns the desired objects of Grid Engine's configuration.
@@ -177,13 +176,11 @@ def bootstrap(state_directory: str) -> str:
 
 
 def environment() -> str:
-    """Return the variables that the package's commands read."""
     ports = f"export SGE_QMASTER_PORT={MASTER_PORT} SGE_EXECD_PORT={EXEC_PORT}\n"
     return f"{HEADER}SGE_ROOT={ROOT_DIRECTORY}\nSGE_CELL={CELL}\n{ports}"
 
 
 def text(settings: Mapping[str, str]) -> str:
-    """Return settings in the format of qconf."""
     return "".join(f"{name:<20} {value}\n" for name, value in settings.items())
 
 
@@ -208,7 +205,6 @@ def changed(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, tup
 
 
 def complete(item: SgeObject, current: Mapping[str, str] | None) -> dict[str, str]:
-    """Return all settings of an object for qconf."""
     current = current or {}
     if item.rest is None:
         return {**current, **item.own}
@@ -243,7 +239,6 @@ def items(settings: SgeSettings, nodes: list[SgeNode], members: Iterable[str]) -
 
 
 def node_item(node: SgeNode) -> SgeObject:
-    """Return the configuration object for a node."""
     values = f"exclusive=true,gpu={node.gpus},slots={node.cpus}"
     lists = ("user_lists", "xuser_lists", "projects", "xprojects", "usage_scaling", "report_variables")
     return SgeObject("e", node.name, {"hostname": node.name, "complex_values": values}, dict.fromkeys(("load_scaling", *lists), NONE))

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Mounts or unmounts shared storage on this host. The action plugin uses the same functions to inspect other hosts."""
@@ -59,7 +58,6 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def described(params: dict[str, Any]) -> FstabMount:
-    """Return the shared storage that the parameters describe."""
     named = [(kind, params[option]) for option, kind in SOURCE_OPTIONS.items() if params[option]]
     kind, source = next(iter(named), (params["kind"], params["source"]))
     return KINDS[kind](source, params)
@@ -100,7 +98,6 @@ def ensure_present(module: AnsibleModule) -> None:
 
 
 def has_client(module: AnsibleModule, storage: FstabMount) -> bool:
-    """Return whether this host has the client that the storage needs."""
     return module.get_bin_path(storage.client.helper, opt_dirs=["/sbin", "/usr/sbin"]) is not None
 
 
@@ -118,7 +115,6 @@ def files(wanted: FstabMount, alternative: FstabMount, host: HostFiles) -> list[
 
 
 def facts(storage: FstabMount) -> dict[str, Any]:
-    """Return the module's return values for a host that has mounted the storage."""
     return {"source": storage.source, "client_missing": False}
 
 
@@ -170,13 +166,11 @@ def stop_automount(module: AnsibleModule, path: str) -> None:
 
 
 def has_shared_entry(path: str) -> bool:
-    """Return whether /etc/fstab has an entry for shared storage at `path`."""
     entries = map(fstab_fields, (THIS.read(FSTAB) or "").splitlines())
     return any(fields and fields[1] == path and is_shared(fields[2]) for fields in entries)
 
 
 def current_mount(path: str) -> MountTableEntry | None:
-    """Return what is mounted at `path`, or None if nothing is mounted there."""
     return mounted_at(THIS.read(MOUNTS) or "", path)
 
 
@@ -215,7 +209,6 @@ def check_mount(mount: MountTableEntry, wanted: FstabMount) -> FstabMount:
 
 
 def mount_difference(path: str, before: str, after: str) -> dict[str, str]:
-    """Return the Ansible diff for a mount."""
     header = f"mounted at {path}"
     return {"before_header": header, "after_header": header, "before": before and before + "\n", "after": after and after + "\n"}
 
@@ -278,7 +271,6 @@ def check_writable(module: AnsibleModule, path: str, owner: str) -> None:
 
 
 def ensure_owner(module: AnsibleModule, path: str, owner: str) -> list[dict[str, Any]]:
-    """Make `owner` the owner of the mounted root folder."""
     user = THIS.account(owner)
     status = os.stat(path)
     if (status.st_uid, status.st_gid) == (user.uid, user.gid):

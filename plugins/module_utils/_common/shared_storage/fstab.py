@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads and changes the text of /etc/fstab."""
@@ -18,7 +17,6 @@ def fstab_fields(line: str) -> list[str]:
 
 
 def is_own_entry(options: str) -> bool:
-    """Return whether these options in /etc/fstab are those of the entries that this collection writes."""
     return {*SAFE, *BOOT_OPTIONS.split(",")} <= set(options.split(","))
 
 
@@ -55,8 +53,6 @@ def unescape(text: str) -> str:
 
 
 class FstabEntry(NamedTuple):
-    """The source and options of one entry of /etc/fstab."""
-
     source: str
     options: str
 

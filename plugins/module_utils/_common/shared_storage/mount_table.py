@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Interprets the mount table, which says what is mounted where."""
@@ -62,13 +61,11 @@ def mounted_at(mountinfo: str, mount_point: str) -> MountTableEntry | None:
 
 
 def automounts(mountinfo: str) -> set[str]:
-    """Return the automount points in the text of /proc/self/mountinfo."""
     lines = (line.partition(" - ") for line in mountinfo.splitlines())
     return {unescape(place.split()[4]) for place, _separator, rest in lines if rest.startswith(f"{AUTOMOUNT} ") and len(place.split()) > 5}
 
 
 def mount_points(mountinfo: str) -> set[str]:
-    """Return all mount points in the text of /proc/self/mountinfo."""
     lines = (line.partition(" - ")[0].split() for line in mountinfo.splitlines())
     return {unescape(fields[4]) for fields in lines if len(fields) > 5}
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the fstab entries with which hosts mount shared storage."""
@@ -128,7 +127,6 @@ class FstabMount(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The line of /etc/fstab, without a newline."""
         return f"{self.source} {self.mount_point} {self.kind} {self.options},{BOOT_OPTIONS} 0 0"
 
     @property
@@ -163,13 +161,11 @@ def check_mount_point(mount_point: str) -> None:
 
 
 def check_file_system_id(text: str) -> None:
-    """Raise ValueError if the text is not the ID of a file system."""
     if not FILE_SYSTEM_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not a file system ID. Use an ID such as fs-0123456789abcdef0")
 
 
 def check_access_point_id(text: str) -> None:
-    """Raise ValueError if the text is not the ID of an access point."""
     if not ACCESS_POINT_ID.fullmatch(text):
         raise ValueError(f"{text!r} is not an access point ID. Use an ID such as fsap-0123456789abcdef0")
 

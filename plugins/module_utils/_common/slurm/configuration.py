@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the contents of Slurm's configuration files, and the nodes that existing files describe."""
@@ -162,7 +161,6 @@ def _check_needs(settings: SlurmSettings) -> None:
 
 
 def path_of(name: str) -> str:
-    """Return the path of one of Slurm's configuration files."""
     return os.path.join(DIRECTORY, name)
 
 
@@ -294,7 +292,6 @@ def parse_nodes(slurm: str) -> dict[str, SlurmNode]:
 
 
 def parse_files(slurm: str) -> list[str]:
-    """Return the names of the other files that an existing slurm.conf lists."""
     return [found[1] for found in map(FILE_LINE.fullmatch, slurm.splitlines()) if found]
 
 
@@ -306,7 +303,6 @@ def _hardware(words: Mapping[str, str]) -> Hardware:
 
 
 def hardware_of(values: Mapping[str, Any]) -> Hardware:
-    """Return the hardware that a module's parameters describe."""
     optional = Hardware._field_defaults
     return Hardware(*(values.get(field, optional[field]) if field in optional else values[field] for field in Hardware._fields))
 

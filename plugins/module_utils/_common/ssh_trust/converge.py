@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Converges the SSH trust of this host: writes files, creates the user key, and determines which certificates to sign."""
@@ -142,7 +141,6 @@ def unsigned_certificates(params: dict[str, Any], host: HostFiles) -> dict[str, 
 
 
 def signatures(unsigned: dict[str, dict[str, Any]]) -> list[dict[str, str]]:
-    """Return the Ansible diff for certificates to be signed."""
     headers = {kind: f"{kind} certificate" for kind in unsigned}
     return [
         {

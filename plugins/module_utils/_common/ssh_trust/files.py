@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The paths and contents of the files that make a host trust the certificate authority of its cluster."""
@@ -42,7 +41,6 @@ def daemon_files(params: dict[str, Any]) -> list[HostFile]:
 
 
 def client_files(params: dict[str, Any], host: HostFiles) -> list[HostFile]:
-    """Return the files that ssh reads."""
     addresses = params["address_patterns"]
     patterns = name_patterns(params["cluster"]) + addresses
     known_hosts, older = replace_known_hosts_line(host.read(KNOWN_HOSTS) or "", params["cluster"], params["authority"], patterns)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The settings of sshd and ssh on hosts."""
@@ -41,5 +40,4 @@ Match originalhost {listed} localuser {user}
 
 
 def name_patterns(cluster: str) -> list[str]:
-    """Return the patterns that the host names of the cluster match."""
     return ["deeplearning-*", cluster + "-*"]

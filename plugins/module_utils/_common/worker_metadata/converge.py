@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Converges the files that describe the cluster on a host: metadata, host file, /etc/hosts, /etc/hostname and environment variables."""
@@ -75,7 +74,6 @@ SPECIFICATION: dict[str, Any] = {
 
 
 def ensure_present(module: AnsibleModule) -> None:
-    """Write the files that are not in their desired state, and exit the module."""
     params = module.params
     THIS.account(params["user"])
     gpu_count = gpus.count(known_gpus(params, THIS), module.warn)
@@ -170,7 +168,6 @@ def own_paths(params: dict[str, Any]) -> list[str]:
 
 
 def paths(params: dict[str, Any]) -> list[str]:
-    """Return all paths that `is_right` inspects."""
     return [*own_paths(params), CLOUD_INIT_DIRECTORY, ENVIRONMENT, HOSTS, HOST_NAME, USER_DATA, *TEMPLATES]
 
 
@@ -199,12 +196,10 @@ def ensure_absent(module: AnsibleModule) -> None:
 
 
 def workers_path(params: dict[str, Any]) -> str:
-    """Return the path of the host file."""
     return os.path.join(params["directory"], "workers")
 
 
 def metadata_path(params: dict[str, Any]) -> str:
-    """Return the path of metadata.json."""
     return os.path.join(params["directory"], "metadata.json")
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the contents of the files that describe the cluster on every host, and the digest that identifies the cluster's members."""
@@ -70,7 +69,6 @@ def _address_key(address: str) -> tuple[int, ...]:
 
 
 def metadata_file(cluster: str, number: int, workers: list[Worker], gpu_count: int) -> str:
-    """Return the contents of metadata.json for the host that is worker `number`."""
     document = {
         "cluster": cluster,
         "generation": generation(cluster, workers),
@@ -175,5 +173,4 @@ def replace_block(text: str, block: str) -> str:
 
 
 def own_block(text: str) -> str:
-    """Return the marked blocks of `text`."""
     return "".join(found[0] for found in BLOCK.finditer(text))

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs work in the background. The work continues after the module exits or the connection to the host closes.
@@ -22,7 +21,6 @@ POLL_SECONDS = 0.2
 
 
 def work(name: str) -> Background:
-    """Return this user's background work with the given name."""
     return Background(os.path.join(os.path.expanduser(FOLDER), name))
 
 
@@ -79,7 +77,6 @@ class Background:
         return False
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the work to end, and return whether it has ended."""
         return wait_until(lambda: not self.is_running(), seconds, POLL_SECONDS)
 
     def _forget(self) -> None:

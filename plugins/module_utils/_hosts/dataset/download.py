@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Downloads files with curl."""
@@ -122,7 +121,6 @@ def _curl(source: Source, path: str, size: int | None, report: Report) -> tuple[
 
 
 def digest(path: str, algorithm: str) -> str:
-    """Return a file's digest in hexadecimal."""
     total = hashlib.new(algorithm)
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 22), b""):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Examines the sources of a data set, and plans what to fetch."""
@@ -43,8 +42,6 @@ DatasetSpec = Dict[str, Any]
 
 
 class Plan(NamedTuple):
-    """The contents of a source, and whether the source's current version is already staged."""
-
     source: Source
     name: str
     version: str

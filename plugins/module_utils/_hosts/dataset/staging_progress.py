@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the progress of the staging of a data set to a file."""
@@ -16,8 +15,6 @@ WRITE_EVERY = 1.0  # seconds
 
 
 class StagingProgress:
-    """Writes the staging progress to a file."""
-
     def __init__(self, path: str) -> None:
         self._path, self._written = path, float("-inf")
         self._part: dict[str, int] = {}
@@ -30,8 +27,6 @@ class StagingProgress:
         self._part = {"source": number, "sources": count} if count else {}
 
     def moved(self, stage: str) -> s3.Report:
-        """Return a function that writes the progress of a stage to the file."""
-
         def report(done: int, total: int) -> None:
             if time.monotonic() >= self._written + WRITE_EVERY:
                 self.stage(stage, done, total)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reports on the serial console whether this host is idle. systemd runs this program as root every minute.
@@ -142,7 +141,6 @@ def processes() -> Iterator[Process]:
 
 
 def _bytes(number: str) -> int:
-    """Return how many bytes a process has read and written."""
     with open(f"/proc/{number}/io", encoding="utf-8") as file:
         return sum(int(line.split()[1]) for line in file if line.startswith(("rchar:", "wchar:")))
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Creates, reads and writes the MUNGE key with which the hosts of a cluster authenticate users to each other."""
@@ -34,7 +33,6 @@ RuntimeDirectoryPreserve=yes
 
 
 def read_key(path: str = PATH) -> bytes | None:
-    """Return the cluster's key on this host, or None if the host has no key."""
     try:
         with open(path, "rb") as file:
             return file.read(MAXIMUM + 1)
@@ -48,7 +46,6 @@ def digest(key: bytes | None) -> str:
 
 
 def encode(key: bytes) -> str:
-    """Return a key as text."""
     return base64.b64encode(key).decode()
 
 
@@ -94,7 +91,6 @@ def write_key(key: bytes, path: str = PATH) -> None:
 
 
 def ensure_no_key(module: AnsibleModule) -> list[dict[str, str]]:
-    """Remove the key, and stop munged. Return the diffs."""
     key = read_key()
     differences = []
     if key is not None:

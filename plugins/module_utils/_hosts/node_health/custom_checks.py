@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs custom checks: executable files from a folder of the user's project."""
@@ -21,8 +20,6 @@ OUTPUT_LIMIT = 4096
 
 
 class CustomCheck(NamedTuple):
-    """An executable file: its name and its content."""
-
     name: str
     content: bytes
 

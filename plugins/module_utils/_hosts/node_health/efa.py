@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks whether a host can use its Elastic Fabric Adapters (EFA)."""
@@ -31,7 +30,6 @@ def missing_for_efa(run: RunCommand, sysfs: str = SYSFS, fi_info: str = FI_INFO)
 
 
 def devices(sysfs: str = SYSFS) -> list[str]:
-    """Return the paths of the adapters."""
     return sorted(path for pattern in DEVICES for path in glob.glob(os.path.join(sysfs, pattern)))
 
 
@@ -46,7 +44,6 @@ def _run(command: list[str]) -> tuple[int, str, str]:
 
 
 def decide(found: tuple[int, str], node: CheckedNode) -> list[Problem]:
-    """Return a problem if adapters are missing or cannot be used."""
     count, missing = found
     if missing:
         return [(RESTART, f"EFA: {missing}.")]

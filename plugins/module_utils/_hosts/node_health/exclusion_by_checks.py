@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Makes and ends the exclusions of this host according to the results of health checks."""
@@ -107,7 +106,6 @@ def find_faulty(findings: Sequence[HealthFinding], now: float) -> list[exclusion
 
 
 def with_faulty(memory: exclusions.Memory, faulty: Iterable[exclusions.Exclusion]) -> exclusions.Memory:
-    """Return the exclusions with those of checks that have found faults."""
     for exclusion in faulty:
         memory = exclusions.exclude(memory, exclusion)
     return memory

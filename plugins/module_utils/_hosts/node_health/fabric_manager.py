@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the service that connects GPUs through NVSwitches. Without it, nvidia-smi lists all GPUs, but CUDA programs end with error 802.
@@ -32,7 +31,6 @@ class FabricManager(NamedTuple):
 
 
 def read(_node: CheckedNode) -> FabricManager:
-    """Return the state of the service on hosts with NVSwitches."""
     program = shutil.which(PROGRAM, path=gpus.DIRECTORIES)
     if program is None or not gpu.has_switches():
         return FabricManager()
@@ -42,7 +40,6 @@ def read(_node: CheckedNode) -> FabricManager:
 
 
 def decide(found: FabricManager, _node: CheckedNode) -> list[Problem]:
-    """Return a problem if the service does not run."""
     if found.error:
         return [(MONITOR, f"{SERVICE}: the state of the service is unknown: {found.error}.")]
     if found.state in ("", "active"):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """GPU checks, based on the output of `nvidia-smi`.
@@ -368,7 +367,6 @@ def decide_processes(found: Gpus, _node: CheckedNode) -> list[Problem]:
 
 
 def has_switches() -> bool:
-    """Return whether NVIDIA's driver has found NVSwitches."""
     with contextlib.suppress(OSError):
         return bool(os.listdir(SWITCHES))
     return False

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """How many NVIDIA GPUs each EC2 instance type has, as returned by DescribeInstanceTypes (GpuInfo), and how many of a host jobs use."""

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the disks of the host: free space, free inodes, and whether the root file system is writable."""
@@ -55,7 +54,6 @@ def decide_disks(disks: Sequence[Disk], _node: CheckedNode) -> list[Problem]:
 
 
 def read_mount_table(_node: CheckedNode) -> str:
-    """Return the text of /proc/self/mountinfo."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         return file.read()
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the available memory of the host."""
@@ -18,7 +17,6 @@ def read_memory(_node: CheckedNode) -> dict[str, int]:
 
 
 def decide_memory(memory: dict[str, int], _node: CheckedNode) -> list[Problem]:
-    """Return a problem if almost no memory is available."""
     total, available = memory["MemTotal"], memory["MemAvailable"]
     if available >= total * AVAILABLE_MEMORY_SHARE:
         return []

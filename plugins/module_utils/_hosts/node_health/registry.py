@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The table of health checks. `python tools/health_checks.py` writes it to docs/health.md."""
@@ -163,7 +162,6 @@ CHECKS = (
 
 
 def checks_for(context: str, mounts: Sequence[shared_storage.MountedStorage]) -> list[Check]:
-    """Return the checks that hosts run in a context."""
     found: list[Check] = []
     for check in CHECKS:
         if context in check.contexts and check.read is not None:

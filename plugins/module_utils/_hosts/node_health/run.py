@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs checks concurrently. Each reading runs in a child process with a time limit.
@@ -103,7 +102,6 @@ class Readings:
             reading.end()
 
     def findings(self, chosen: Callable[[Check], bool] = lambda check: True) -> list[HealthFinding]:
-        """Wait for the selected checks, and return their findings in the order of the checks."""
         readings = [reading for reading in self._readings if any(map(chosen, reading.checks))]
         _wait(readings)
         found = (finding for reading in readings for finding in reading.findings())

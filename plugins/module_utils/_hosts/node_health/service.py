@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The program that runs health checks as root without the controller: after a failure of a job, after a boot, and while jobs run.
@@ -27,8 +26,6 @@ REBOOT_UNIT = "deeplearning_health_reboot.service"
 
 
 class Settings(NamedTuple):
-    """The contents of the file with the service's settings."""
-
     instance_id: str
     metadata_directory: str
     instance_type: str
@@ -71,7 +68,6 @@ def answer(settings: Settings) -> None:
 
 
 def check_boot(settings: Settings) -> None:
-    """Run the checks after a boot, and record their result."""
     reboot.write_document(reboot.BOOT_RESULT, {"time": time.time(), "findings": [each._asdict() for each in examine(settings, BOOT)]})
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks the shared storage: each node writes and reads a file, and then reads the file of another node."""
@@ -37,14 +36,12 @@ def places(fstab: str) -> list[MountedStorage]:
 
 
 def read_places() -> list[MountedStorage]:
-    """Return the shared storage that this host mounts at boot."""
     with contextlib.suppress(FileNotFoundError), open(FSTAB, encoding="utf-8", errors="replace") as file:
         return places(file.read())
     return []
 
 
 def file_of(place: MountedStorage, token: str, number: int) -> str:
-    """Return the path of the hidden file that node `number` writes."""
     return os.path.join(place.path, f".deeplearning-health-{token}-{number}")
 
 
@@ -132,7 +129,6 @@ def decide_hang(_place: MountedStorage, _answer: None, _node: CheckedNode) -> li
 
 
 def decide(place: MountedStorage, problem: str, _node: CheckedNode) -> list[Problem]:
-    """Return a problem if `write` or `read_of_peer` has described one."""
     return [(severity_of(place), f"{place.path}: {problem}")] if problem else []
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Xid errors from NVIDIA's driver in the kernel log, and what NVIDIA recommends for each of them.
@@ -207,7 +206,6 @@ def _text(value: Any) -> str:
 
 
 def process_id(text: str) -> int | None:
-    """Return the ID of the process that a message names, or None if it names none."""
     process = PROCESS.search(text)
     return int(process[1]) if process else None
 

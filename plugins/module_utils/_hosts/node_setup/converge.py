@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Implements one run of the `node_setup` module on a host: starts the steps in a systemd unit, or waits until the unit ends."""
@@ -104,7 +103,6 @@ def _ensure(module: AnsibleModule) -> dict[str, Any]:
 
 
 def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result for check mode."""
     names = [step["name"] for step in unfinished(steps)]
     header = "set-up steps to run"
     diff = {"before_header": header, "after_header": header, "before": "", "after": "".join(f"{name}\n" for name in names)}
@@ -112,7 +110,6 @@ def predict(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def unfinished(steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the steps that have not succeeded on this host, in order."""
     return [step for step in steps if not records.has_succeeded(read_object(records.record_path(step["digest"])))]
 
 
@@ -157,7 +154,6 @@ def progress() -> dict[str, int]:
 
 
 def describe_failure(step: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """Return the message about a step that has not succeeded."""
     subject = f"Step {step['number']} ({step['name']})"
     if record.get("state") != "failed":
         return (

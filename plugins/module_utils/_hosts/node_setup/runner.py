@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs set-up steps in order, as the main process of a systemd unit, until one of them fails.
@@ -149,7 +148,6 @@ class Output:
         self._write(text + b"\n" if text else b"")
 
     def tail(self) -> list[str]:
-        """Return the last lines of the output."""
         return [line.decode("utf-8", "replace")[:LINE_LIMIT] for line in self._tail]
 
     def _masked(self, data: bytes) -> bytes:
@@ -378,7 +376,6 @@ def run_command(run: Execution) -> None:
 
 
 def check_out(run: Execution) -> None:
-    """Check out a version of a repository."""
     path = run.step["path"]
     if run.account.pw_uid == 0:
         folder = changeable(path)
@@ -413,7 +410,6 @@ ACTIONS: Mapping[str, Callable[[Execution], None]] = {
 
 
 def run_step(spec: SetupSpec, step: SetupStep) -> bool:
-    """Run a step, write its log and its record, and return whether it has succeeded."""
     log = os.path.join(spec.logs, f"{step['digest']}.log")
     path = os.path.join(spec.records, f"{step['digest']}.json")
     record = {"name": step["name"], "state": "running", "started": time.time(), "exit_code": None, "log": log}

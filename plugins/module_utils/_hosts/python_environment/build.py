@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Builds Python environments on shared storage, one for each combination of requirements, installer and interpreter."""
@@ -121,7 +120,6 @@ def inspect_python(module: AnsibleModule) -> Interpreter:
 
 
 def current_path(place: BuildLocation) -> str | None:
-    """Return the path of the build that the link `current` points to, or None if there is no link."""
     try:
         return os.path.join(place.folder, os.readlink(place.current))
     except OSError:

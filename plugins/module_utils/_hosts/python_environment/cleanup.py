@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Deletes environment builds that are neither current nor used by a job."""
@@ -33,7 +32,6 @@ def _digests(folder: str) -> list[str]:
 
 
 def _built(place: BuildLocation) -> float:
-    """Return the time at which a build was completed or last attempted."""
     times = []
     for path in (place.record, place.path):
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs the commands that query and change qmaster's configuration, and converges its objects."""
@@ -41,13 +40,8 @@ def is_up(module: AnsibleModule) -> bool:
 
 
 def current(module: AnsibleModule, item: SgeObject) -> dict[str, str] | None:
-    """Return the settings of an object, or None if it does not exist."""
-    status, output, _error = try_command(module, "qconf", *_show(item))
+    status, output, _error = try_command(module, "qconf", f"-s{item.option}", *filter(None, [item.name]))
     return configuration.parse(output) if status == 0 else None
-
-
-def _show(item: SgeObject) -> list[str]:
-    return [f"-s{item.option}", *([item.name] if item.name else [])]
 
 
 def converge(module: AnsibleModule, items: Iterable[SgeObject], up: bool) -> list[dict[str, str]]:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The files that every host of a Grid Engine cluster has, and the units of its daemons."""
@@ -43,7 +42,6 @@ WantedBy=multi-user.target
 
 
 def unit_path(unit: str) -> str:
-    """Return the path of a unit's file."""
     return os.path.join("/etc/systemd/system", unit)
 
 

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The packages of Grid Engine, keyed by program."""
-
-from __future__ import annotations
 
 # Packages for Debian and Ubuntu, with one program of each. The packages depend on a mail server. Without esmtp-run, which has no daemon,
 # the distribution would install a mail server that runs as a daemon.

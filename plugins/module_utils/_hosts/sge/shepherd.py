@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Assigns GPUs to a job of Grid Engine, and then starts it. execd runs this program as root instead of sge_shepherd.

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads the hardware of this host."""
@@ -119,5 +118,4 @@ def has_cgroups(run: RunCommand) -> bool:
 
 
 def as_result(hardware: Hardware) -> dict[str, Any]:
-    """Return the hardware in the form of a module's return value."""
     return dict(hardware._asdict())

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The packages of Slurm, keyed by program."""
-
-from __future__ import annotations
 
 # Packages for Debian and Ubuntu, each with a program or library that the package contains.
 PROGRAMS = {

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Exports a job's files to S3: once, or repeatedly until the job is over.
@@ -110,11 +109,9 @@ class State:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def begin(self) -> None:
-        """Record the beginning of an export pass."""
         self._write(first_state(self._export["destination"]))
 
     def end(self, state: str, **result: Any) -> None:
-        """Record the result of an export pass."""
         self._write(cast(Export, {**self._export, "state": state, "finished": time.time(), **result}))
 
     def note(self, uploaded_size: int) -> None:
@@ -134,14 +131,11 @@ class State:
 
 
 def first_state(destination: str) -> Export:
-    """Return the export's state at the beginning of a pass."""
     now = time.time()
     return {"destination": destination, "state": RUNNING, "began": now, "heartbeat": now}
 
 
 class Exporter:
-    """Exports the files of one job."""
-
     def __init__(self, spec: ExportSpec, links: str) -> None:
         self.spec, self.paths = spec, Paths(spec["directory"])
         self._links, self._passed = links, 0.0
@@ -287,7 +281,6 @@ class Exporter:
         return selection._replace(files=files)
 
     def _older_checkpoints(self) -> set[str]:
-        """Return the keys of the files and folders that belong to older checkpoints than those to export."""
         count = self.spec["checkpoint_count"]
         saved = checkpoint_files.complete(self.spec["checkpoints"])[count:] if count else []
         return {f"checkpoints/{entry}" for each in saved for entry in each.entries}
@@ -354,7 +347,6 @@ class Exporter:
 
 
 def is_over(paths: Paths, heartbeat_timeout: float) -> bool:
-    """Return whether a job is over and all of its processes have ended, according to its files."""
     newest = newest_attempt(paths)
     return is_attempt_over(newest, read_records(newest), heartbeat_timeout)
 
@@ -409,12 +401,10 @@ def omitted(selection: Selection) -> dict[str, Any]:
 
 
 def message(error: Exception, directory: str) -> str:
-    """Return the message for an exception in ERRORS."""
     return f"{error.filename or directory}: {error.strerror or error}." if isinstance(error, OSError) else str(error)
 
 
 def describe(problems: list[str]) -> str:
-    """Return a message about files that were not exported."""
     more = f", and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
     return (
         f"These files cannot be exported: {', '.join(problems[:NAMED])}{more}. Rename the files, change their permissions, or exclude them "

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Selects the files of a job to export. Does not follow symbolic links.
-
-This code runs on hosts without Ansible, as the job's user, and needs only the standard library.
-"""
+"""Selects the files of a job to export. Does not follow symbolic links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Converts the entries of a job's progress file to curves. The size of a curve is limited, regardless of the job's duration."""
@@ -75,7 +74,6 @@ class Curve:
             self._width *= 2
 
     def result(self, name: str) -> dict[str, Any]:
-        """Return the curve as a dictionary that can be written as JSON."""
         return {
             "name": name,
             "steps": [point.step for point in self.points],

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Plans the processes of one attempt of a job: derives the specs of the supervisors from the parameters and the hosts.
@@ -68,7 +67,6 @@ def plan_specs(params: Mapping[str, Any], paths: directories.Paths, names: Seque
 
 
 def peers(hosts: Sequence[Host]) -> list[str]:
-    """Return the names and addresses under which the processes of the job reach each other."""
     return [part for host in hosts for part in (host.name, host.address)]
 
 
@@ -158,7 +156,6 @@ def flight_recorder(paths: directories.Paths, own: Mapping[str, str]) -> dict[st
 def make_spec(
     job: JobSpec, process: Process, slot: int, environment: dict[str, str], gpus: list[int], params: Mapping[str, Any]
 ) -> ProcessSpec:
-    """Return the spec that the supervisor of a process reads."""
     return {
         **job,
         "slot": slot,

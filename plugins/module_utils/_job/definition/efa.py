@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns environment variables that make a job fail if it cannot use the Elastic Fabric Adapters (EFA) of its hosts."""

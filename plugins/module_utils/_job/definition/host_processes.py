@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Plans the processes of a job on one host from the parameters of the `training_job` module."""
@@ -32,7 +31,6 @@ def plan(params: dict[str, Any], paths: directories.Paths, own_number: int | Non
 
 
 def check_spares(params: dict[str, Any]) -> None:
-    """Raise RefusalError if all hosts of the job are spares."""
     if params["spares"] >= len(params["hosts"]):
         raise RefusalError(
             "spares: {} is too many for the {} hosts of the job. Use a smaller number, or more hosts.".format(

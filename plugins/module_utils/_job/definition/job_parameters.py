@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The parameters of the `training_job` module, and the checks that do not need a host."""
@@ -153,7 +152,6 @@ def find_launcher(params: dict[str, Any]) -> Launcher:
 
 
 def _unknown(launcher: str, option: str) -> str:
-    """Return a sentence about an option that a launcher does not have."""
     own = OWN_OPTIONS.get(option.replace("-", "_"))
     return f"{launcher} has no option {option!r}. " + (f"Set {own} in its place." if own else "Remove it.")
 

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The errors that a host raises if it cannot run a job. This code also runs on hosts without Ansible."""
-
-from __future__ import annotations
 
 
 class RefusalError(Exception):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for a bucket or prefix that nodes mount with Mountpoint for Amazon S3. The component never creates or changes resources."""
@@ -16,14 +15,6 @@ from ...regions import Partition, partition_of
 from .tags import BUCKET_MOUNT_POINT_TAG, BUCKET_MOUNT_TAG
 
 NAME = "bucket_mount"
-
-
-def _read(_request: Request, _found: Sequence[Found]) -> list[Found]:
-    return []
-
-
-def _wanted(_request: Request, _found: Sequence[Found]) -> list[Any]:
-    return []
 
 
 def _mounts(request: Request, _found: Sequence[Found]) -> list[Mount]:
@@ -61,4 +52,4 @@ def statements(source: str, partition: Partition) -> list[dict[str, Any]]:
     ]
 
 
-BUCKET_MOUNT = Component(NAME, (), IamActions(), _read, _wanted, mounts=_mounts)
+BUCKET_MOUNT = Component(NAME, (), IamActions(), lambda *_: [], lambda *_: [], mounts=_mounts)

@@ -1,9 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Options for mounting an S3 bucket on the nodes."""
-
-from __future__ import annotations
 
 from ...option import REPLACES_NODES, Option, UnusedRule
 from ...tags import INSTANCE_ROLE_COMPONENT, NODES_COMPONENT

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for shared storage on EFS."""
@@ -107,7 +106,6 @@ def _mounts(request: Request, found: Sequence[Found]) -> list[Mount]:
 
 
 def _adopted_targets(request: Request, found: Sequence[Found]) -> tuple[Server, ...]:
-    """Return the adopted mount targets in the cluster's zones."""
     targets = [item for item in found if item.address.kind == "mount_target" and item.adopted]
     zone_names = zones(request, found) if targets else []
     return tuple(Server(item, "file_system_id", NFS) for item in targets if item.attributes["zone"] in zone_names)

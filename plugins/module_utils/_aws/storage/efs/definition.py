@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The resources of a cluster's shared storage on EFS. Performs no I/O."""
@@ -42,7 +41,6 @@ def mount_target(zone: str) -> Address:
 
 
 def stale_mount_target(zone: str, file_system_id: str) -> Address:
-    """Return the `Address` of a mount target that belongs to a former file system."""
     return Address("mount_target", f"{zone}-{file_system_id}")
 
 
@@ -97,7 +95,6 @@ def comparable_policy(document: Mapping[str, Any]) -> str:
 
 
 def mount_targets(zones: Sequence[str]) -> list[Wanted]:
-    """Return a mount target for the private subnet of each zone."""
     return [
         Wanted(
             mount_target(zone),

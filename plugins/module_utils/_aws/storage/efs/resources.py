@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes and deletes EFS file systems, their policies, access points and mount targets."""
@@ -13,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Mapping
 
-from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, tag_dict, tag_list
+from ...client import CLUSTER_TAG, AwsClient, ClientError, ClusterError, if_exists, tag_dict, tag_list
 from ...component import Request
-from ...error_codes import error_code, is_missing
+from ...error_codes import error_code
 from ...message_parts import P
 from ...network.definition import STORAGE_GROUP
 from ...own_resources import read_own, readable, with_keys
@@ -85,7 +84,7 @@ def _choose(request: Request, own: dict[str, Any] | None, behind: Sequence[str])
     adopted_id = request.options.get("file_system_id")
     if adopted_id:
         return FILE_SYSTEMS.describe(request.cloud, FileSystemId=adopted_id)
-    if behind and not _defines(request) and not _is_main(own, behind, present=request.present):
+    if behind and not (request.present and request.manages(NAME)) and not _is_main(own, behind, present=request.present):
         return FILE_SYSTEMS.describe(request.cloud, FileSystemId=behind[0])
     return own
 
@@ -123,11 +122,6 @@ def _is_main(own: Mapping[str, Any] | None, behind: Sequence[str], *, present: b
     return own is not None and (not present or own["FileSystemId"] in behind)
 
 
-def _defines(request: Request) -> bool:
-    """Return whether the options define the cluster's file system."""
-    return request.present and request.manages(NAME)
-
-
 def _behind(cloud: AwsClient, group: Found) -> list[str]:
     """Return the IDs of file systems with a mount target in the cluster's security group, as shown by the group's network interfaces."""
     interfaces = cloud.retrieve(
@@ -148,7 +142,6 @@ def _left_over(cloud: AwsClient, group: Found, file_system_id: str) -> list[Foun
 
 
 def _used(request: Request, description: Mapping[str, Any], network: Sequence[Found], group: Found | None) -> list[Found]:
-    """Return the file system, its policy, and its mount targets in the cluster's VPC."""
     cloud, vpc = request.cloud, vpc_id(network)
     targets = _targets(cloud, description["FileSystemId"])
     attributes = _attributes(description, targets, vpc, request.options.get("zones") or _private_zones(network))
@@ -163,7 +156,6 @@ def _used(request: Request, description: Mapping[str, Any], network: Sequence[Fo
 
 
 def _private_zones(network: Iterable[Found]) -> list[str]:
-    """Return the zones in which the cluster has a private subnet."""
     subnets = [item for item in network if item.address.kind == "subnet" and item.address.key.startswith("private-")]
     return sorted(item.properties["zone"] for item in subnets)
 
@@ -187,12 +179,10 @@ def _read_policy(cloud: AwsClient, file_system_id: str) -> list[Found]:
 
     A policy whose `Id` is not `POLICY_ID` is treated as adopted.
     """
-    try:
-        document = json.loads(cloud.efs.describe_file_system_policy(FileSystemId=file_system_id)["Policy"])
-    except ClientError as error:
-        if is_missing(error):
-            return []
-        raise
+    answer = if_exists(cloud.efs.describe_file_system_policy, FileSystemId=file_system_id)
+    if answer is None:
+        return []
+    document = json.loads(answer["Policy"])
     policy_id = document.get("Id")
     properties = {"file_system": file_system_id, "policy": comparable_policy(document)}
     return [Found(POLICY, f"{file_system_id}/policy", properties, {"policy_id": policy_id}, adopted=policy_id != POLICY_ID)]

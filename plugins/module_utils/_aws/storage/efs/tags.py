@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The tags on nodes and their groups that describe the mounted EFS file system."""
@@ -24,5 +23,4 @@ TAGS = (
 
 
 def tls_tag(encrypt_in_transit: bool | None) -> str:
-    """Return the tag value that represents a value of the option `encrypt_in_transit`."""
     return next(text for text, option in TLS.items() if option is encrypt_in_transit)

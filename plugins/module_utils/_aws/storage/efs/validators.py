@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Validators for the EFS file system."""
@@ -87,7 +86,6 @@ class AdoptedFileSystem(Validator):
 
 
 def _check_reach(request: Request, found: Sequence[Found], file_system: Found) -> Iterator[str]:
-    """Check that the nodes can reach the mount targets of the file system."""
     attributes = file_system.attributes
     if attributes["vpc"] in (None, vpc_id(found)):
         yield from _check_zones(request, found, file_system)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The component for shared storage on FSx for Lustre, which the module `lustre_file_system` provisions."""
@@ -116,7 +115,6 @@ def _cidrs_of_servers(request: Request, found: Sequence[Found], file_system: Fou
 
 
 def is_mounted(request: Request, found: Sequence[Found]) -> bool:
-    """Return whether nodes mount a Lustre file system."""
     if request.manages(NAME):
         return _is_wished(request)
     return resources.FILE_SYSTEMS.find(found) is not None

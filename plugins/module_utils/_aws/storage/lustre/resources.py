@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads, creates, changes and deletes FSx for Lustre file systems and their links to S3."""
@@ -152,9 +151,6 @@ def _token(cloud: AwsClient, request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([cloud.cluster, cloud.run_id, request], sort_keys=True).encode()).hexdigest()[:40]
 
 
-# File system
-
-
 def _create_file_system(cloud: AwsClient, address: Address, properties: Properties) -> Found:
     request: dict[str, Any] = {
         "FileSystemType": "LUSTRE",
@@ -205,7 +201,6 @@ def _is_available(description: Mapping[str, Any]) -> bool:
 
 
 def _target(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the target values of the file system properties that are being updated."""
     target: dict[str, Any] = {}
     for action in reversed(description.get("AdministrativeActions", [])):
         if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE" and action["Status"] in ("PENDING", "IN_PROGRESS"):
@@ -236,9 +231,6 @@ def _update_tags(cloud: AwsClient, found: Found, properties: Properties) -> None
 def _delete_file_system(cloud: AwsClient, found: Found) -> None:
     cloud.once_unused(cloud.client("fsx").delete_file_system, FileSystemId=found.id)
     FILE_SYSTEM.wait_until_gone(cloud, found, timeout=_timeout(cloud))
-
-
-# Links to S3
 
 
 def _policies(properties: Properties) -> dict[str, Any]:

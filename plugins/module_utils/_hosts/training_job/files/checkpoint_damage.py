@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds checkpoints whose contents are incomplete according to their own format. Runs on hosts without Ansible.
@@ -49,10 +48,7 @@ TRAINER_FOLDER, TRAINER_STATE, TRAINER_ARGUMENTS = "checkpoint-", "trainer_state
 
 
 def damage(place: str, entries: Sequence[str]) -> str:
-    """Return why a checkpoint cannot be loaded, such as `model.pt is cut off`, or an empty string if nothing proves that.
-
-    `entries` are the names of its files and directories in the directory `place`.
-    """
+    """Return why a checkpoint cannot be loaded, such as `model.pt is cut off`, or an empty string if nothing proves that."""
     place, left = os.path.realpath(place), FILES_LIMIT
     # A script may expect an empty folder whose name contains no step, and may number something else in the names of files without a step.
     steps = list(filter(parse_step, entries))

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds the complete checkpoints in a directory, and sets a checkpoint aside. Runs on hosts without Ansible.
@@ -273,7 +272,6 @@ def _target(place: str, path: str) -> str:
 
 
 def _pointers(place: str) -> dict[str, str]:
-    """Return the texts of the files that name checkpoints."""
     found = {}
     for name in checkpoint_layouts.POINTERS:
         with contextlib.suppress(OSError, ValueError):

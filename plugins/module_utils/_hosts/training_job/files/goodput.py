@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Determines what the hosts of a job spent their time on, based on the records of the job's attempts and on the job's progress file."""
@@ -73,7 +72,6 @@ def measure(paths: directories.Paths, heartbeat_timeout: float) -> Measured:
 
 
 def instances(known: Sequence[AttemptRecords]) -> list[str]:
-    """Return the IDs of the EC2 instances that ran the attempts."""
     found = {process.get("instance", "") for one in known for process in one.processes}
     return sorted(found - {""})[:HOSTS_LIMIT]
 
@@ -116,7 +114,6 @@ def older_attempts(newest: directories.Paths) -> list[AttemptRecords]:
 
 
 def job_end(created: float, last: AttemptRecords) -> float:
-    """Return the time at which a finished job ended."""
     decided = last.following["decided"] if last.following else created
     return max([created, decided, *map(last_moment, last.processes)])
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads the progress that a job's script has written to its progress file."""
@@ -43,7 +42,6 @@ def read_progress(path: str, offset: int) -> tuple[list[Document], int]:
 
 
 def progress_entry(line: bytes) -> Document | None:
-    """Return the entry in a line of the progress file, or None if the line is not a JSON object."""
     try:
         entry = parse_json(line)
     except ValueError:
@@ -52,7 +50,6 @@ def progress_entry(line: bytes) -> Document | None:
 
 
 def last_progress(path: str) -> Document:
-    """Return the last progress entry, or an empty dictionary if there is none."""
     try:
         start = max(0, os.path.getsize(path) - PROGRESS_TAIL)
     except OSError:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads the whole progress file of a job, and estimates when its entries were written."""
@@ -59,7 +58,6 @@ class Clock:
 
 
 def number(value: Any) -> float | None:
-    """Return a JSON value as a float, or None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Deletes the directories of jobs that ended long ago, including their checkpoints, logs and code."""
@@ -225,5 +224,4 @@ def delete_pending(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def described(jobs: list[CleanupCandidate]) -> list[dict[str, Any]]:
-    """Return the jobs as the module returns them."""
     return [{"name": job.name, "state": job.state, "last": job.last} for job in jobs]

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Lists the jobs in a directory, newest first, within a limit on the size of their records."""
@@ -69,7 +68,6 @@ def list_jobs(params: dict[str, Any], complete: Callable[[list[JobStatus]], None
 
 
 def _entry(found: JobStatus, with_processes: bool) -> dict[str, Any]:
-    """Return the entry of a job in the list."""
     shorten(found)
     if not with_processes:
         return {**found, "processes": []}

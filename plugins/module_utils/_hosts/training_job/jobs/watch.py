@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Returns the status, the new log lines and the new progress of one job to a controller that follows the job."""
@@ -113,7 +112,6 @@ def read_logs(processes: Sequence[ProcessStatus], params: dict[str, Any], attemp
 
 
 def _no_process(processes: Sequence[ProcessStatus], job: str, asked: str) -> str:
-    """Return the message that a job has no process with a name or rank."""
     if asked.isdecimal():
         option, names = "rank", [str(rank) for process in processes for rank in process["ranks"][:8]]
     else:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The program that a queue runs as root on each host that it has allocated to a job.
@@ -82,7 +81,6 @@ class QueuedJob(NamedTuple):
 
 
 def directory(job: str) -> str:
-    """Return the directory of a job that was submitted to a queue."""
     return os.path.join(directories.HELD, job)
 
 
@@ -99,7 +97,6 @@ def entry_state(queue: Queue, program: OneProgram) -> str:
 
 
 def own_name() -> str:
-    """Return the name that this host has in the cluster."""
     return os.uname().nodename.partition(".")[0]
 
 
@@ -216,7 +213,6 @@ class Holder:
 
 
 def command(job: str, action: str) -> list[str]:
-    """Return the command that runs an action of this program for a job on any of its hosts."""
     return ["systemd-cat", f"--identifier=deeplearning_queue-{job}", "/bin/sh", f"{directory(job)}/hold", action]
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The program that a queue runs as root on the first host of a job, if the queue itself starts nothing on the other hosts.
@@ -37,8 +36,6 @@ PATIENCE = 30.0
 
 
 class Lead:
-    """Runs a job on all of its hosts."""
-
     def __init__(self, job: hold.QueuedJob, program: OneProgram) -> None:
         self.job, self.queue, self.program = job, QUEUES[job.queue], program
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -46,7 +43,6 @@ class Lead:
         self.status = 0
 
     def run(self) -> int:
-        """Run the job, and return 0 after it has ended."""
         for number in hold.SIGNALS:
             signal.signal(number, self.cancel)
         identity = self.queue.identity(os.environ)
@@ -120,7 +116,6 @@ class Lead:
             return True
 
     def ask(self, command: list[str]) -> None:
-        """Run a command of the queue, and log its error message."""
         status, output, error = queries.run(["timeout", queries.COMMAND_TIMEOUT, *command])
         if status:
             hold.warn((error or output).strip())

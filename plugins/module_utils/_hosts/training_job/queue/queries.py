@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Sends requests to queueing systems, and reads what they know about jobs.
@@ -29,7 +28,6 @@ COMMAND_TIMEOUT = "30"
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
-    """Run a command, and return its exit status, output and errors."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
@@ -55,7 +53,6 @@ def ask(run: RunCommand, queue: Queue, command: Sequence[str]) -> str:
 
 
 def is_installed(queue: Queue) -> bool:
-    """Return whether this host has the queue's programs."""
     return all(shutil.which(program, path=SEARCH) for program in queue.programs)
 
 

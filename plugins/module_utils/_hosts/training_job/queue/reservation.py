@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The unit that runs a job on this host when YARN has reserved all of the job's hosts.
@@ -186,7 +185,6 @@ class Reservation(hold.Holder):
         return output
 
     def cancel_entry(self) -> None:
-        """Cancel the job on all of its hosts."""
         try:
             entry = self.read_entry()
             if entry and entry.is_active:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Submits jobs to a queue, and cancels the jobs.
@@ -134,7 +133,6 @@ def install(module: AnsibleModule, paths: directories.Paths) -> dict[str, Any]:
 
 
 def keep(name: str, document: Mapping[str, Any]) -> None:
-    """Write the document with a job's parameters to this host, and the program that reads it."""
     place = hold.directory(name)
     os.makedirs(directories.HELD, exist_ok=True)
     os.chmod(directories.HELD, 0o711)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Gives new hosts the parameters of the jobs that wait in a queue, so that waiting jobs survive the replacement of their hosts.
@@ -157,7 +156,6 @@ def first_valid(module: AnsibleModule, name: str) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def warnings(module: AnsibleModule, name: str) -> Iterator[None]:
-    """Show a warning if parameters of the job are refused."""
     try:
         yield
     except ERRORS as error:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Finds out whether a process can still communicate with other hosts, from the kernel's tables of TCP connections.
@@ -44,7 +43,6 @@ def silent_peers(pid: int, proc: str = "/proc") -> int:
 
 
 def open_to(pids: Iterable[int], addresses: Iterable[str], proc: str = "/proc") -> set[str]:
-    """Return those of these IPv4 addresses to which the processes have established connections."""
     # The table shows an address as a number. An IPv4 address in the table for IPv6 is at the end of a longer number.
     numbers = {f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}": address for address in addresses}
     peers = {each.peer[-8:] for each in _of_processes(pids, proc)}
@@ -89,7 +87,6 @@ def connections(lines: Iterable[str]) -> Iterable[Connection]:
 
 
 def _sockets(folder: str) -> set[str]:
-    """Return the inodes of the sockets that a process has opened."""
     found = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(folder)[:FILES_LIMIT]:

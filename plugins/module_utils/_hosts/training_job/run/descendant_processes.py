@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds and ends the descendants of a supervisor.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Finds and ends the descendants of a supervisor."""
 
 from __future__ import annotations
 
@@ -54,7 +50,6 @@ def end_descendants(patience: float = 30) -> bool:
 
 
 def descendants() -> list[int]:
-    """Return the IDs of all descendants of this process."""
     parents: dict[int, int] = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Writes the metrics of a job to a file on the host of the job's first process, for the node_exporter of this host."""

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Deletes what attempts and jobs leave on a host.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Deletes what attempts and jobs leave on a host."""
 
 from __future__ import annotations
 
@@ -34,7 +30,6 @@ def clean_up(spec: ProcessSpec, before: float) -> None:
 
 
 def cache_environment(spec: ProcessSpec) -> dict[str, str]:
-    """Return the variables that determine the places of caches."""
     return {**os.environ, **spec["environment"]}
 
 

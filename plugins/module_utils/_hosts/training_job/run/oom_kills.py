@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Counts the processes that the kernel's OOM killer has killed.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Counts the processes that the kernel's OOM killer has killed."""
 
 from __future__ import annotations
 
@@ -51,7 +47,6 @@ class OomKills(NamedTuple):
 
 
 def count_oom_kills() -> OomKills:
-    """Return the kernel's current counts."""
     return OomKills(oom_kills(), machine_oom_kills())
 
 

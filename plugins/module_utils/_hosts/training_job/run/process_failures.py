@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Finds out why a process failed.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Finds out why a process failed."""
 
 from __future__ import annotations
 
@@ -107,7 +103,6 @@ def _cause_of_end(found: Outcome, lines: Sequence[str], folder: str) -> CauseRec
 
 
 def _signal_cause(name: str, lines: Sequence[str], folder: str) -> CauseRecord:
-    """Return the cause of a process that a signal has ended."""
     where = tracebacks.crash_place(lines, folder) if name in failure_causes.OWN_SIGNALS else ""
     what = f"signal {name} at {where}" if where else f"signal {name}"
     return {"kind": failure_causes.SIGNAL, "what": what[: failure_causes.WHAT_LIMIT], "name": name}
@@ -132,7 +127,6 @@ def _timeout_cause(message: str) -> CauseRecord:
 
 
 def _error_cause(error: tracebacks.ScriptError) -> CauseRecord:
-    """Return the cause of a process that an exception has ended."""
     if error_messages.is_timeout(error.message):
         return _timeout_cause(error.message)
     is_certain = error_messages.is_certain(error.message)

@@ -1,10 +1,6 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Writes the record of a supervisor's process, and detects when the attempt is over.
-
-The supervisor runs this code on hosts. It needs only the standard library.
-"""
+"""Writes the record of a supervisor's process, and detects when the attempt is over."""
 
 from __future__ import annotations
 
@@ -99,11 +95,11 @@ class Watch:
                 self._note_progress()
 
     def poll(self) -> Verdict | None:
-        """Return the verdict, or None if there is none yet."""
         self._tick()
         self._note_output()
         try:
-            self._refresh()
+            if self._restarts:  # so that this host's NFS client fetches the directory of records again
+                os.utime(self._paths.status)
             if self.notice and self.record["state"] == RUNNING and self.record["part"] not in MAY_BE_LOST:
                 return self._end_early(self.notice)
             if self._heeds_health and self.record["state"] == RUNNING:
@@ -127,11 +123,6 @@ class Watch:
         # While storage hangs, no heartbeats arrive. The first host that can read again must not consider the other hosts lost.
         self._watched += min(now - self._looked_at, 2 * POLL_INTERVAL)
         self._looked_at = now
-
-    def _refresh(self) -> None:
-        """Write to the directory of records, so that this host's NFS client fetches the directory again."""
-        if self._restarts:
-            os.utime(self._paths.status)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -321,7 +312,6 @@ class Watch:
 
 
 def _size(path: str) -> int:
-    """Return the size of a file in bytes, or 0 if there is none."""
     try:
         return os.stat(path, follow_symlinks=False).st_size
     except OSError:
@@ -346,7 +336,6 @@ def heeds_health(spec: ProcessSpec) -> bool:
 
 
 def first_record(spec: ProcessSpec) -> ProcessRecord:
-    """Return the record of a process that is starting."""
     now = time.time()
     record: ProcessRecord = {
         "name": spec["name"],

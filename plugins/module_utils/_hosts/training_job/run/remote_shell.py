@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Runs commands in the job's systemd unit on another host, for frameworks such as MPI that start their own daemons.
@@ -43,7 +42,6 @@ OUTPUT, ERRORS, STATUS = b"o", b"e", b"s"
 
 
 def main(action: str, spec: ProcessSpec, words: list[str]) -> int:
-    """Run the action `serve` or `rsh`, and return its exit status."""
     return serve(spec) if action == "serve" else rsh(spec, words)
 
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Collects the stacks of a process's descendants when a job hangs, before anything is killed.
@@ -166,7 +165,6 @@ def _proc(pid: int, name: str) -> str:
 
 
 def _describe(program: RunningProgram, python: str) -> str:
-    """Return a description of a process, its threads and their stacks."""
     rank = f", rank {program.rank}" if program.rank >= 0 else ""
     lines = [f"process {program.pid} (parent {program.parent}{rank}), state {program.state}: {clean_line(program.command)}"]
     for thread in sorted(_threads(program.pid)):

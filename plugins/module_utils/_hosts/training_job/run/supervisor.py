@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """The supervisor, which runs in every unit of a job: starts a process, writes its record and log, and stops it when the job ends.
@@ -75,7 +74,6 @@ class Supervisor:
         self.begin(spec)
 
     def begin(self, spec: ProcessSpec) -> None:
-        """Prepare an attempt."""
         self.child: subprocess.Popen[bytes] | None = None
         self.ended: End | None = None
         self.kill_at: float | None = None
@@ -228,7 +226,6 @@ class Supervisor:
                 write_new_json(self.paths.following, {"action": recovery.STOP, "rule": rule, "decided": time.time()})
 
     def set_aside(self, following: Following) -> None:
-        """Set aside the checkpoints that a decision names."""
         checkpoints = [*following.get("damaged", []), *([following["set_aside"]] if "set_aside" in following else [])]
         for checkpoint in checkpoints:
             try:
@@ -317,7 +314,6 @@ class Supervisor:
                 pass
 
     def finished(self, code: int) -> int:
-        """Record how the process ended."""
         return self.finish(self.end(self.ended) if self.ended else End(FAILED if code else SUCCEEDED), **outcome(code))
 
     def end(self, ended: End) -> End:

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Reads when AWS will terminate this host: the interruption notice of a Spot Instance, the end of a Capacity Block or of a lease.
@@ -125,7 +124,6 @@ class Notices:
             time.sleep(INTERVAL)
 
     def poll(self) -> CauseRecord | None:
-        """Return the notice, or None if there is none."""
         if self._ends and time.time() >= self._ends - ANNOUNCED_BEFORE:
             return {"kind": CAPACITY_BLOCK_END, "deadline": self._ends}
         end = lease_end()

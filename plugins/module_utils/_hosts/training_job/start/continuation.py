@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Continues a job that has ended, under its own name: determines whether that is possible, and begins the next attempt.
@@ -79,7 +78,6 @@ def check_unchanged(params: Mapping[str, Any], paths: directories.Paths, digest:
 
 
 def changes(params: Mapping[str, Any], paths: directories.Paths, found: JobDescription, digest: str) -> list[str]:
-    """Return the names of what has changed since the job's start."""
     values: Mapping[str, Any] = {"arguments": [], "command": [], "launcher_options": {}, **found}
     result = [option for option in KEPT if values.get(option) != params[option]]
     if script_name(params, params["script"]) != script_name(params, found.get("script")):

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Checks whether this host can run a job, and unpacks the job's code on the shared storage."""
@@ -84,10 +83,7 @@ def check_continuation(module: AnsibleModule, paths: directories.Paths, user: pw
 
 
 def check_setup(digests: dict[str, str]) -> None:
-    """Raise RefusalError if a set-up step has not succeeded on this host.
-
-    `digests` maps the digest of each step to the step's description.
-    """
+    """Raise RefusalError if a set-up step has not succeeded on this host."""
     missing = node_setup_records.missing(digests)
     if missing:
         raise RefusalError(

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Starts the supervisors of a job again on a host that has rebooted because of a health finding.
@@ -57,7 +56,6 @@ def start(job: str, document: dict[str, Any], end: float) -> None:
 
 
 def run(command: Sequence[str]) -> tuple[int, str, str]:
-    """Run a command, and return its exit status, output and errors."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
     return done.returncode, done.stdout, done.stderr
 

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Creates a job's directory and unpacks its code there, with the permissions that the login user and the job's user need."""
@@ -77,6 +76,5 @@ def readable(member: tarfile.TarInfo, shared: bool) -> tarfile.TarInfo:
 
 
 def make_directories(paths: directories.Paths) -> None:
-    """Create the directories that a job writes to."""
     for directory in (paths.logs, paths.status, paths.checkpoints, paths.tensorboard):
         os.makedirs(directory, exist_ok=True)

@@ -1,4 +1,3 @@
-# Copyright: Contributors to the deeplearning.cluster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """Determines the checkpoint directory of a job. A job that continues an earlier job uses the directory of the earlier job."""
@@ -71,5 +70,4 @@ def is_complete(place: str) -> bool:
 
 
 def earlier_job(params: dict[str, Any], paths: directories.Paths) -> directories.Paths:
-    """Return the paths of the job to continue."""
     return directories.Paths(os.path.join(os.path.dirname(paths.directory), params["resume"]))
