@@ -273,7 +273,7 @@ class Decision:
         rest = "the job uses the checkpoint before it."
         if self.found.get("without_checkpoint"):
             rest = "no complete checkpoint is left, and the script may start over."
-        return f" {form(names, 'Checkpoint', 'Checkpoints')} {', '.join(names)} {form(names, 'is', 'are')} damaged, so {rest}"
+        return f" {form(len(names), 'Checkpoint', 'Checkpoints')} {', '.join(names)} {form(names, 'is', 'are')} damaged, so {rest}"
 
     def limit(self) -> str:
         if self.cause.kind == failure_causes.LEASE_END:
@@ -311,7 +311,7 @@ class Decision:
         found = [f"{self.host} {need}"] if need else []
         others = [each for each in self.found.get("excluded") or [] if not (need and each == self.host)]
         if others:
-            found.append(f"{host_names(others, ())} {form(others, 'is', 'are')} excluded from jobs")
+            found.append(f"{host_names(others, ())} {form(len(others), 'is', 'are')} excluded from jobs")
         return f" {', and '.join(found)}. To see the commands, run deeplearning.cluster.health." if found else ""
 
     def suspicion(self) -> str:
