@@ -273,7 +273,7 @@ class Decision:
         rest = "the job uses the checkpoint before it."
         if self.found.get("without_checkpoint"):
             rest = "no complete checkpoint is left, and the script may start over."
-        return f" {form(len(names), 'Checkpoint', 'Checkpoints')} {', '.join(names)} {form(names, 'is', 'are')} damaged, so {rest}"
+        return f" {form(len(names), 'Checkpoint', 'Checkpoints')} {', '.join(names)} {form(len(names), 'is', 'are')} damaged, so {rest}"
 
     def limit(self) -> str:
         if self.cause.kind == failure_causes.LEASE_END:
