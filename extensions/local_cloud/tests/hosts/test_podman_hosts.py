@@ -52,6 +52,12 @@ def assert_keys_are_shown(runtime: podman_hosts.PodmanHosts, host: BareHost) -> 
     assert presented == shown
 
 
+def test_sshd_has_no_key_exchange_that_takes_long(hosts: Hosts) -> None:
+    offered = hosts.first.ssh("sudo sshd -T | grep ^kexalgorithms").stdout
+    assert "curve25519-sha256" in offered
+    assert "sntrup761" not in offered
+
+
 def test_a_bare_host_without_user_data_boots_without_cloud_init_and_keeps_its_keys(tmp_path: Path) -> None:
     with bare_hosts(tmp_path, 1) as (runtime, (host,)):
         assert host.ssh("systemctl is-system-running --wait; systemctl is-active cloud-init", check=False).stdout == "running\ninactive\n"
