@@ -9,6 +9,7 @@ from pathlib import Path
 # environment.
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".cache" / "collections")
 os.environ["ANSIBLE_INJECT_FACT_VARS"] = "false"
+os.environ["ANSIBLE_PIPELINING"] = "true"
 # Tests read the results of individual tasks, which the callback in ansible.cfg combines. Tests of that callback enable it themselves.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
 # Seconds to wait for a connection to a host. This timeout is long enough for a busy machine.

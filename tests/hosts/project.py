@@ -89,7 +89,6 @@ class Project:
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(self.folder / "none.cfg"),
-            "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.directory / "control"),
             "ANSIBLE_NOCOLOR": "true",
         }

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mounts
+from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import mounts
 from gpu_tools import driver, program, smi
 from local_cloud.testing import BareHost, bare_hosts, wait_until
 
@@ -37,7 +37,6 @@ mx.nd.waitall()
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 EFS = mounts.efs(FILE_SYSTEM, REGION, "/efs")
-USER_DATA = b"#cloud-config\n" + json.dumps(boot.cloud_config([EFS], "ubuntu")).encode()
 BEFORE = ("ssh_trust", "shared_storage", "worker_metadata")
 KEY = "/etc/munge/deeplearning.key"
 GPUS = 2
@@ -146,7 +145,7 @@ class QueueHosts(Project):
         network, last = former.private_ip.rsplit(".", 1)
         host = dataclasses.replace(former, private_ip=f"{network}.{int(last) + len(self.hosts)}")
         self.hosts[number - 1] = host
-        self.runtime.start(host.spec(USER_DATA))
+        self.runtime.start(host.spec())
         wait(lambda: self.runtime.is_booted(host.name))
         self.consoles[host.name] = self.console_keys(host)
         add_gpus(host)
@@ -205,7 +204,7 @@ Hosts = TypeVar("Hosts", bound=QueueHosts)
 @contextmanager
 def queue_hosts(kind: type[Hosts], folder: Path, environments: Collection[str] = ("pytorch",), count: int = 3) -> Iterator[Hosts]:
     """Boot hosts and run the role of the queue on them."""
-    with bare_hosts(folder, count, USER_DATA, environments=environments) as (runtime, hosts):
+    with bare_hosts(folder, count, environments=environments) as (runtime, hosts):
         queue = kind(folder, runtime, hosts)
         runtime.export(FILE_SYSTEM, [EFS.source.split(":", maxsplit=1)[0]])
         for host in hosts:

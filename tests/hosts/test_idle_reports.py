@@ -65,7 +65,7 @@ def becomes_idle(cluster, host) -> bool:
     """Return whether the host reports that it is idle. This process does not log in meanwhile, because that is a use of the host."""
     time.sleep(4 * INTERVAL)  # until what has just begun has been seen
     try:
-        wait_until(lambda: [since for since, _time in reports(cluster, host)][-1:] not in ([], [""]), 40)
+        wait_until(lambda: [since for since, _time in reports(cluster, host)][-1:] not in ([], [""]), 40, INTERVAL / 2)
     except TimeoutError:
         return False
     return True
@@ -75,7 +75,7 @@ def stays_in_use(cluster, host) -> bool:
     """Return whether four looks in a row find that the host is in use. A busy machine may look later than intended."""
     before = len(reports(cluster, host))
     try:
-        wait_until(lambda: [since for since, _time in reports(cluster, host)[before:]][-4:] == [""] * 4, 40)
+        wait_until(lambda: [since for since, _time in reports(cluster, host)[before:]][-4:] == [""] * 4, 40, INTERVAL / 2)
     except TimeoutError:
         return False
     return True
@@ -152,9 +152,9 @@ def test_an_idle_host_repeats_its_report_and_ends_it_at_once(cluster):
     assert becomes_idle(cluster, host), why(host)
     before = reports(cluster, host)
     host.ssh('sudo sed -i \'s/"reported": [0-9.]*/"reported": -1000/\' /run/deeplearning-idle.json')  # 10 minutes have passed
-    wait_until(lambda: len(reports(cluster, host)) > len(before), 60)
+    wait_until(lambda: len(reports(cluster, host)) > len(before), 60, INTERVAL / 2)
     host.ssh(background(QUIET))
-    wait_until(lambda: reports(cluster, host)[-1][0] == "", 60)
+    wait_until(lambda: reports(cluster, host)[-1][0] == "", 60, INTERVAL / 2)
     host.ssh("kill $(cat /tmp/started)")
 
 

@@ -30,6 +30,7 @@ def test_a_job_runs_on_hosts_of_the_users_own_inventory(cluster):
     login = {
         "ansible_ssh_private_key_file": str(cluster.hosts[0].key_file),
         "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
+        "ansible_ssh_pipelining": False,  # the default of Ansible
     }
     job = {"training_job_name": "own", "training_job_launcher": "command", "training_job_python": "/usr/bin/python3"}
     done = cluster.play("lab.yml", "-e", json.dumps({**login, **job}))

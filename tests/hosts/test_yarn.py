@@ -12,7 +12,7 @@ import yarn_cluster
 from local_cloud.testing import bare_hosts
 
 from .project import COLLECTION, FILE_SYSTEM
-from .queues import BEFORE, EFS, UNTIL_GO, USER_DATA, QueueHosts, wait
+from .queues import BEFORE, EFS, UNTIL_GO, QueueHosts, wait
 
 pytestmark = pytest.mark.exhaustive
 
@@ -90,7 +90,7 @@ class Yarn(QueueHosts):
 @pytest.fixture(scope="module")
 def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
     folder = tmp_path_factory.mktemp("yarn")
-    with bare_hosts(folder, 3, USER_DATA, environments=["pytorch"]) as (runtime, hosts):
+    with bare_hosts(folder, 3, environments=["pytorch"]) as (runtime, hosts):
         queue = Yarn(folder, runtime, hosts)
         runtime.export(FILE_SYSTEM, [EFS.source.split(":", maxsplit=1)[0]])
         queue.write(3)

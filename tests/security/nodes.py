@@ -71,7 +71,6 @@ class Nodes:
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_INJECT_FACT_VARS": str(inject),
-            "ANSIBLE_PIPELINING": "true",
             "PATH": os.pathsep.join([*map(str, search), str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         }
         command = ["ansible-playbook", "-i", str(inventory), str(book)]

@@ -78,7 +78,6 @@ class Cluster:
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-            "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
         done = ansible_commands.run(["ansible-playbook", "-i", str(inventory), str(book)], environment, self.folder)

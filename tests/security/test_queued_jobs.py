@@ -76,7 +76,6 @@ class Cluster:
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-            "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
         command = ["ansible-playbook", "-i", "inventory.yml", "play.yml", "-vvv", "--diff"]

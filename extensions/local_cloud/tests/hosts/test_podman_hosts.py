@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from local_cloud.hosts import podman_hosts
 from local_cloud.hosts.podman import as_root
-from local_cloud.testing import bare_hosts, bare_podman_hosts, wait_until
+from local_cloud.testing import BareHost, bare_hosts, bare_podman_hosts, wait_until
 
 from .conftest import Hosts
 
@@ -39,13 +39,35 @@ def test_hostname_is_known_to_itself(hosts: Hosts) -> None:
 
 
 def test_console_shows_the_host_keys_that_sshd_presents(hosts: Hosts) -> None:
-    console = hosts.runtime.console_output(hosts.first.name).replace("\r", "")
+    assert_keys_are_shown(hosts.runtime, hosts.first)
+
+
+def assert_keys_are_shown(runtime: podman_hosts.PodmanHosts, host: BareHost) -> None:
+    console = runtime.console_output(host.name).replace("\r", "")
     block = console.partition("-----BEGIN SSH HOST KEY KEYS-----\n")[2].partition("-----END SSH HOST KEY KEYS-----")[0]
     shown = {" ".join(line.split()[:2]) for line in block.splitlines()}
-    scan = subprocess.run(["ssh-keyscan", hosts.first.private_ip], capture_output=True, text=True, check=True).stdout
+    scan = subprocess.run(["ssh-keyscan", host.private_ip], capture_output=True, text=True, check=True).stdout
     presented = {" ".join(line.split()[1:3]) for line in scan.splitlines() if not line.startswith("#")}
     assert presented
     assert presented == shown
+
+
+def test_sshd_has_no_key_exchange_that_takes_long(hosts: Hosts) -> None:
+    offered = hosts.first.ssh("sudo sshd -T | grep ^kexalgorithms").stdout
+    assert "curve25519-sha256" in offered
+    assert "sntrup761" not in offered
+
+
+def test_a_bare_host_without_user_data_boots_without_cloud_init_and_keeps_its_keys(tmp_path: Path) -> None:
+    with bare_hosts(tmp_path, 1) as (runtime, (host,)):
+        assert host.ssh("systemctl is-system-running --wait; systemctl is-active cloud-init", check=False).stdout == "running\ninactive\n"
+        assert_keys_are_shown(runtime, host)
+        before = host.ssh("cat /etc/ssh/ssh_host_*_key.pub; stat -c '%U %a' ~/.ssh ~/.ssh/authorized_keys").stdout
+        assert before.endswith("ubuntu 700\nubuntu 600\n")
+        runtime.stop(host.name)
+        runtime.start(host.spec())
+        wait_until(lambda: runtime.is_booted(host.name))
+        assert host.ssh("cat /etc/ssh/ssh_host_*_key.pub").stdout == before[: -len("ubuntu 700\nubuntu 600\n")]
 
 
 def test_hosts_have_keys_of_their_own(hosts: Hosts) -> None:

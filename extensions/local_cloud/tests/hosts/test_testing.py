@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from local_cloud import testing
 from local_cloud.hosts.podman import as_root
 from local_cloud.private_files import CloudError
-from local_cloud.testing import LocalCloud, unused_range
+from local_cloud.testing import LocalCloud, unused_range, wait_until
 
 NETWORK = "local-cloud-test-ranges"
 
@@ -34,6 +36,22 @@ def test_a_server_that_does_not_start_is_noticed_at_once(tmp_path: Path) -> None
         cloud.cloud.home.state_file.write_bytes(b"no state")
         with pytest.raises(CloudError, match="The server failed to start"):
             cloud.cloud.start()
+
+
+@pytest.mark.parametrize(("seconds", "pause"), [(0.01, 0.05), (2.0, 2.0)])
+def test_polls_that_take_long_are_rarer(monkeypatch: pytest.MonkeyPatch, seconds: float, pause: float) -> None:
+    pauses: list[float] = []
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, sleep=pauses.append)
+    monkeypatch.setattr(testing, "time", clock)
+
+    def condition() -> bool:
+        clock.now += seconds
+        return len(pauses) == 2
+
+    assert wait_until(condition, 10)
+    assert pauses == pytest.approx([pause] * 2)
+    with pytest.raises(TimeoutError, match="after 1 s"):
+        wait_until(lambda: condition() and False, 1)
 
 
 def test_no_range_is_claimed_twice() -> None:
