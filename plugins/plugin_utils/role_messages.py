@@ -77,7 +77,7 @@ def closed_tunnel(port: int, host: str, error: str) -> str:
     )
 
 
-def tensorboard_address(logs: str, port: int, path: str) -> str:
+def address_of_tensorboard(logs: str, port: int, path: str) -> str:
     """Return where TensorBoard shows its log directory."""
     return f"TensorBoard shows {logs} at http://127.0.0.1:{port}{path}/ through a tunnel."
 

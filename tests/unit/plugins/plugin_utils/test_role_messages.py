@@ -24,7 +24,7 @@ from ansible_collections.deeplearning.cluster.plugins.plugin_utils import role_m
         ("missing_secret_path", ("/etc/t", "m"), "/etc/t: the file on m contains no secret path. Delete the file."),
         ("silent_tensorboard", (6006, "m", "port in use"), "TensorBoard does not respond on port 6006 of m.\nIf another program uses this"),
         ("closed_tunnel", (6006, "m", "refused"), "tensorboard_local_port: cannot open a tunnel from port 6006 of this machine to m. If"),
-        ("tensorboard_address", ("/j", 6006, "/x"), "TensorBoard shows /j at http://127.0.0.1:6006/x/ through a tunnel."),
+        ("address_of_tensorboard", ("/j", 6006, "/x"), "TensorBoard shows /j at http://127.0.0.1:6006/x/ through a tunnel."),
         ("staged_dataset", ("coco", "/efs/coco"), "coco is at /efs/coco."),
     ],
 )
