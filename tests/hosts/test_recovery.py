@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from local_cloud.testing import wait_until
 
 from .cluster import FILE_SYSTEM, job_cluster
@@ -69,7 +70,7 @@ def test_a_rank_that_hangs_is_named_and_the_job_finishes(cluster):
         assert done.returncode == 0, done.stdout + done.stderr
         job = cluster.info(name)
         assert (job["state"], job["attempt"]) == ("succeeded", 2), job["attempts"]
-        cause = job["attempts"][0]["cause"]
+        cause = attempt_cause(job["attempts"][0])
         assert cause.startswith(f"rank 1 on {cluster.workers[1]['name']} made no progress for ")
         assert f"it is suspended; all other ranks are at {name}.py, line " in cause
         assert f"attempt 1 failed: {cause}" in done.stdout
@@ -106,8 +107,8 @@ def test_a_checkpoint_disk_that_torch_fills_is_named(cluster):
     assert done.returncode != 0
     job = cluster.info("full")
     assert (job["state"], job["attempt"]) == ("failed", 2), job["attempts"]
-    assert "RuntimeError at full.py, line 7" in job["attempts"][0]["cause"]
-    assert all("while /nvme was full (0 bytes of 152 KiB free)" in attempt["cause"] for attempt in job["attempts"])
+    assert "RuntimeError at full.py, line 7" in attempt_cause(job["attempts"][0])
+    assert all("while /nvme was full (0 bytes of 152 KiB free)" in attempt_cause(attempt) for attempt in job["attempts"])
     assert f"Free space in /nvme on {cluster.workers[0]['name']}." in done.stdout
     assert cluster.hosts[0].ssh("ls -A /nvme | grep suspect", check=False).stdout == ""
 
@@ -123,7 +124,7 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     wait_until(lambda: not left.ssh("systemctl list-units --no-legend 'deeplearning-again-*.service'", check=False).stdout)
     ended = cluster.info("again")
     assert (ended["state"], ended["attempt"]) == ("lost", 1)
-    assert ended["attempts"][0]["why"] == f"{name} cannot be used, and the job needs 3 hosts (training_job_min_hosts)."
+    assert explain(ended["attempts"][0]) == f"{name} cannot be used, and the job needs 3 hosts (training_job_min_hosts)."
 
     cluster.runtime.start(lost.spec())
     wait_until(lambda: cluster.runtime.is_booted(lost.name))
@@ -137,8 +138,8 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     assert done.returncode == 0, done.stdout + done.stderr
     job = cluster.info("again", goodput="always")
     assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 3])
-    assert job["attempts"][0]["why"] == "The job was started again with the same name."
-    assert name in job["attempts"][0]["cause"]
+    assert explain(job["attempts"][0]) == "The job was started again with the same name."
+    assert name in attempt_cause(job["attempts"][0])
     assert sum(job["goodput"]["buckets"].values()) == pytest.approx(job["goodput"]["seconds"] * job["goodput"]["nodes"], rel=0.01)
     for rank in range(3):
         log = cluster.read(f"/efs/jobs/again/logs/attempt2/rank{rank}.log")

@@ -168,13 +168,13 @@ def test_a_job_may_wait_in_a_queue_for_longer_than_its_heartbeat_timeout(action,
 
 
 def test_the_end_of_an_attempt_is_shown_once(action, shown):
-    ended = {"attempt": 1, "state": "failed", "hosts": 2, "started": 1.0, "action": "restart", "why": "It continues."}
-    ended["cause"] = "rank 1 on w2 was killed by\nsignal SIGKILL"
+    ended = {"attempt": 1, "state": "failed", "hosts": 2, "started": 1.0, "action": "restart", "rule": "same_hosts"}
+    ended["failure"] = {"name": "rank1", "host": "w2", "state": "failed", "signal": "SIG\nKILL"}
     again = [ended, {"attempt": 2, "state": "running", "hosts": 2, "started": 3.0}]
     looks = [answer(attempts=[ended], attempt=1), answer(attempts=again, attempt=2), answer("succeeded", attempts=again, attempt=2)]
     follow_to_success(action, *looks)
     assert [line for line in shown if "attempt" in line and "failed" in line] == [
-        "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIGKILL. It continues."
+        "digits: attempt 1 failed: rank 1 on w2 was killed by signal SIG KILL. The job continues on the same hosts."
     ]
 
 
@@ -334,7 +334,7 @@ def test_what_a_script_reports_without_an_end_is_kept_and_shown_within_limits(sh
         one = next(number)
         progress = [{f"{one} {key}": 1 for key in range(500)}, {"long" + "x" * 300: 1, "text": "x" * 300, "step": one}]
         processes = [{"name": f"{one} {rank}", "host": "w1", "part": "worker", "state": "running", "heartbeat": 1.0} for rank in range(9)]
-        attempts = [{"attempt": one * 100 + each + 1, "action": "restart", "why": "."} for each in range(100)]
+        attempts = [{"attempt": one * 100 + each + 1, "action": "restart", "rule": "same_hosts"} for each in range(100)]
         log = {"name": "rank0", "path": "/l", "left_out": 0, "lines": ["x" * 10] * 300_000}
         found = answer(progress=progress, processes=processes, attempts=attempts, logs=[log])
         found["jobs"][0]["log_offsets"] = {**{f"{one} {rank}": 1 for rank in range(9000)}, "x" * 300: 1, "text": "x"}

@@ -10,6 +10,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import f
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.failure_causes import Cause
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.recovery import FailedAttempt, RestartPolicy, Situation
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import explain
 
 DOCS = Path(__file__).resolve().parents[5] / "docs/recovery.md"
 
@@ -27,9 +28,9 @@ FULL_SAVE = Cause(failure_causes.DISK_FULL, "RuntimeError at fit.py, line 33", "
 FULL_LOAD = FULL_SAVE._replace(what="RuntimeError at fit.py, line 12")
 SHARED = FULL_SAVE._replace(storage=[CHECKPOINTS._replace(path="/fsx/ckpt", shared=True)])
 MEMORY = Cause(failure_causes.OUT_OF_MEMORY, "an out-of-memory error", "w3")
-LOST = Cause(failure_causes.HOST_LOST, "the loss of w2", "w2")
+LOST = Cause(failure_causes.HOST_LOST, host="w2")
 HANG = Cause(failure_causes.HANG, "a hang at train.py, line 12", "w2", None, "rank 1")
-NO_DATA = Cause(failure_causes.NETWORK, "a host that receives no data", "w2")
+NO_DATA = Cause(failure_causes.NETWORK, host="w2")
 ALL_HANG = HANG._replace(name="")
 XID = Cause(failure_causes.HEALTH, "GPU 0000:64:00: Xid 79", "w2", None, failure_causes.REPLACE)
 READ_ONLY = Cause(failure_causes.HEALTH, "/: is read-only", "w2", None, failure_causes.REBOOT)
@@ -37,11 +38,11 @@ GPU_MEMORY = Cause(failure_causes.GPU_MEMORY, "OutOfMemoryError at train.py, lin
 HARDWARE = Cause(failure_causes.HARDWARE, "AcceleratorError at train.py, line 42", "w2", 1, "AcceleratorError")
 ONLY_HERE = ERROR._replace(alone=True)
 IMPORT = Cause(failure_causes.SCRIPT_ERROR, "ImportError at train.py, line 1", "w2", 1, "ImportError", alone=True)
-LIMIT = Cause(failure_causes.TIME_LIMIT, "reached its time limit", "w1")
-OPERATOR = Cause(failure_causes.OPERATOR, "an operator", "w1")
+LIMIT = Cause(failure_causes.TIME_LIMIT, host="w1")
+OPERATOR = Cause(failure_causes.OPERATOR, host="w1")
 ABORT = Cause(failure_causes.SIGNAL, "signal SIGABRT at train.py, line 9", "w2", None, "SIGABRT")
-SPOT = Cause(failure_causes.SPOT_INTERRUPTION, "was stopped because of the spot interruption of the host", "w2")
-BLOCK = Cause(failure_causes.CAPACITY_BLOCK_END, "was stopped because of the end of the host's Capacity Block", "w2")
+SPOT = Cause(failure_causes.SPOT_INTERRUPTION, host="w2")
+BLOCK = Cause(failure_causes.CAPACITY_BLOCK_END, host="w2")
 CERTAIN = ERROR._replace(name=failure_causes.CERTAIN)
 MISSING_PROGRAM = Cause(failure_causes.NOT_STARTED, "could not be started", "w2", 127)
 ELSEWHERE = HANG._replace(what="a hang at train.py, line 20")
@@ -68,11 +69,37 @@ FOUR = {"hosts": [*HOSTS, "w4"], "available": [*HOSTS, "w4"], "spares": 1}
 SPARE = {**FOUR, "available": ["w1", "w3", "w4"]}
 
 
-def decide(attempts, **options):
-    """Return the decision after the `attempts`. Each of them is a FailedAttempt, or the cause of a failure without progress."""
+def situation(attempts, **options):
+    """Return the situation after the `attempts`. Each of them is a FailedAttempt, or the cause of a failure without progress."""
     made = [attempt if isinstance(attempt, FailedAttempt) else FailedAttempt(attempt, progress=False) for attempt in attempts]
     defaults = {"hosts": HOSTS, "available": HOSTS, "policy": RestartPolicy(3, 3), "checkpoint": "", "has_older": False}
-    return recovery.decide(Situation(made, **{**defaults, **options}))
+    return Situation(made, **{**defaults, **options})
+
+
+def decide(attempts, **options):
+    return recovery.decide(situation(attempts, **options))
+
+
+def explained(attempts, excluded=(), reboots=False, **options):
+    """Return the decision after the `attempts`, and its explanation on the controller, which gets the facts that hosts return."""
+    found = situation(attempts, **options)
+    decision, cause = recovery.decide(found), found.cause
+    facts = {
+        "attempt": len(found.attempts),
+        "action": decision.action,
+        "rule": decision.rule,
+        "failure": {"host": cause.host},
+        "cause": {**cause._asdict(), "storage": [each._asdict() for each in cause.storage]},
+        "set_aside": decision.set_aside,
+        "replacements": decision.replacements,
+        "missing": [host for host in found.hosts if host not in found.available],
+        "restarts": found.policy.restarts,
+        "min_hosts": found.policy.min_hosts,
+        "excluded": excluded,
+        "reboots": reboots,
+        "refusal": found.refusal,
+    }
+    return decision, explain(facts)
 
 
 ACTIONS = {rule.name: rule.action for rule in recovery.TABLE}
@@ -200,8 +227,8 @@ def test_spares_take_the_place_of_lost_hosts(available, rule, standby, replaceme
     """The job runs on w1 to w3. The other two hosts are spares."""
     hosts = [f"w{number}" for number in (1, 2, 3, 4, 5)]
     left = [host for host in hosts if host[1] in available]
-    decision = decide([LOST], available=left, hosts=hosts, spares=2, policy=RestartPolicy(3, 2))
-    assert decision[:4] == ("restart", rule, why, left)
+    decision, told = explained([LOST], available=left, hosts=hosts, spares=2, policy=RestartPolicy(3, 2))
+    assert (*decision[:3], told) == ("restart", rule, left, why)
     assert (decision.standby, decision.replacements) == (standby, replacements)
 
 
@@ -300,25 +327,25 @@ def problem(cause, name, **changes):
     ],
 )
 def test_the_decision_says_why(attempts, options, why):
-    decision = decide(attempts, **options)
-    assert decision.why == why
+    decision, told = explained(attempts, **options)
+    assert told == why
     assert bool(decision.set_aside) == ("checkpoint before it" in why)
     assert "spare" not in why or decision.replacements == ["w4"]
 
 
 def test_a_job_stops_if_its_launcher_cannot_run_it_on_the_hosts_that_are_left():
-    situation = Situation([FailedAttempt(LOST, progress=False)], HOSTS, HOSTS[:1], RestartPolicy(3, 1))
-    assert recovery.decide(situation).rule == "fewer_hosts"
-    decision = recovery.decide(situation._replace(refusal="mpi needs more hosts." + "x" * 500))
+    options = {"available": HOSTS[:1], "policy": RestartPolicy(3, 1)}
+    assert decide([LOST], **options).rule == "fewer_hosts"
+    decision, told = explained([LOST], refusal="mpi needs more hosts." + "x" * 500, **options)
     assert decision[:2] == ("stop", "launcher")
-    assert decision.why.startswith("The launcher cannot run the job on the remaining hosts: mpi needs more hosts.x")
-    assert len(decision.why) < 400
+    assert told.startswith("The launcher cannot run the job on the remaining hosts: mpi needs more hosts.x")
+    assert len(told) < 400
 
 
 def test_a_restart_by_an_operator_is_explained():
-    situation = Situation([FailedAttempt(OPERATOR, progress=False)], HOSTS, HOSTS, RestartPolicy(3, 3))
-    assert recovery.explain(recovery.RESTART, recovery.CONTINUED, situation) == "The job was started again with the same name."
-    assert "unknown rule (continued)" in recovery.explain(recovery.STOP, recovery.CONTINUED, situation)
+    continued = {"attempt": 1, "rule": recovery.CONTINUED}
+    assert explain({**continued, "action": recovery.RESTART}) == "The job was started again with the same name."
+    assert "unknown rule (continued)" in explain({**continued, "action": recovery.STOP})
 
 
 @pytest.mark.parametrize(
@@ -366,9 +393,10 @@ def test_the_documentation_has_the_rows_of_the_table():
 
 
 def test_a_sentence_names_a_few_of_many_hosts():
-    for count, end in ((300, ", worker4 and 295 others"), (5, ", worker4"), (6, ", worker4 and 1 other")):
-        names = [f"worker{number}" for number in range(count)]
-        assert recovery._named(names) == f"worker0, worker1, worker2, worker3{end}"
+    for count, end in ((300, ", worker2 and 297 more hosts"), (5, ", worker2 and 2 more hosts"), (4, ", worker2, worker3")):
+        lost = [f"worker{number}" for number in range(count)]
+        _decision, told = explained([LOST], hosts=["w1", *lost], available=["w1"], policy=RestartPolicy(3, 1))
+        assert told == f"The job continues without worker0, worker1{end}."
 
 
 @pytest.mark.parametrize("notice", [SPOT, BLOCK])

@@ -26,6 +26,7 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.checkpoint_layouts import Saved
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import attempt_processes
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import job_formatting
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
 from local_cloud.testing import wait_until
 
 from .metadata_service import MetadataService
@@ -187,8 +188,8 @@ def test_a_failure_has_a_cause_and_consequences(job, script, options, end, cause
     line = str(running.line("HERE")) if "HERE" in script else ""
     failed = found["attempts"] if state == "failed" else found["attempts"][:-1]
     for ended in failed:
-        assert re.search(cause.replace("{line}", line), ended.get("cause") or message)
-    told = message or (failed[-1]["why"] if failed else "")
+        assert re.search(cause.replace("{line}", line), attempt_cause(ended) or message)
+    told = message or (explain(failed[-1]) if failed else "")
     assert re.search(why.replace("{line}", line), told), told
     assert all(each["state"] != "running" for each in found["processes"])
     if options.get("restarts") == 0:
@@ -304,7 +305,7 @@ def test_a_checkpoint_that_no_attempt_could_load_is_not_set_aside(job):
         os.kill(os.getpid(), signal.SIGKILL)
     """
     running = job(script, hosts=1)
-    assert running.ends("failed")["attempts"][-1]["why"] == "The same error would end each attempt. Its message says what to change."
+    assert explain(running.ends("failed")["attempts"][-1]) == "The same error would end each attempt. Its message says what to change."
     assert sorted(os.listdir(running.paths.checkpoints)) == ["1", "2"]
 
 
@@ -345,7 +346,7 @@ def test_a_damaged_checkpoint_is_set_aside_after_the_first_failure(job, older):
     found = running.ends(statuses=[0])
     assert f"begins with {['step-1.pt'] if older else []}" in running.log("rank0", 2)
     told = "the job uses the checkpoint before it." if older else "no complete checkpoint is left, and the script may start over."
-    assert found["attempts"][0]["why"].endswith(f"Checkpoint step-2.pt is damaged, so {told}")
+    assert explain(found["attempts"][0]).endswith(f"Checkpoint step-2.pt is damaged, so {told}")
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
@@ -365,8 +366,8 @@ def test_a_full_disk_is_named_and_no_checkpoint_is_set_aside(job, is_removed):
     """
     running = job(script, hosts=1, options="size=512k")
     last = running.ends("failed")["attempts"][-1]
-    assert last["why"].startswith("The storage ended attempts 1 and 2, with no new checkpoint in between. Free space ")
-    assert is_removed or f"while {running.paths.checkpoints} was full (0 bytes of 512 KiB free)" in last["cause"]
+    assert explain(last).startswith("The storage ended attempts 1 and 2, with no new checkpoint in between. Free space ")
+    assert is_removed or f"while {running.paths.checkpoints} was full (0 bytes of 512 KiB free)" in attempt_cause(last)
     assert "set_aside" not in running.following(1)
 
 
@@ -393,7 +394,7 @@ def test_a_launcher_that_needs_the_lost_host_stops_the_job_unless_there_is_a_spa
     assert state == "lost" or len(running.specs) == options["hosts"] * len(on_first)
     running.kill(*on_first)
     found = running.ends(state, attempt)
-    assert found["attempts"][0]["why"] == why
+    assert explain(found["attempts"][0]) == why
     assert state == "lost" or {each["name"]: each["host"] for each in found["processes"]}["scheduler"] == "worker2"
 
 
@@ -420,7 +421,7 @@ def test_an_operator_stops_a_job_between_two_attempts(job):
     running.started["rank0"].send_signal(signal.SIGTERM)
     running.started["rank0"].wait(300)
     assert running.status()["state"] == "failed"
-    assert running.status()["attempts"][0]["why"] == "An operator stopped the job."
+    assert explain(running.status()["attempts"][0]) == "An operator stopped the job."
 
 
 def test_a_job_reaches_its_time_limit_between_two_attempts(job):
@@ -477,8 +478,8 @@ def test_a_job_continues_without_a_host_that_is_silent(job, lost, spares, hosts,
         (name if isinstance(name, str) else f"rank{name}", host, "succeeded") for name, host in expected
     ]
     assert [one["hosts"] for one in found["attempts"]] == [ranks, 2]
-    assert found["attempts"][0]["cause"].startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
-    assert found["attempts"][0]["why"] == why.format(lost + 1)
+    assert attempt_cause(found["attempts"][0]).startswith(f"rank {lost} on worker{lost + 1} has sent no heartbeat since")
+    assert explain(found["attempts"][0]) == why.format(lost + 1)
     assert running.log("rank0", 2) == "rank 0 of 2 begins with epoch 2\n"
     if spares:
         assert "  spares       1 (worker4)" in job_formatting.summary(found, {})
@@ -496,8 +497,8 @@ def test_a_health_finding_is_the_cause_and_a_spare_takes_the_place_of_the_host(j
     health.answers("rank1", XID)
     found = job(FAILS, hosts=3, spares=1, min_hosts=2).ends()
     assert [each["host"] for each in found["processes"]] == ["worker1", "worker3"]
-    assert found["attempts"][0]["cause"] == FOUND
-    assert found["attempts"][0]["why"].startswith("The job continues with spare worker3 in place of worker2. worker2 should be replaced.")
+    assert attempt_cause(found["attempts"][0]) == FOUND
+    assert explain(found["attempts"][0]).startswith("The job continues with spare worker3 in place of worker2. worker2 should be replaced.")
     assert os.listdir(failures) == ["i-0123456789abcdef0,digits,1"]
 
 
@@ -516,7 +517,7 @@ def test_a_finding_while_the_job_runs_restarts_the_job_as_a_finding_after_a_fail
     running.wait_for("begins", 1)
     health.finds("rank1", {**XID, "severity": severity})
     found = running.ends()
-    assert found["attempts"][0]["cause"] == FOUND
+    assert attempt_cause(found["attempts"][0]) == FOUND
     used = {"restart": ["worker1", "worker2"], "reboot": ["worker1", "worker3"]}[severity]
     assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
     assert running.records(1)["rank1"]["state"] == "failed"
@@ -529,7 +530,7 @@ def test_an_error_of_an_application_restarts_only_its_own_job(job, health):
     other = {**XID, "severity": "restart", "message": "Xid 31. pid=1", "pid": os.getpid()}
     health.finds("rank0", other)
     health.finds("rank1", other, {**XID, "severity": "restart", "message": f"Xid 13. pid={pid}", "pid": pid})
-    assert running.ends()["attempts"][0]["cause"] == f"health finding on worker2: Xid 13. pid={pid}"
+    assert attempt_cause(running.ends()["attempts"][0]) == f"health finding on worker2: Xid 13. pid={pid}"
 
 
 def test_a_finding_on_a_spare_or_of_a_blocked_host_or_of_another_job_does_not_end_the_attempt(job, health):
@@ -575,8 +576,8 @@ def test_a_job_waits_for_a_host_that_reboots_if_it_needs_the_host(job, health, n
     running.start(name, "rejoin")
     second = running.ends(attempt=3)["attempts"][1]
     host = f"worker{int(name[-1]) + 1}"
-    assert second["cause"] == f"health finding on {host}: GPU 0000:64:00: Xid 74 (NVLink error)"
-    assert second["why"] == f"{host} has been rebooted, and the job continues on the same hosts."
+    assert attempt_cause(second) == f"health finding on {host}: GPU 0000:64:00: Xid 74 (NVLink error)"
+    assert explain(second) == f"{host} has been rebooted, and the job continues on the same hosts."
     assert running.following(2)["rule"] == "after_reboot"
 
 
@@ -585,7 +586,7 @@ def test_a_job_does_not_wait_for_a_host_that_is_unhealthy_after_the_reboot_or_th
     running = job(FAILS, hosts=3, min_hosts=2, reboot=True)
     found = running.ends()
     assert len(found["processes"]) == 2
-    assert "The job continues without worker2. worker2 reboots itself. To see the" in found["attempts"][0]["why"]
+    assert "The job continues without worker2. worker2 reboots itself. To see the" in explain(found["attempts"][0])
     assert running.start("rank1", "rejoin").wait(60) == 0, "the job has continued without this host"
 
 
@@ -643,17 +644,17 @@ def test_an_excluded_host_and_an_unhealthy_spare_are_not_used(job, health, healt
     health.answers("standby0", XID)
     health.excludes("rank0", by, "bad cable")
     found = job(FAILS, hosts=4, spares=2, min_hosts=1, health_check=health_check).ends()
-    assert found["attempts"][0]["cause"].startswith("rank 0 on worker1 was killed by signal SIGKILL")
+    assert attempt_cause(found["attempts"][0]).startswith("rank 0 on worker1 was killed by signal SIGKILL")
     used = ["worker2", "worker4"] if health_check else ["worker2", "worker3"]
     assert [each["host"] for each in found["processes"] if each["part"] != "standby"] == used
-    assert "worker1 is excluded from jobs." in found["attempts"][0]["why"]
+    assert "worker1 is excluded from jobs." in explain(found["attempts"][0])
 
 
 def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_effect(job, health):
     health.answers("rank1", XID)
     health.excludes("rank0", "xid", "Xid 79")
     found = job(FAILS, health_check=False).ends(statuses=[0, 0])
-    assert found["attempts"][0]["why"] == "The job continues on the same hosts."
+    assert explain(found["attempts"][0]) == "The job continues on the same hosts."
 
 
 @pytest.mark.parametrize(
@@ -663,8 +664,8 @@ def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_eff
         ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "RuntimeError"}, "health"),
         ({"kind": "script_error", "what": "NameError at train.py, line 3", "name": "NameError"}, "script_error"),
         ({"kind": "script_error", "what": "RuntimeError at train.py, line 3", "name": "certain"}, "script_error"),
-        ({"kind": "time_limit", "what": "limit"}, "time_limit"),
-        ({"kind": "operator", "what": "an operator"}, "operator"),
+        ({"kind": "time_limit"}, "time_limit"),
+        ({"kind": "operator"}, "operator"),
     ],
 )
 def test_a_health_finding_does_not_hide_an_error_that_every_attempt_would_repeat(cause, blamed):
@@ -699,7 +700,7 @@ def test_a_lost_spare_does_not_take_part_in_a_restart(job):
     running.kill("standby0")
     wait_until(lambda: time.time() - running.records(1)["standby0"]["heartbeat"] > 3)
     Path(running.paths.checkpoints, "fail").touch()
-    assert running.ends(statuses=[0, 0])["attempts"][0]["why"] == "The job continues on the same hosts."
+    assert explain(running.ends(statuses=[0, 0])["attempts"][0]) == "The job continues on the same hosts."
     assert running.following()["missing"] == ["worker3"]
 
 
@@ -713,7 +714,7 @@ def test_a_job_that_needs_the_lost_host_stops(job, is_noticed, state, why):
         running.finish(SERVICE_RESULT="signal")
     found = running.ends(state, 1)
     assert (found["failure"]["name"], found["failure"]["host"]) == ("rank0", "worker1")
-    assert f"worker1 cannot be used, {why}" in found["attempts"][0]["why"]
+    assert f"worker1 cannot be used, {why}" in explain(found["attempts"][0])
 
 
 @pytest.mark.parametrize("missing", ["rank0", "rank1"])
@@ -723,7 +724,7 @@ def test_a_host_that_does_not_start_a_later_attempt_is_lost(job, missing):
     running.decide(rule="same_hosts")
     found = running.ends(attempt=3, statuses=[0])
     assert found["process_count"] == 1
-    assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in found["attempts"][1]["cause"]
+    assert f"rank {missing[-1]} on worker{int(missing[-1]) + 1} has sent no heartbeat" in attempt_cause(found["attempts"][1])
 
 
 def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypatch):
@@ -744,10 +745,8 @@ def test_all_supervisors_follow_the_decision_that_others_will_read(job, monkeypa
     records.write_json(paths.record("rank0"), {**running.records(2)["rank0"], "available": True})
     assert follow(lambda document: json.dumps({**document, "rule": "operator"}))["rule"] == "operator"
     invalid = follow(lambda _document: "{}")
-    assert (invalid["action"], between_attempts.sentence(verdict, invalid, 2).rpartition(". ")[2]) == (
-        "stop",
-        "The recorded decision names an unknown rule (invalid).",
-    )
+    assert between_attempts.summary(verdict, invalid) == "attempt ended: rank0 worker1 failed exit_status exit status 3; stop: invalid"
+    assert explain({"attempt": 2, **invalid}) == "The recorded decision names an unknown rule (invalid)."
 
 
 def test_an_attempt_whose_decision_is_not_valid_counts_as_one_without_progress(job):
@@ -793,9 +792,9 @@ def test_a_suspended_rank_is_a_hang_and_the_job_goes_on(job):
     running = job(script, hang_steps=3)
     first = running.ends(statuses=[0, 0])["attempts"][0]
     line = running.line("sleep(600)")
-    assert first["cause"].startswith("rank 1 on worker2 made no progress for ")
-    assert first["cause"].endswith(f" (it is suspended; the other rank is at train.py, line {line})")
-    assert first["why"] == "The job continues on the same hosts."
+    assert attempt_cause(first).startswith("rank 1 on worker2 made no progress for ")
+    assert attempt_cause(first).endswith(f" (it is suspended; the other rank is at train.py, line {line})")
+    assert explain(first) == "The job continues on the same hosts."
     assert {name: record["state"] for name, record in running.records(1).items()} == {"rank0": "stopped", "rank1": "failed"}
     stacks = {path.name: path.read_text() for path in Path(running.paths.stacks).iterdir()}
     assert re.search(rf'train\.py(", line {line} in <module>|:{line}\))', stacks["rank0.txt"]), "from faulthandler or py-spy"
@@ -918,8 +917,8 @@ def test_a_spot_interruption_lets_all_ranks_save_and_the_job_continues_without_t
     host = f"worker{1 + int(noticed[-1])}"
     first = found["attempts"][0]
     assert [each["hosts"] for each in found["attempts"]] == [3, 2]
-    assert first["cause"].startswith(f"rank {noticed[-1]} on {host} was stopped because of the spot interruption of the host")
-    assert first["why"] == f"The job continues without {host}."
+    assert attempt_cause(first).startswith(f"rank {noticed[-1]} on {host} was stopped because of the spot interruption of the host")
+    assert explain(first) == f"The job continues without {host}."
     following = running.following()
     assert (following["cause"]["kind"], following["missing"], following["progress"]) == ("spot_interruption", [host], True)
     assert "begins with epoch 2" in running.log("rank0", attempt=2)
@@ -959,13 +958,13 @@ def test_an_announced_termination_ends_a_job_that_needs_the_hosts_in_time_to_sav
     assert running.has_logged("has saved", 0, 1)
     assert found["failure"]["cause"]["kind"] == kind
     assert announce is not interrupt or found["failure"]["name"] == "rank1"
-    assert (found["attempts"][-1].get("why") or "").startswith(why)
+    assert explain(found["attempts"][-1]).startswith(why)
 
 
 def test_a_spot_interruption_before_the_start_ends_the_job(job, metadata_service):
     metadata_service.interrupt(120)
     found = job(SAVES, metadata={"rank1": metadata_service.port}).ends("failed", 1)
-    assert found["attempts"][0]["why"] == "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
+    assert explain(found["attempts"][0]) == "worker2 cannot be used, and the job needs 2 hosts (training_job_min_hosts)."
 
 
 def test_the_interruption_of_a_spare_does_not_affect_the_job(job, metadata_service):
