@@ -10,7 +10,7 @@ import pytest
 import yaml
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.network import definition as network
 from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.node_group import inventory
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import ssh_access
 from ansible_collections.deeplearning.cluster.plugins.module_utils._common.shared_storage import boot, mount_table, mounts
 from hosts.cluster import Cluster
 from local_cloud.host_interface import OPEN
@@ -199,7 +199,7 @@ def test_no_kind_of_storage_brings_privileges_or_devices(described):
     ],
 )
 def test_the_whole_internet_in_parts_is_refused(cidrs):
-    assert any("would open SSH to" in finding for finding in definition.check_ssh_cidrs(cidrs, False))
+    assert any("would open SSH to" in finding for finding in ssh_access.check_ssh_cidrs(cidrs, False))
 
 
 def test_without_lustre_nothing_outside_reaches_the_nodes():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..storage.registry import VALIDATORS as STORAGE_VALIDATORS
 from ..validator import Validator
-from . import account, addresses, capacity, definition, exports, iam, images, lease, network, node_ends, nodes, storage
+from . import account, addresses, capacity, definition, exports, iam, images, lease, network, node_ends, nodes, ssh_access, storage
 
 VALIDATORS: tuple[Validator, ...] = (
     account.QuotasReadable(),
@@ -14,7 +14,7 @@ VALIDATORS: tuple[Validator, ...] = (
     definition.TagNames(),
     definition.EnforcedPrice(),
     definition.NetworkCidr(),
-    definition.SshCidrs(),
+    ssh_access.SshCidrs(),
     definition.Buckets(),
     definition.Nodes(),
     network.Zones(),

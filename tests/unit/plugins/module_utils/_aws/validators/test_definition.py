@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition
+from ansible_collections.deeplearning.cluster.plugins.module_utils._aws.validators import definition, ssh_access
 
 NODES = {
     "instance_type": "c5.large",
@@ -28,59 +28,6 @@ def test_bad_names(name):
         f"cluster: '{name}' is not a valid name. Use 1 to 30 lowercase letters, digits and hyphens. The name must start with a letter, "
         "but not with sg-, must not contain -nodes-, and must not end with -nodes or a hyphen."
     ]
-
-
-@pytest.mark.parametrize(
-    ("cidrs", "anywhere", "message"),
-    [
-        ([], False, "Specify the address ranges"),
-        (["300.1.1.1/8"], False, "'300.1.1.1/8' is not an address range"),
-        (["10.0.0.1/8"], False, "'10.0.0.1/8' is not an address range. Specify 10.0.0.0/8."),
-        (["0.0.0.0/0"], False, "would open SSH to the whole internet"),
-        (["203.0.113.0/24", "::/0"], False, "::/0 would open SSH"),
-        (["0.0.0.0/1", "128.0.0.0/1"], False, "0.0.0.0/1, 128.0.0.0/1 would open SSH to the whole internet"),
-        (["::/1", "8000::/1"], False, "would open SSH to the whole internet"),
-        (["8.0.0.0/7"], False, "8.0.0.0/7 would open SSH to more internet addresses than a /8 contains"),
-        (["11.0.0.0/8", "198.51.100.0/24"], False, "would open SSH to more internet addresses than a /8"),
-        (["2001:db8::/31"], False, "would open SSH to more internet addresses than a /32"),
-        (["0.0.0.0/1", "128.0.0.0/1"], True, ""),
-        (["0.0.0.0/0"], True, ""),
-        (["11.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "2001:db8::/32", "fd00::/8"], False, ""),
-        (["203.0.113.7", "2001:db8::/64"], False, ""),
-    ],
-)
-def test_ssh_cidrs(cidrs, anywhere, message):
-    findings = list(definition.check_ssh_cidrs(cidrs, anywhere))
-    assert bool(findings) == bool(message)
-    assert not message or message in findings[0]
-
-
-@pytest.mark.parametrize(
-    ("cidrs", "finding"),
-    [
-        (
-            [],
-            "no address range is set. Specify the address ranges from which SSH is allowed to reach the master, for example "
-            "203.0.113.0/24.",
-        ),
-        (
-            ["11.0.0.0/8", "10.0.0.0/8", "12.0.0.0/32"],
-            "11.0.0.0/8, 12.0.0.0/32 would open SSH to more internet addresses than a /8 contains. "
-            "Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
-        ),
-        (
-            ["::/0", "fd00::/8"],
-            "::/0 would open SSH to the whole internet. Specify your own ranges. To allow this anyway, set allow_ssh_from_anywhere: true.",
-        ),
-    ],
-)
-def test_what_is_said_of_ranges(cidrs, finding):
-    assert list(definition.check_ssh_cidrs(cidrs, False)) == [f"ssh_cidrs: {finding}"]
-
-
-def test_a_master_that_nobody_reaches_from_outside_needs_no_ranges():
-    assert list(definition.check_ssh_cidrs([], False, needed=False)) == []
-    assert len(list(definition.check_ssh_cidrs(["x", "y"], True))) == 2
 
 
 @pytest.mark.parametrize("cidr", ["10.1.0.0/16", "10.1.0.0/99"])
@@ -201,11 +148,11 @@ FEWER = {f"k{number}": "v" for number in range(LIMIT - definition.IDLE_TAGS + 1)
             ["network_cidr: '10.0.0.0/8' is too large, because the largest VPC is a /16. "],
         ),
         (definition.NetworkCidr(), {}, []),
-        (definition.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: no address range is set. "]),
-        (definition.SshCidrs(), {"ssh_cidrs": [], "master_public_address": False}, []),
-        (definition.SshCidrs(), {"ssh_cidrs": [], "security_group_ids": {"ssh": "sg-1"}}, []),
-        (definition.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"]}, ["ssh_cidrs: 0.0.0.0/0 would open SSH"]),
-        (definition.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"], "allow_ssh_from_anywhere": True}, []),
+        (ssh_access.SshCidrs(), {"ssh_cidrs": []}, ["ssh_cidrs: no address range is set. "]),
+        (ssh_access.SshCidrs(), {"ssh_cidrs": [], "master_public_address": False}, []),
+        (ssh_access.SshCidrs(), {"ssh_cidrs": [], "security_group_ids": {"ssh": "sg-1"}}, []),
+        (ssh_access.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"]}, ["ssh_cidrs: 0.0.0.0/0 would open SSH"]),
+        (ssh_access.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"], "allow_ssh_from_anywhere": True}, []),
         (definition.Buckets(), {"read_buckets": ["s3://a"]}, ["read_buckets: 's3://a' is not"]),
         (definition.Buckets(), {"write_buckets": ["s3://b"]}, ["write_buckets: 's3://b' is not"]),
         (definition.Nodes(), {"worker_count": -1}, ["worker_count: -1 is not valid."]),
