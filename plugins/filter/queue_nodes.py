@@ -67,6 +67,7 @@ _value:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible.errors import AnsibleFilterError
 from ansible.utils.display import Display
 
 from ..module_utils._common.sge import configuration as sge
@@ -75,13 +76,17 @@ from .workers import VARIABLES, workers
 
 # The inventory variables that are features of a node, which jobs of Slurm can request with `--constraint`.
 FEATURES = ("deeplearning_instance_type", "deeplearning_zone")
+# What the hosts of each queue report.
+REPORTED = {"slurm": {"hardware"}, "sge": {"cpus", "gpus"}}
 
 
 def queue_nodes(hosts: Iterable[Mapping[str, Any]], queue: str, found: str) -> list[dict[str, Any]]:
     """Return `{name, address}` and what the queue needs to know of each host. The values that a host reports are untrusted.
 
-    Raises AnsibleFilterError if a variable is missing or two hosts have the same number.
+    Raises AnsibleFilterError if a variable is missing, two hosts have the same number, or the queue is another one.
     """
+    if queue not in REPORTED:
+        raise AnsibleFilterError(f"queue_nodes: {queue!r} is not a queue with nodes. Use {' or '.join(REPORTED)}.")
     hosts = list(hosts)
     nodes = [{"name": worker["name"], "address": worker["address"]} for worker in workers(hosts)]
     variables = {host[VARIABLES["name"]]: host for host in hosts}
@@ -92,7 +97,7 @@ def queue_nodes(hosts: Iterable[Mapping[str, Any]], queue: str, found: str) -> l
 
 def _hardware(queue: str, name: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the hardware in the result of a host, or an empty dictionary if the result contains none, or an implausible one."""
-    if not {"slurm": {"hardware"}, "sge": {"cpus", "gpus"}}[queue] <= result.keys():
+    if not REPORTED[queue] <= result.keys():
         return {}
     hardware: dict[str, Any]
     if queue == "slurm":

@@ -31,8 +31,12 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
     path = next((each for base in bases if (each := Path(base, os.path.expanduser(folder))).is_dir()), None)
     if path is None:
         raise ValueError(f"checks: {folder!r} is not a directory on the controller. Specify a folder with executable files.")
+    try:
+        files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+    except OSError as error:
+        raise ValueError(f"checks: {folder!r} cannot be read ({error.strerror}). Correct its permissions.") from error
     found: list[dict[str, str]] = []
-    for file in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
+    for file in files:
         if os.access(file, os.X_OK):
             found.append(_program(file, bases))
         else:

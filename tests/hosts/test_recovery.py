@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils.attempt_messages import attempt_cause, explain
+from chaos.spot import SpotHosts
 from local_cloud.testing import wait_until
 
 from .cluster import FILE_SYSTEM, job_cluster
@@ -150,3 +152,50 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
     assert "job again has already run (succeeded)" in refused.stdout
     timer = left.ssh("journalctl --no-pager -u deeplearning_health_periodic.timer").stdout
     assert timer.count(": Started ") == 1, "only the first start installs the health service"
+
+
+# All ranks work until they get SIGTERM. Then each rank saves a checkpoint.
+SPOT = """
+    import os, pathlib, signal, sys, time
+    folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
+    found = sorted(folder.glob("*.pt"))
+    print(f"begins with {len(found)} checkpoints", flush=True)
+
+    def save(*_signal):
+        print(f"SIGTERM at {time.time()}", flush=True)
+        time.sleep(8)
+        (folder / f"{os.environ['DEEPLEARNING_RANK']}.pt").touch()
+        print("saved", flush=True)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, save)
+    time.sleep(600 if os.environ["DEEPLEARNING_ATTEMPT"] == "1" else 1)
+"""
+
+
+def test_a_spot_interruption_is_announced_to_all_ranks(cluster):
+    """The hosts read the notice from their metadata service. Each rank needs longer to save than a restart after a failure would allow."""
+    with SpotHosts(cluster.runtime) as metadata:
+        for host in cluster.hosts:
+            metadata.open(host)
+        cluster.start("spot", SPOT, launcher="command", python="/usr/bin/python3", restarts=3, min_hosts=2)
+
+        def log(rank, attempt=""):
+            return cluster.hosts[0].ssh(f"cat /efs/jobs/spot/logs/{attempt}rank{rank}.log", check=False).stdout
+
+        wait_until(lambda: all("begins" in log(rank) for rank in range(3)))
+        announced = time.time()
+        metadata[cluster.hosts[2]].announce(120)
+        wait_until(lambda: '"succeeded"' in cluster.hosts[0].ssh("cat /efs/jobs/spot/status/attempt2/over", check=False).stdout)
+    for rank in range(3):
+        signalled = float(log(rank).partition("SIGTERM at ")[2].split()[0])
+        print(f"rank {rank} got SIGTERM {signalled - announced:.1f} s after the notice")
+        assert signalled - announced < 7
+        assert log(rank).endswith("saved\n")
+    assert [log(rank, "attempt2/") for rank in range(2)] == ["begins with 3 checkpoints\n"] * 2
+    job = cluster.info("spot")
+    assert (job["state"], job["attempt"], [one["hosts"] for one in job["attempts"]]) == ("succeeded", 2, [3, 2])
+    name = cluster.workers[2]["name"]
+    assert attempt_cause(job["attempts"][0]).startswith(f"rank 2 on {name} was stopped because of the spot interruption of the host")
+    assert explain(job["attempts"][0]) == f"The job continues without {name}."
+    wait_until(lambda: cluster.processes("/efs/jobs/spot/code") == [])

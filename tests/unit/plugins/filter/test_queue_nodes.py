@@ -57,3 +57,8 @@ def test_hosts_are_named_whose_hardware_is_implausible(warnings, queue, reported
 def test_missing_variables_are_reported(queue):
     with pytest.raises(AnsibleFilterError, match="deeplearning_number: the variable is not set"):
         queue_nodes.queue_nodes([{}], queue, "found")
+
+
+def test_a_queue_without_nodes_of_its_own_is_refused():
+    with pytest.raises(AnsibleFilterError, match="queue_nodes: 'yarn' is not a queue with nodes. Use slurm or sge."):
+        queue_nodes.queue_nodes([], "yarn", "found")

@@ -60,11 +60,12 @@ def test_a_folder_that_is_missing():
         custom_health_checks.programs("nowhere", ["/"])
 
 
-def test_a_file_that_the_user_may_not_read(folder, monkeypatch):
-    def read_bytes(_path):
+@pytest.mark.parametrize(("method", "place"), [("read_bytes", ".*own"), ("iterdir", ".*")])
+def test_a_file_or_a_folder_that_the_user_may_not_read(folder, monkeypatch, method, place):
+    def denied(_path):
         raise PermissionError(13, "Permission denied")
 
     program(folder, "own")
-    monkeypatch.setattr(custom_health_checks.Path, "read_bytes", read_bytes)
-    with pytest.raises(ValueError, match=r"checks: '.*own' cannot be read \(Permission denied\). Correct its permissions."):
+    monkeypatch.setattr(custom_health_checks.Path, method, denied)
+    with pytest.raises(ValueError, match=rf"checks: '{place}' cannot be read \(Permission denied\). Correct its permissions."):
         custom_health_checks.programs(str(folder), ["/"])

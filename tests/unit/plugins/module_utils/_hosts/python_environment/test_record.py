@@ -19,6 +19,7 @@ def test_a_record_is_locked_and_read_half_written(tmp_path):
         ):
             pass
     assert _files.read_object(path) == {"specification": "torch"}
-    (tmp_path / "record.json").write_text('{"specif')
-    assert _files.read_object(path) == {}
+    for damaged in (b'{"specif', b'{"\xff": 1}', b"1"):
+        (tmp_path / "record.json").write_bytes(damaged)
+        assert _files.read_object(path) == {}
     assert _files.read_object(str(tmp_path / "none.json")) == {}
