@@ -158,13 +158,13 @@ def test_a_job_that_lacks_a_host_continues_under_its_own_name(cluster):
 SPOT = """
     import os, pathlib, signal, sys, time
     folder = pathlib.Path(os.environ["DEEPLEARNING_CHECKPOINT_DIRECTORY"])
-    found = sorted(folder.glob("*.pt"))
+    found = sorted(folder.glob("*.ckpt"))
     print(f"begins with {len(found)} checkpoints", flush=True)
 
     def save(*_signal):
         print(f"SIGTERM at {time.time()}", flush=True)
         time.sleep(8)
-        (folder / f"{os.environ['DEEPLEARNING_RANK']}.pt").touch()
+        (folder / f"{os.environ['DEEPLEARNING_RANK']}.ckpt").write_text("saved")
         print("saved", flush=True)
         sys.exit(0)
 
