@@ -31,12 +31,8 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
     path = next((each for base in bases if (each := Path(base, os.path.expanduser(folder))).is_dir()), None)
     if path is None:
         raise ValueError(f"checks: {folder!r} is not a directory on the controller. Specify a folder with executable files.")
-    try:
-        files = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
-    except OSError as error:
-        raise ValueError(f"checks: {folder!r} cannot be read ({error.strerror}). Correct its permissions.") from error
     found: list[dict[str, str]] = []
-    for file in files:
+    for file in _files(path):
         if os.access(file, os.X_OK):
             found.append(_program(file, bases))
         else:
@@ -45,6 +41,13 @@ def programs(folder: str, bases: Sequence[str]) -> list[dict[str, str]]:
     if size > PROGRAMS_LIMIT:
         raise ValueError(f"checks: the files in {folder!r} have {size} bytes, but the limit is {PROGRAMS_LIMIT} bytes. Use smaller files.")
     return found
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(each for each in folder.iterdir() if each.is_file() and not each.name.startswith("."))
+    except OSError as error:
+        raise ValueError(f"checks: {str(folder)!r} cannot be read ({error.strerror}). Correct its permissions.") from error
 
 
 def _program(file: Path, bases: Sequence[str]) -> dict[str, str]:
