@@ -495,8 +495,8 @@ jobs:
                   returned: when it is known
                   type: str
         cause:
-          description: Why the process failed.
-          returned: when the process has recorded it
+          description: Why the process failed, or why it is about to be stopped.
+          returned: when it is known
           type: dict
           contains: *cause
         log:
@@ -554,34 +554,34 @@ jobs:
           sample: same_hosts
         missing:
           description: Names of the hosts that could not be used.
-          returned: when the hosts have decided
+          returned: when there were any
           type: list
           elements: str
         excluded:
           description: Names of the hosts that were excluded from jobs.
-          returned: when the hosts have decided
+          returned: when there were any
           type: list
           elements: str
         replacements:
           description: Names of the hosts that were on standby, and run the next attempt.
-          returned: when the hosts have decided
+          returned: when there were any
           type: list
           elements: str
         restarts:
           description: The maximum number of consecutive restarts without a new checkpoint.
-          returned: when the hosts have decided
+          returned: when the hosts have decided, and the number is not 0
           type: int
         min_hosts:
           description: The minimum number of hosts.
-          returned: when the hosts have decided
+          returned: when the hosts have decided, and the number is not 0
           type: int
         reboots:
           description: Whether the host of the process that failed reboots itself.
-          returned: when the hosts have decided
+          returned: when it does
           type: bool
         refusal:
-          description: Why the launcher cannot run the job on the remaining hosts. The value is empty if it can.
-          returned: when the hosts have decided
+          description: Why the launcher cannot run the job on the remaining hosts.
+          returned: when it cannot
           type: str
         set_aside:
           description: Name of the checkpoint that was set aside, so that the job continues from an older one.
@@ -594,7 +594,7 @@ jobs:
           elements: str
         without_checkpoint:
           description: Whether no complete checkpoint was left.
-          returned: when there were damaged checkpoints
+          returned: when none was left
           type: bool
     failure:
       description: The process that caused the job to fail, with the last C(lines) of its log. C(lines) is empty if the process was stopped.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..module_utils._job import failure_causes, recovery
@@ -43,7 +43,7 @@ ENDS = {
     failure_causes.SPOT_INTERRUPTION: "was stopped because of the spot interruption of the host, which AWS announced for {when}",
 }
 
-NOBODY: Mapping[str, ProcessRecord] = {}
+NOBODY: Mapping[str, str] = {}
 
 WHAT_IS_WRONG = {
     SPACE: "was full ({free} of {size} free)",
@@ -59,8 +59,8 @@ WHAT_TO_DO = {
 }
 
 
-def describe_end(process: ProcessRecord, others: Mapping[str, ProcessRecord] = NOBODY) -> str:
-    """Return a description of how a process ended. It may have been stopped because of one of the `others`, by name."""
+def describe_end(process: ProcessRecord, others: Mapping[str, str] = NOBODY) -> str:
+    """Return a description of how a process ended. `others` are the ends of the processes for which others were stopped (see ends())."""
     if process["state"] == LOST:
         heard = f"{moment(process['heartbeat'])} UTC"
         if process["heartbeat"] > time.time() + CLOCK_LIMIT:
@@ -69,13 +69,30 @@ def describe_end(process: ProcessRecord, others: Mapping[str, ProcessRecord] = N
     return reason(process, others) or describe_outcome(process)
 
 
-def by_name(processes: Iterable[ProcessRecord]) -> Mapping[str, ProcessRecord]:
-    """Return the processes of a job by name."""
-    return {process["name"]: process for process in processes}
+def ends(processes: Sequence[ProcessRecord]) -> Mapping[str, str]:
+    """Return how the processes ended for which other processes of a job were stopped, by name.
+
+    Such a process can still be running: it saves a checkpoint if the host has returned the cause of its end. Otherwise, its host is lost.
+    The supervisor of a lost host that responds again stops the process for itself.
+    """
+    named = {process.get("stopped_for") for process in processes}
+    found: dict[str, str] = {}
+    for process in processes:
+        if process["name"] in named:
+            state = process["state"]
+            if process.get("stopped_for") == process["name"] or (state == RUNNING and not recorded_cause(process)):
+                state = LOST
+            end = describe_end({**process, "state": FAILED if state == RUNNING else state})
+            found[process["name"]] = f"on {process['host']} {end}"
+    return found
 
 
-def reason(process: ProcessRecord, others: Mapping[str, ProcessRecord] = NOBODY) -> str:
+def reason(process: ProcessRecord, others: Mapping[str, str] = NOBODY) -> str:
     """Return why a process ended, or an empty string if its exit status says so. `others` are as for describe_end()."""
+    return _reason(process, others)[:SENTENCE_LIMIT]
+
+
+def _reason(process: ProcessRecord, others: Mapping[str, str]) -> str:
     state = process["state"]
     if state == SUCCEEDED and (process.get("signal") or process.get("exit_code")):
         return "ended with the job"
@@ -86,15 +103,11 @@ def reason(process: ProcessRecord, others: Mapping[str, ProcessRecord] = NOBODY)
     return describe_oom_kill(process) if state in (FAILED, SUCCEEDED) and process.get("oom_kills") else ""
 
 
-def _stop(process: ProcessRecord, others: Mapping[str, ProcessRecord]) -> str:
+def _stop(process: ProcessRecord, others: Mapping[str, str]) -> str:
     name = process.get("stopped_for")
     if not name:
         return "was stopped by an operator (for example with stop.yml)"
-    failure = others.get(name)
-    if failure is None:
-        return f"was stopped because {title(name)} failed"
-    lost: ProcessRecord = {**failure, "state": LOST} if failure["state"] == RUNNING else failure
-    return f"was stopped because {title(name)} on {failure['host']} {describe_end(lost)}"
+    return f"was stopped because {title(name)} {others.get(name, 'has sent no heartbeat')}"
 
 
 def _end_from_outside(process: ProcessRecord) -> str:
@@ -113,7 +126,7 @@ def _hang(process: ProcessRecord, hang: Hang, is_odd: bool) -> str:
     """Return for how long a job has made no progress, and where its ranks are."""
     median, lock = hang.get("median"), hang.get("lock")
     sign = f"a median step of {median:.3g} s" if median else "no output, reported step or checkpoint"
-    held = f", while no process has the lock file {lock[:PATH_LIMIT]!r} open" if lock else ""
+    held = f", while no process has the lock file {lock!r} open" if lock and len(lock) <= PATH_LIMIT else ""
     details = _places(process, hang, is_odd)
     rank = hang.get("stuck")
     error = rank.get("error") if rank else None
@@ -163,21 +176,22 @@ def describe_outcome(found: Outcome) -> str:
 
 def outcomes(failure: Failure) -> list[Outcome]:
     """Return the outcomes that describe_failure() names: that of the process, or of its rank that failed first, or both."""
-    if failure.get("state", FAILED) != FAILED or not ended_by_itself(failure):
+    state, culprit = failure.get("state", FAILED), failure.get("culprit")
+    if state not in (FAILED, LOST) or not ended_by_itself(failure):
         return []
-    culprit = failure.get("culprit")
-    # Without tags, the process has one rank, and the launcher's own exit status says less.
-    return [failure, culprit] if culprit and failure.get("tag") else [culprit or failure]
+    # Without tags, the process has one rank, and the launcher's own exit status says less. A lost process has none.
+    own = state == FAILED and (failure.get("tag") or not culprit)
+    return [*([failure] if own else []), *([culprit] if culprit else [])]
 
 
-def describe_failure(failure: Failure, others: Mapping[str, ProcessRecord] = NOBODY) -> str:
+def describe_failure(failure: Failure, others: Mapping[str, str] = NOBODY) -> str:
     """Return how the process ended that made a job fail. `others` are as for describe_end()."""
-    found = outcomes(failure)
     text = describe_end(failure, others)
-    if found:
-        text = describe_oom_kill(found[0]) if failure.get("oom_kills") else describe_outcome(found[0])
-    if len(found) > 1:
-        text += f", because rank {failure['culprit']['rank']} {describe_outcome(found[1])}"
+    culprit = failure.get("culprit") if outcomes(failure) else None
+    if culprit and failure.get("tag"):
+        text += f", because rank {culprit['rank']} {describe_outcome(culprit)}"
+    elif culprit:
+        text = describe_oom_kill(culprit) if failure.get("oom_kills") else describe_outcome(culprit)
     return text + _not_out_of_memory(failure, recorded_cause(failure))
 
 
@@ -262,6 +276,10 @@ class Decision:
     def lacks(self) -> str:
         return host_names(self.missing, ())
 
+    def without_hosts(self, joint: str, consequence: str) -> str:
+        """Return a sentence about the hosts that cannot be used, if there are any, and the consequence."""
+        return f"{self.lacks()} cannot be used, {joint} {consequence}" if self.missing else consequence[:1].upper() + consequence[1:]
+
     def spares(self) -> str:
         return host_names(self.replacements, ())
 
@@ -270,7 +288,7 @@ class Decision:
         names = self.found.get("damaged") or []
         if not names:
             return ""
-        rest = "the job uses the checkpoint before it."
+        rest = f"the job uses the checkpoint before {form(len(names), 'it', 'them')}."
         if self.found.get("without_checkpoint"):
             rest = "no complete checkpoint is left, and the script may start over."
         return f" {form(len(names), 'Checkpoint', 'Checkpoints')} {', '.join(names)} {form(len(names), 'is', 'are')} damaged, so {rest}"
@@ -360,8 +378,8 @@ WORDS: Mapping[str, Callable[[Decision], str]] = {
     "time_limit": Decision.limit,
     "stop_exit_code": lambda found: f"Exit status {found.cause.exit_code} is in training_job_stop_exit_codes.",
     recovery.TOO_FEW_HOSTS: lambda found: (
-        f"{found.lacks()} cannot be used, and the job needs {found.found.get('min_hosts') or 0} hosts (training_job_min_hosts)."
-        f"{found.repair()}"
+        found.without_hosts("and", f"the job needs {plural(found.found.get('min_hosts') or 0, 'host', 'hosts')} (training_job_min_hosts).")
+        + found.repair()
     ),
     "launcher": lambda found: (
         f"The launcher cannot run the job on the remaining hosts: {(found.found.get('refusal') or '')[:DETAIL_LIMIT]}"
@@ -393,7 +411,7 @@ WORDS: Mapping[str, Callable[[Decision], str]] = {
     "same_hang": lambda found: (
         f"{found.what} ended {recovery.HANGS} attempts in a row, with no new checkpoint in between. Correct the script or its data."
     ),
-    "spare_host": lambda found: f"{found.lacks()} cannot be used, so the job continues with spare {found.spares()}.{found.repair()}",
+    "spare_host": lambda found: found.without_hosts("so", f"the job continues with spare {found.spares()}.") + found.repair(),
     "fewer_hosts": lambda found: f"The job continues without {found.lacks()}.{found.repair()}",
     "same_hosts": lambda _: "The job continues on the same hosts.",
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ TIME_KEYS = ("began", "created", "deadline", "ended", "finished", "heartbeat", "
 # Names of processes and hosts, which tables and the lines of logs begin with. Where the host of a rank is not known, it is the rank.
 LISTS_OF_HOSTS = ("missing[]", "excluded[]", "replacements[]")
 NAME_KEYS, NAME = ("name", "host", "stopped_for", "still_connected", *LISTS_OF_HOSTS), r"(?:rank )?[A-Za-z0-9._-]{1,253}"
+# Values that say why a process failed.
+CAUSES = ("cause", "raised")
 # The valid values by type, and by type and name. Numbers whose name is not listed are counts, sizes and durations.
 FIELDS: Mapping[str | tuple[str, str], Field] = {
     "int": integer(0, INTEGER_LIMIT),
@@ -180,10 +183,10 @@ def _value(value: Any, description: Mapping[str, Any], place: str) -> Any:
 def _field(kind: str, place: str, choices: Sequence[str] | None) -> Field | None:
     if choices:
         return one_of(*choices)
-    name, bracket, _index = place.rpartition(".")[2].partition("[")
+    *_, owner, key = ["", *re.sub(r"\[\d+\]", "[]", place).split(".")]
     # What has caused a failure, such as an exception, is no name of a process or host.
-    key = "" if place.endswith("cause.name") else f"{name}[]" if bracket else name
-    return FIELDS.get((kind, key)) or FIELDS.get(kind)
+    is_free = key == "name" and owner in CAUSES
+    return FIELDS.get((kind, "" if is_free else key)) or FIELDS.get(kind)
 
 
 def _text(value: Any) -> str | None:

@@ -24,10 +24,13 @@ from ..module_utils._text import clean_line, log_line
 from ..module_utils._words import plural
 from ._output.prices import amount
 from ._output.words import duration, moment, percent
-from .attempt_messages import attempt_cause, by_name, describe_failure, describe_oom_kill, explain, outcomes, reason
+from .attempt_messages import attempt_cause, describe_failure, describe_oom_kill, ends, explain, outcomes, reason
 
 # The maximum number of values to show from one progress entry, and the maximum number of characters in the line.
 VALUES_LIMIT, LINE_LIMIT = 24, 1000
+
+# Maximum number of characters of an exit status or signal in the table of processes, whose columns are as wide as their widest cells.
+EXIT_LIMIT = 20
 
 # Causes after which the same command continues a job.
 CONTINUABLE = (
@@ -224,11 +227,11 @@ def log_lines(parts: Iterable[Log], processes: Sequence[ProcessRecord]) -> list[
 def process_table(processes: Sequence[ProcessRecord]) -> list[str]:
     """Return the processes of a job as lines of a table, with the host, the state and the times (UTC) of each process."""
     rows: list[tuple[str, ...]] = [("process", "host", "state", "exit", "started", "ended", "")]
-    others = by_name(processes)
+    others = ends(processes)
     for process in processes:
         status = process.get("signal") or process.get("exit_code")
         times = moment(process["started"]), moment(process.get("finished"))
-        end = "-" if status is None else str(status)
+        end = "-" if status is None else str(status)[:EXIT_LIMIT]
         row = (title(process["name"]), process["host"], process["state"], end, *times, reason(process, others))
         rows.append(tuple(map(clean_line, row)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -330,7 +333,8 @@ def _next_steps(found: JobStatus, command: Callable[[str], str], again: str) -> 
     failure, name = found["failure"], found["name"]
     why = recorded_cause(failure)
     if why.get("kind") == failure_causes.NOT_STARTED:
-        option = "training_job_command" if found["command"][:1] == [why.get("name")] else "training_job_launcher_options"
+        own = [word[: failure_causes.NAME_LIMIT] for word in found["command"][:1]] == [why.get("name")]
+        option = "training_job_command" if own else "training_job_launcher_options"
         yield f"{option}: specify a program that is installed on all hosts and that the job's user can run."
         return
     if why.get("hang"):
@@ -360,7 +364,7 @@ def after_maximum_cost(found: JobStatus) -> list[str]:
 def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
     """Return a sentence about how to correct the cause of a failure, or an empty string. `missing` is the name of a missing module."""
     failure = found["failure"]
-    ends, host = outcomes(failure), clean_line(failure["host"])
+    found_ends, host = outcomes(failure), clean_line(failure["host"])
     if missing:
         return (
             f"Correct the name {missing.group(1)!r} if it is misspelled. If it is a package, add it to a requirements file, and set "
@@ -369,14 +373,14 @@ def _advice(found: JobStatus, missing: re.Match[str] | None) -> str:
         )
     if failure.get("oom_kills"):
         return f"To use less memory, {LESS_MEMORY}"
-    if any(end.get("signal") == "SIGKILL" or end.get("exit_code") in KILLED for end in ends):
+    if any(end.get("signal") == "SIGKILL" or end.get("exit_code") in KILLED for end in found_ends):
         return _kill_advice(failure, host)
     if recorded_cause(failure).get("kind") == failure_causes.HANG and not recorded_cause(failure).get("hang"):
         return (
             "A rank did not take part in a collective operation in time, or its network failed. If PyTorch has written how "
             f"far each rank has come, the files are in {_stacks(found)} on the cluster."
         )
-    name = next((signal for end in ends if (signal := end.get("signal"))), "")
+    name = next((signal for end in found_ends if (signal := end.get("signal"))), "")
     if name:
         return _signal_advice(name, host)
     if _is_silent(found):
@@ -460,7 +464,7 @@ def failure_cause(found: JobStatus) -> str:
         before = f", {amount(cost['earlier'], cost['currency'])} of it before it was continued" if cost.get("earlier") else ""
         what = f"it reached training_job_max_cost ({limit}): it had run for {duration(cost['seconds'])} and cost about {spent}{before}."
     else:
-        what = "{} on {} {}.".format(title(failure["name"]), failure["host"], describe_failure(failure, by_name(found["processes"])))
+        what = "{} on {} {}.".format(title(failure["name"]), failure["host"], describe_failure(failure, ends(found["processes"])))
     return clean_line("job {} {}: {}".format(found["name"], found["state"], what))
 
 
@@ -481,4 +485,4 @@ def failure_sentence(found: JobStatus) -> str:
 def _is_silent(found: JobStatus) -> bool:
     """Return whether the process that made a job fail has ended by itself and has printed nothing."""
     failure = found["failure"]
-    return bool(outcomes(failure)) and not failure["lines"] and "gone" not in failure
+    return failure.get("state") != LOST and bool(outcomes(failure)) and not failure["lines"] and "gone" not in failure

@@ -69,7 +69,7 @@ CAUSE: schema.Schema = {
     "kind": schema.one_of(*failure_causes.KINDS),
     "what": optional(schema.text(failure_causes.WHAT_LIMIT)),
     "exit_code": optional(schema.integer(0, 255)),
-    "name": optional(schema.text(300)),
+    "name": optional(schema.text(failure_causes.NAME_LIMIT)),
     "message": optional(schema.text(1000)),
     "storage": optional(schema.list_of(schema.mapping(STORAGE_PROBLEM), storage_problems.LIMIT)),
     "alone": optional(schema.flag()),

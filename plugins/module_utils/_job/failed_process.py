@@ -72,7 +72,7 @@ def first_failure(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
 def has_lost_connection(process: ProcessRecord) -> bool:
     """Return whether a process failed because its connection to another process was closed."""
     why = recorded_cause(process)
-    return error_messages.is_connection_closed(why.get("message", "")) or why.get("name") in error_messages.AGENT_ENDED
+    return error_messages.is_connection_closed(why.get("message") or "") or why.get("name") in error_messages.AGENT_ENDED
 
 
 def is_aborted(process: ProcessRecord) -> bool:

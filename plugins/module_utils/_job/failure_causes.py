@@ -68,8 +68,8 @@ EXCEPTIONS = (SCRIPT_ERROR, DISK_FULL, GPU_MEMORY, HARDWARE)
 # The causes for which only the host can be responsible. A host that is the cause of two such failures is excluded from later jobs.
 BROKEN_HOST = (HOST_LOST, HEALTH)
 
-# Maximum number of characters in `Cause.what`.
-WHAT_LIMIT = 1000
+# Maximum number of characters in `Cause.what` and `Cause.name`.
+WHAT_LIMIT, NAME_LIMIT = 1000, 300
 
 # Signals that an error in the program itself causes. Other signals come from outside, and are no evidence of an error in the program.
 OWN_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")

@@ -34,13 +34,14 @@ class SchemaError(ValueError):
 class Field(NamedTuple):
     """One key of a document: a check of its value, a description of valid values, and whether the value may be missing or null.
 
-    If `is_lenient` is true, a value that is not valid counts as missing.
+    If `is_lenient` is true, a value that is not valid counts as missing. `known` returns the part of a value that the schema defines.
     """
 
     accepts: Callable[[Any], bool]
     words: str
     is_optional: bool = False
     is_lenient: bool = False
+    known: Callable[[Any], Any] | None = None
 
     def problem(self, value: Any) -> str:
         """Return the end of a sentence about a value that is not valid."""
@@ -128,7 +129,7 @@ def conform(document: Mapping[str, Any], schema: Schema) -> Document:
             raise SchemaError(f"it has no {name!r}")
         if not field.accepts(value):
             raise SchemaError(f"its {name!r} {field.problem(value)}")
-        found[name] = value
+        found[name] = field.known(value) if field.known else value
     return found
 
 
@@ -189,7 +190,8 @@ def list_of(element: Field, limit: int = LIST_LIMIT) -> Field:
     def accepts(value: Any) -> bool:
         return isinstance(value, list) and len(value) <= limit and all(map(element.accepts, value))
 
-    return Field(accepts, f"a list of up to {limit} elements, each of them {element.words}")
+    known, words = element.known, f"a list of up to {limit} elements, each of them {element.words}"
+    return Field(accepts, words, known=(lambda value: list(map(known, value))) if known else None)
 
 
 def mapping(schema: Schema | None = None) -> Field:
@@ -204,4 +206,6 @@ def mapping(schema: Schema | None = None) -> Field:
             return False
         return True
 
-    return Field(accepts, "an object" if schema is None else "an object with valid values")
+    if schema is None:
+        return Field(accepts, "an object")
+    return Field(accepts, "an object with valid values", known=lambda value: conform(value, schema))

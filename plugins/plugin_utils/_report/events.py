@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...module_utils._job import failed_process, job_states, naming, recovery, state_names
 from ...module_utils._job.job_status import ProcessStatus
 from ...module_utils._words import plural
-from ..attempt_messages import attempt_cause, by_name, describe_end, explain
+from ..attempt_messages import attempt_cause, describe_end, ends, explain
 
 
 class TimelineEvent(NamedTuple):
@@ -47,7 +47,7 @@ def _processes(processes: Sequence[ProcessStatus]) -> Iterator[TimelineEvent]:
         where = plural(hosts, "host", "hosts")
         yield TimelineEvent(last, f"{len(started)} of {started[0]['processes']} processes started on {where}")
     ended: dict[str, list[float]] = {}
-    others = by_name(processes)
+    others = ends(processes)
     for process in processes:
         how = describe_end(process, others)
         if process["state"] == state_names.STOPPED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job import recovery
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import SENTENCE_LIMIT
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.storage_problems import StorageProblem
 from ansible_collections.deeplearning.cluster.plugins.plugin_utils import attempt_messages
 
@@ -14,11 +15,13 @@ KILLED = {"kind": "signal", "what": "signal SIGKILL", "name": "SIGKILL"}
 UNTIL = 1767225600.0
 MEMORY = "after the kernel's OOM killer had killed one of its processes"
 OPERATOR = "was stopped by an operator (for example with stop.yml)"
-OTHERS = {
-    "rank1": {**ENDED, "name": "rank1", "host": "w2", "exit_code": 3},
-    "rank2": {**ENDED, "name": "rank2", "host": "w3", "state": "running", "heartbeat": UNTIL},
-    "rank3": {**ENDED, "name": "rank3", "host": "w4", "state": "stopped", "stopped_for": "rank3"},
-}
+SPOT = "was stopped because of the spot interruption of the host, which AWS announced for 2026-01-01 00:00:00 UTC"
+OTHERS = [
+    {**ENDED, "name": "rank1", "host": "w2", "exit_code": 3},
+    {**ENDED, "name": "rank2", "host": "w3", "state": "running", "heartbeat": UNTIL},
+    {**ENDED, "name": "rank3", "host": "w4", "state": "stopped", "stopped_for": "rank3", "heartbeat": UNTIL},
+    {**ENDED, "name": "rank4", "host": "w5", "state": "running", "cause": {"kind": "spot_interruption", "deadline": UNTIL}},
+]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +39,12 @@ OTHERS = {
             {"state": "stopped", "stopped_for": "rank2"},
             "was stopped because rank 2 on w3 has sent no heartbeat since 2026-01-01 00:00:00 UTC",
         ),
-        ({"state": "stopped", "stopped_for": "rank3"}, "was stopped because rank 3 on w4 was stopped because rank 3 failed"),
-        ({"state": "stopped", "stopped_for": "rank9"}, "was stopped because rank 9 failed"),
+        (
+            {"state": "stopped", "stopped_for": "rank3"},
+            "was stopped because rank 3 on w4 has sent no heartbeat since 2026-01-01 00:00:00 UTC",
+        ),
+        ({"state": "stopped", "stopped_for": "rank4"}, f"was stopped because rank 4 on w5 {SPOT}"),
+        ({"state": "stopped", "stopped_for": "rank9"}, "was stopped because rank 9 has sent no heartbeat"),
         ({"cause": {"kind": "time_limit", "limit": 5}, "signal": "SIGTERM"}, "reached its time limit of 5 s"),
         ({"cause": {"kind": "time_limit", "limit": 5, "cost": {"limit": 1.0}}}, "reached training_job_max_cost"),
         ({"cause": {"kind": "host_shut_down"}}, "was stopped because its host was shutting down"),
@@ -49,7 +56,7 @@ OTHERS = {
         ),
         (
             {"cause": {"kind": "spot_interruption", "deadline": UNTIL}},
-            "was stopped because of the spot interruption of the host, which AWS announced for 2026-01-01 00:00:00 UTC",
+            SPOT,
         ),
         (
             {"cause": {"kind": "capacity_block_end", "deadline": UNTIL}},
@@ -63,6 +70,10 @@ OTHERS = {
             {"cause": {"kind": "hang", "hang": {"seconds": 9.4, "median": 2.0, "lock": "/root/lock"}}},
             "made no progress for 9 s, with a median step of 2 s, while no process has the lock file '/root/lock' open",
         ),
+        (
+            {"cause": {"kind": "hang", "hang": {"seconds": 9.4, "median": 2.0, "lock": "/" + "x" * 200}}},
+            "made no progress for 9 s, with a median step of 2 s",
+        ),
         ({"cause": None, "exit_code": 1}, "ended with exit status 1"),
         ({"state": "lost", "heartbeat": UNTIL + 0.5}, "has sent no heartbeat since 2026-01-01 00:00:00 UTC"),
         ({"state": "lost", "heartbeat": UNTIL + 300.0}, "has sent no heartbeat since 2026-01-01 00:05:00 UTC"),
@@ -71,7 +82,15 @@ OTHERS = {
 )
 def test_how_a_process_ended(monkeypatch, record, words):
     monkeypatch.setattr(attempt_messages.time, "time", lambda: UNTIL)
-    assert attempt_messages.describe_end({**ENDED, **record}, OTHERS) == words
+    process = {**ENDED, **record}
+    assert attempt_messages.describe_end(process, attempt_messages.ends([process, *OTHERS])) == words
+
+
+def test_a_reason_is_short_whatever_a_host_returns():
+    failed = {**ENDED, "name": "rank1", "cause": {"kind": "killed", "what": "A" * (1 << 20)}}
+    stopped = {**ENDED, "state": "stopped", "stopped_for": "rank1"}
+    assert len(attempt_messages.reason(failed)) == SENTENCE_LIMIT
+    assert len(attempt_messages.describe_end(stopped, attempt_messages.ends([failed, stopped]))) == SENTENCE_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -92,6 +111,12 @@ def test_how_a_process_ended(monkeypatch, record, words):
             {"exit_code": 1, "culprit": {"rank": "3", "signal": "SIGKILL"}, "tag": "[rank {}] ", "oom_kills": 0, "cause": KILLED},
             "ended with exit status 1, because rank 3 was killed by signal SIGKILL (not by the kernel's OOM killer)",
         ),
+        (
+            {"state": "lost", "culprit": {"rank": "1", "signal": "SIGSEGV"}, "tag": "[rank {}] "},
+            "has sent no heartbeat since 1970-01-01 00:16:40 UTC, because rank 1 was killed by signal SIGSEGV",
+        ),
+        ({"state": "lost", "culprit": {"rank": "1", "signal": "SIGSEGV"}}, "was killed by signal SIGSEGV"),
+        ({"state": "lost"}, "has sent no heartbeat since 1970-01-01 00:16:40 UTC"),
         ({"state": "stopped", "signal": "SIGTERM"}, OPERATOR),
         ({"exit_code": 1, "cause": {"kind": "time_limit", "limit": 5}}, "reached its time limit of 5 s"),
     ],
@@ -180,6 +205,12 @@ MANY = [f"w{number}" for number in range(300)]
         (
             "restart",
             "same_hosts",
+            {"damaged": ["7.pt", "6.pt"]},
+            "The job continues on the same hosts. Checkpoints 7.pt, 6.pt are damaged, so the job uses the checkpoint before them.",
+        ),
+        (
+            "restart",
+            "same_hosts",
             {"damaged": ["7.pt", "6.pt"], "without_checkpoint": True},
             "The job continues on the same hosts. Checkpoints 7.pt, 6.pt are damaged, so no complete checkpoint is left, and the script "
             "may start over.",
@@ -197,6 +228,14 @@ MANY = [f"w{number}" for number in range(300)]
             {"missing": ["w2"], "min_hosts": 2, "excluded": ["w2"]},
             f"w2 cannot be used, and the job needs 2 hosts (training_job_min_hosts). w2 is excluded from jobs. {HEALTH}",
         ),
+        (
+            "stop",
+            "too_few_hosts",
+            {"missing": ["w2"], "min_hosts": 1},
+            "w2 cannot be used, and the job needs 1 host (training_job_min_hosts).",
+        ),
+        ("stop", "too_few_hosts", {"min_hosts": 3}, "The job needs 3 hosts (training_job_min_hosts)."),
+        ("restart", "spare_host", {"replacements": ["w4"]}, "The job continues with spare w4."),
         ("restart", "fewer_hosts", {}, "The job continues without ."),
         ("restart", "fewer_hosts", {"missing": MANY}, "The job continues without w0, w1, w2 and 297 more hosts."),
         (

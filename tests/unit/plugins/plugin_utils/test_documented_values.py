@@ -62,6 +62,19 @@ def test_the_name_of_a_cause_is_no_name_of_a_process():
     )
 
 
+@pytest.mark.parametrize("key", ["processes", "failure", "attempts"])
+def test_an_exception_can_have_any_name(key):
+    job = documented_values.returned_values("deeplearning.cluster.training_job_info")["jobs"]["contains"]
+    contents = (job["attempts"]["contains"]["failure"] if key == "attempts" else job[key])["contains"]
+    given = {"kind": "script_error", "name": "Größenfehler"}
+    for name in ("cause", "raised"):
+        assert documented_values._value(given, contents[name], f"jobs[0].{key}[1].{name}") == given
+    with pytest.raises(documented_values.SchemaError, match="not a valid name"):
+        documented_values._value("Größenfehler", contents["name"], f"jobs[0].{key}[1].name")
+    with pytest.raises(documented_values.SchemaError, match="not a valid name"):
+        documented_values._value("Größenfehler", contents["name"], "because.name")
+
+
 def test_all_kinds_of_causes_are_documented():
     attempts = documented_values.returned_values("deeplearning.cluster.training_job_info")["jobs"]["contains"]["attempts"]
     assert attempts["contains"]["cause"]["contains"]["kind"]["choices"] == [*failure_causes.KINDS]

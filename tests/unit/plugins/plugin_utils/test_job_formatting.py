@@ -128,6 +128,13 @@ def test_the_table_of_processes_tells_where_they_run_and_how_they_ended():
     ]
 
 
+def test_a_table_is_not_long_whatever_a_host_returns_about_one_process():
+    first, second = job()["processes"]
+    long = {**second, "signal": "A" * (1 << 20), "cause": {"kind": "killed", "what": "A" * (1 << 20)}}
+    table = job_formatting.process_table([long, *({**first, "stopped_for": second["name"]} for _ in range(400))])
+    assert max(map(len, table)) < 1200
+
+
 def test_summary_names_hosts_time_values_and_places():
     lines = "\n".join(job_formatting.summary(job(state="succeeded"), {"step": 10, "steps": 10, "accuracy": 0.97}))
     for part in ("job digits succeeded after 1 min 5 s", "2 (w1, w10)", "step 10/10, accuracy 0.97"):
@@ -241,6 +248,12 @@ OUT_OF_MEMORY = "Usually, the kernel sends SIGKILL because the host has run out 
             ("training_job_command: specify a program that is installed on all hosts",),
         ),
         (
+            {"cause": {**NOT_THERE, "name": "n" * 300}},
+            "could not be started: No such file or directory: 'nope'",
+            {"command": ["n" * 301]},
+            ("training_job_command: specify a program that is installed on all hosts",),
+        ),
+        (
             {"cause": {**NOT_THERE, "name": "mpirun"}},
             "could not be started: No such file or directory: 'nope'",
             {"command": ["nope"]},
@@ -263,6 +276,13 @@ def test_failure_message_without_last_words_says_what_to_do(end, how, more, step
     assert len(rest) == len(steps)
     assert all(line.startswith(step) for line, step in zip(rest, steps, strict=True))
     assert ("journalctl" in rest[0]) == ("137" in how or "247" in how or "SIGKILL" in how or "SIGTERM" in how)
+
+
+def test_a_lost_process_whose_rank_was_killed_has_the_advice_about_the_signal():
+    failure = {**FAILURE, "state": "lost", "heartbeat": 5.0, "tag": "[rank {}] ", "culprit": {"rank": "1", "signal": "SIGSEGV"}}
+    first, advice, *_rest = job_formatting.failure_message({**FAILED, "failure": failure}, "run {}".format).splitlines()
+    assert first.endswith(f"UTC, because rank 1 was killed by signal SIGSEGV. The logs are in {LOGS}")
+    assert advice.startswith("SIGSEGV comes from an error in compiled code")
 
 
 def test_after_a_time_out_no_library_is_accused():

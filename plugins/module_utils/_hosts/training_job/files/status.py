@@ -12,7 +12,7 @@ from typing import Sequence, cast
 
 from ...._job import failed_process, job_states, records, state_names
 from ...._job.directories import Paths
-from ...._job.documents import Explanation, Following, ProcessRecord
+from ...._job.documents import Explanation, Following, ProcessRecord, Verdict
 from ...._job.job_status import AttemptStatus, Failure, JobStatus, ProcessStatus
 from ...._launchers.base import Culprit, Launcher
 from ...._launchers.registry import LAUNCHERS
@@ -26,6 +26,8 @@ ATTEMPTS_SHOWN = 50
 TAIL_SIZE = 1 << 18
 # What is returned of the decision about what follows an attempt, so that the controller can explain it.
 FACTS = ("action", "rule", *Explanation.__annotations__)
+# What only supervisors need of the record of a process.
+INTERNAL = ("tagged", "pid", "restartable", "available", "unfit", "rebooted", "active", "suspects_hang", "hang", "stuck")
 # The number of seconds without any sign of activity from which on the status of a running job shows this time.
 QUIET = 600.0
 
@@ -49,7 +51,7 @@ def read_status(paths: Paths, heartbeat_timeout: int, budget: records.Budget | N
     if attempt is not None and not is_newest:
         newest = paths.of_attempt(attempt)
         verdict, found = job_states.read_attempt(newest, heartbeat_timeout, problems, budget)
-    processes = [describe(record, newest, launcher) for record in found]
+    processes = [describe(_with_cause(record, verdict), newest, launcher) for record in found]
     began, ended = _span(processes, attempts)
     result: JobStatus = {
         "name": os.path.basename(paths.directory),
@@ -136,18 +138,28 @@ def read_attempts(
             one.update(_facts(following))
             if "failure" in following:
                 one["state"] = state if is_newest and state_names.is_over(state) else following["failure"]["state"]
-                one["failure"] = describe(following["failure"], paths, launcher)
+                failure = describe(following["failure"], paths, launcher)
+                one["failure"] = cast(ProcessStatus, {key: value for key, value in failure.items() if key not in INTERNAL})
         found.append(one)
     return found
 
 
+def _with_cause(record: ProcessRecord, verdict: Verdict | None) -> ProcessRecord:
+    """Return the record of a process. If the verdict has ended it, but it is still running, for example to save, it has the cause."""
+    failure = verdict["failure"] if verdict else None
+    if record["state"] != state_names.RUNNING or not failure or failure["name"] != record["name"] or "cause" not in failure:
+        return record
+    return {**record, "cause": failure["cause"]}
+
+
 def _facts(following: Following) -> AttemptStatus:
-    """Return what explains the decision about what follows an attempt."""
-    found = {key: value for key, value in following.items() if key in FACTS}
+    """Return what explains the decision about what follows an attempt, without empty values, because a job can have many attempts."""
+    found = {key: value for key, value in following.items() if key in FACTS and value}
     if "set_aside" in following:
         found["set_aside"] = following["set_aside"]["name"]
-    damaged = [each["name"] for each in following.get("damaged", [])]
-    return cast(AttemptStatus, {**found, "ended": following["decided"], "damaged": damaged})
+    if following.get("damaged"):
+        found["damaged"] = [each["name"] for each in following["damaged"]]
+    return cast(AttemptStatus, {**found, "ended": following["decided"]})
 
 
 def describe_failure(process: ProcessStatus, launcher: Launcher | None) -> Failure:

@@ -205,7 +205,7 @@ class Recovery:
             "standby": list(decision.standby),
             "replacements": list(decision.replacements),
             "missing": [host for host in situation.hosts if host not in situation.available],
-            "excluded": _excluded(seen),
+            "excluded": _excluded(seen, situation.hosts),
             "restarts": situation.policy.restarts,
             "min_hosts": situation.policy.min_hosts,
             "reboots": _reboots(seen, failure["host"]),
@@ -291,8 +291,10 @@ def _unfit(processes: Sequence[ProcessRecord]) -> dict[str, Unfit]:
     return {each["host"]: each["unfit"] for each in processes if each.get("unfit") and not each.get("rebooted")}
 
 
-def _excluded(processes: Sequence[ProcessRecord]) -> list[str]:
-    return [host for host, unfit in _unfit(processes).items() if unfit["why"] == failure_causes.EXCLUDED]
+def _excluded(processes: Sequence[ProcessRecord], hosts: Sequence[str]) -> list[str]:
+    """Return those of the hosts that are excluded from jobs. A process of the job can write records that name other hosts."""
+    unfit = _unfit(processes)
+    return [host for host in hosts if host in unfit and unfit[host]["why"] == failure_causes.EXCLUDED]
 
 
 def _reboots(processes: Sequence[ProcessRecord], host: str) -> bool:

@@ -229,8 +229,8 @@ class Watch:
             hang = self._activity.hang(self._watched)
             if hang:
                 self._hang_seen = self._watched
-                locks = stale_locks.find(cache_environment(self._spec), self.record["started"])
-                self.write(hang={**hang, "lock": locks[0]} if locks else hang)
+                lock = stale_locks.first(cache_environment(self._spec), self.record["started"])
+                self.write(hang={**hang, "lock": lock} if lock else hang)
                 self._collect_stacks()
             self._hurry(bool(hang) or self._activity.suspects_hang(self._watched))
             return None

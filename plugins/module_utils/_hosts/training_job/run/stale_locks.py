@@ -27,6 +27,9 @@ LOCK = re.compile(r"lock|.+[.-]lock")
 # A lock is empty or names its process, and its host or the time. Other files with such names, such as poetry.lock, have other contents.
 CONTENT, CONTENT_LIMIT = re.compile(rb"(\d+(\s+[\w.-]+)?\s*)?"), 300
 
+# Maximum length of a path in a message.
+PATH_LIMIT = 150
+
 # Maximum number of seconds for reading the caches.
 PATIENCE = 3.0
 
@@ -46,6 +49,11 @@ def _unlink(path: str) -> None:
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a process may have locked it in the meantime
         os.unlink(path)
+
+
+def first(environment: Mapping[str, str], before: float) -> str:
+    """Return the first stale lock whose path fits into a message, or an empty string."""
+    return next((path for path in find(environment, before) if len(path) <= PATH_LIMIT), "")
 
 
 def find(environment: Mapping[str, str], before: float) -> list[str]:

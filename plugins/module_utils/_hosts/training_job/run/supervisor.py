@@ -50,8 +50,6 @@ from .end_reasons import FROM_OUTSIDE, SHUT_DOWN, End, end_for, finish, is_shutt
 from .leftovers import clean_up, clean_up_last
 from .process_watch import POLLS_OF_FAILURE, Watch, first_record
 
-# Maximum number of characters of the path of a program in a record.
-NAME_LIMIT = 300
 # Maximum seconds between SIGTERM and SIGKILL if the job is restarted. Processes whose peers have failed cannot complete a checkpoint.
 RESTART_STOP_TIMEOUT = 5
 
@@ -150,7 +148,8 @@ class Supervisor:
                 )
             except OSError as error:
                 what = f"{error.strerror}: {error.filename!r}"[: failure_causes.WHAT_LIMIT]
-                cause: CauseRecord = {"kind": failure_causes.NOT_STARTED, "what": what, "name": str(error.filename)[:NAME_LIMIT]}
+                name = str(error.filename)[: failure_causes.NAME_LIMIT]
+                cause: CauseRecord = {"kind": failure_causes.NOT_STARTED, "what": what, "name": name}
                 status = self.finish(End(FAILED, cause), exit_code=127)
                 if self.parameters["restarts"]:
                     self.watch.start()

@@ -24,6 +24,10 @@ def test_the_earliest_failure_is_the_first_whatever_its_rank():
     assert found["rank"] == 2
 
 
+def test_a_host_can_return_a_cause_without_message():
+    assert not failed_process.has_lost_connection({"cause": {"kind": "signal", "message": None}})
+
+
 def test_a_lost_process_comes_before_those_that_were_stopped():
     assert failed_process.first_failure([process(0, "stopped", 1.0), process(1, "lost")])["rank"] == 1
 

@@ -50,6 +50,12 @@ def test_where_ranks_hang_is_checked(stuck, is_valid):
             records.check_record({**record(2), "stuck": stuck})
 
 
+def test_null_in_the_cause_of_a_record_counts_as_missing():
+    hang = {"seconds": 1.0, "median": None, "stuck": {**PLACE, "error": None}}
+    found = records.check_record({**record(2), "cause": {"kind": "hang", "hang": hang, "deadline": None}, "raised": {"kind": "hang"}})
+    assert found["cause"] == {"kind": "hang", "hang": {"seconds": 1.0, "stuck": PLACE}}
+
+
 def test_a_record_that_is_only_touched_is_a_heartbeat(tmp_path):
     path = tmp_path / "rank0.json"
     path.write_text(json.dumps(record(0)))

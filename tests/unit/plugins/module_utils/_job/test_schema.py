@@ -80,6 +80,13 @@ def test_what_a_schema_knows_of_a_document(document, found):
     assert conform(document) == found
 
 
+def test_optional_values_of_inner_objects_may_be_null_and_are_left_out():
+    inner = schema.mapping({"word": schema.optional(word())})
+    fields = {"one": inner, "more": schema.optional(schema.list_of(schema.mapping({"in": inner}))), "any": schema.lenient(schema.mapping())}
+    document = {"one": {"word": None, "other": 1}, "more": [{"in": {"word": None}}, {"in": {"word": "a"}}], "any": {"word": None}}
+    assert schema.conform(document, fields) == {"one": {}, "more": [{"in": {}}, {"in": {"word": "a"}}], "any": {"word": None}}
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [

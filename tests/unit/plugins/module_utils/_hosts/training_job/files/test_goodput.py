@@ -232,7 +232,7 @@ def test_a_hang_is_detected_from_the_last_step(job):
 
 def test_a_hang_without_steps_is_detected_from_the_last_output(job):
     why = "made no progress for 31 s, with no output, reported step or checkpoint"
-    failure = job.record("b", "failed", ended=60, cause=HUNG, reason=why, active=START + 25)
+    failure = job.record("b", "failed", ended=60, cause={**HUNG, "hang": None}, reason=why, active=START + 25)
     job.add(1, job.record("a", "stopped", ended=61, active=START + 28), failure)
     job.decide(1, failure, 62)
     job.add(2, job.record("a", started=62, heartbeat=98))

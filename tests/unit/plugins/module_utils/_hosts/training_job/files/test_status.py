@@ -7,8 +7,11 @@ import os
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._hosts.training_job.files import status
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.directories import Paths
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.document_schemas import RECORD
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.records import Budget, write_json
+from ansible_collections.deeplearning.cluster.plugins.module_utils._job.schema import count_values
 from ansible_collections.deeplearning.cluster.plugins.module_utils._launchers import command, mpi, torchrun
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils.documented_values import returned_values
 
 TORCHRUN = """[rank 2] step 1
 [rank 3] step 1
@@ -202,3 +205,40 @@ def test_a_running_job_says_for_how_long_it_has_shown_no_activity(tmp_path, sign
     found = {"state": state, "processes": processes, "directory": paths.directory, "checkpoint_directory": paths.checkpoints}
     assert status.quiet(found, 3600.0) == seconds
     assert status.quiet({**found, "processes": [], "checkpoint_directory": "s3://x/y"}, 3600.0) in (0, 3600 - signs.get("step", 3600))
+
+
+HUNG = {"name": "rank1", "rank": 1, "ranks": [1], "part": "worker", "host": "w2", "processes": 2, "started": 1.0, "heartbeat": 2.0}
+STUCK = {"rank": 1, "where": "train.py, line 3", "waits": True, "suspended": False}
+CAUSE = {"kind": "exit_status", "what": "exit status 1", "exit_code": 1}
+
+
+def test_of_a_failed_attempt_only_what_sentences_need_is_returned(tmp_path):
+    paths = Paths(str(tmp_path / "digits"))
+    os.makedirs(paths.status)
+    internal = {"tagged": False, "pid": 7, "restartable": True, "available": True, "unfit": {"why": "reboot", "what": "x"}}
+    internal = {**internal, "rebooted": False, "active": 2.0, "suspects_hang": True, "hang": {"seconds": 9.0}, "stuck": [STUCK] * 99}
+    failure = {**HUNG, "state": "failed", "finished": 2.0, "exit_code": 1, "cause": CAUSE, **internal}
+    empty = {"missing": [], "excluded": [], "replacements": [], "reboots": False, "refusal": "", "restarts": 3, "min_hosts": 2}
+    following = {"action": "restart", "rule": "same_hosts", "decided": 3.0, "failure": failure, "cause": CAUSE, **empty, "damaged": []}
+    write_json(paths.following, following)
+    (found,) = status.read_attempts(paths, [], "running", Budget(), torchrun.LAUNCHER)
+    documented = returned_values("training_job_info")["jobs"]["contains"]["attempts"]["contains"]
+    assert found.keys() <= documented.keys()
+    assert found["failure"].keys() <= documented["failure"]["contains"].keys()
+    assert {*status.INTERNAL} == RECORD.keys() - documented["failure"]["contains"].keys()
+    assert not found.keys() & {"missing", "excluded", "replacements", "reboots", "refusal", "damaged"}
+    assert (found["restarts"], found["min_hosts"]) == (3, 2)
+    assert count_values(found, 1000) < 50
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_process_that_still_saves_has_the_cause_that_is_in_the_verdict(tmp_path, state):
+    paths = Paths(str(tmp_path / "digits"))
+    os.makedirs(paths.status)
+    write_json(paths.description, {"launcher": "torchrun", "created": 1.0})
+    notice = {"kind": "spot_interruption", "deadline": 9.0}
+    write_json(paths.verdict, {"state": "failed", "failure": {**HUNG, "state": "failed", "finished": 2.0, "cause": notice}})
+    write_json(paths.record("rank1"), {**HUNG, "state": state, "heartbeat": 2.0, "finished": 3.0})
+    write_json(paths.record("rank0"), {**HUNG, "name": "rank0", "rank": 0, "state": "running"})
+    found = status.read_status(paths, 1 << 32)["processes"]
+    assert [each.get("cause") for each in found] == [None, notice if state == "running" else None]

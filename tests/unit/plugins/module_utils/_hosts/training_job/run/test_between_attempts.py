@@ -650,6 +650,12 @@ def test_an_excluded_host_and_an_unhealthy_spare_are_not_used(job, health, healt
     assert "worker1 is excluded from jobs." in explain(found["attempts"][0])
 
 
+def test_a_record_that_a_job_has_forged_excludes_no_other_hosts():
+    unfit = {"why": "excluded", "what": "x"}
+    forged = [{"name": "rank0", "host": host, "unfit": unfit} for host in ("w9", "w2", "w1")]
+    assert between_attempts._excluded(forged, ["w1", "w2", "w3"]) == ["w1", "w2"]
+
+
 def test_without_health_checks_the_findings_and_exclusions_of_checks_have_no_effect(job, health):
     health.answers("rank1", XID)
     health.excludes("rank0", "xid", "Xid 79")

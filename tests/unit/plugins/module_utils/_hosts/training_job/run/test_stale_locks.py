@@ -53,6 +53,17 @@ def test_other_files_stay(caches, tmp_path):
     assert all(os.path.exists(path) for path in (*kept, tmp_path / ".cache/y.lock", tmp_path / ".cache/z.lock"))
 
 
+def test_the_first_lock_with_a_short_path_is_named(caches, tmp_path):
+    environment, create = caches
+    create(f".cache/a/{'x' * 120}/lock")
+    assert stale_locks.first(environment, LATER) == ""
+    assert stale_locks.first({}, LATER) == ""
+    short = os.path.join(tmp_path, ".cache/b/lock")
+    assert len(short) <= stale_locks.PATH_LIMIT
+    create(".cache/b/lock")
+    assert stale_locks.first(environment, LATER) == short
+
+
 def test_caches_in_other_places(caches, tmp_path):
     _environment, create = caches
     lock = create("extensions/x/lock")
