@@ -112,11 +112,18 @@ def test_a_stopped_job_names_few_hosts(hosts, names):
 
 
 def test_a_run_that_no_longer_reaches_the_job_names_the_nodes_that_are_gone():
-    job = {"processes": [{"host": "w1", "instance": "i-1", "state": "running"}, {"host": "w2", "instance": "i-2", "state": "running"}]}
+    hosts = [("rank0", "w1", "i-1"), ("rank1", "w2", "i-2")]
+    job = {"processes": [{"name": name, "host": host, "instance": instance, "state": "running"} for name, host, instance in hosts]}
     losses = {"nodes": {}, "former": [{"instance_id": "i-1", "cause": "", "replacement": ""}], "unreachable": []}
     gone = "w1 is gone: i-1 is no longer running, and no instance has been launched to replace it yet."
     assert job_messages.failed_job("The host is unreachable.", job, losses) == f"{gone} The host is unreachable."
     assert job_messages.failed_job("The host is unreachable.", {}, losses) == "The host is unreachable."
+    failure = {"name": "rank0", "host": "w1", "state": "failed", "exit_code": 1, "lines": ["x"], "log": "/l"}
+    failed = {**job, "name": "bert-1", "directory": "/j/bert-1", "state": "failed", "attempts": [], "failure": failure}
+    assert job_messages.failed_job("", failed, losses).startswith(f"job bert-1 failed: {gone}")
+    *_failure, logs, again = job_messages.failed_job("", failed, {**losses, "former": []}).splitlines()
+    assert logs.endswith(f"{RUN}logs -e training_job_name=bert-1")
+    assert again.endswith(f"{RUN}train -e training_job_name=bert-2 -e training_job_resume=bert-1")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import io
 import json
 
 import pytest
-from ansible_collections.deeplearning.cluster.plugins.plugin_utils import timeline
+from ansible_collections.deeplearning.cluster.plugins.plugin_utils import messages, timeline
 
 START = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
 ALICE = "arn:aws:iam::123456789012:user/alice"
@@ -43,7 +43,7 @@ def job(**more):
 
 
 def lines(*events, jobs=(), host="demo-master", problem="", form="text", service="", **more):
-    return timeline.cluster_events(facts(*events, **more), jobs, host, problem, form, "demo in us-east-1", service).splitlines()
+    return messages.cluster_events(facts(*events, **more), jobs, host, problem, form, "demo", "us-east-1", service).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,13 @@ def test_what_a_host_reports_is_told_apart():
     assert "Jobs are not shown, because demo-master did not list them: no route" in lines(problem="no route")
 
 
+def test_long_texts_are_cut():
+    launches = [event("failed_launch", cause="x" * 1000), event("failed_launch", cause="x" * 1001)]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines(*launches, jobs=[job(name="n" * 400)], form="csv")))))
+    assert {row["why"] for row in rows} == {"", "x" * 1000, f"{'x' * 997}..."}
+    assert [len(row["what"]) for row in rows if row["what"].startswith("job n")] == [300] * 3
+
+
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
@@ -212,7 +219,7 @@ def test_csv_and_json():
     document = json.loads("\n".join(lines(told, form="json", nodes=[node(0, 3600)])))
     (shown,) = document["events"]
     assert (shown["what"], shown["by"], shown["hourly"], shown["time"]) == ("TerminateInstances i-1", ALICE, -2.5, "2026-09-21 14:13:20")
-    assert (document["nodes"][0]["instance_id"], document["nodes"][0]["cost"]) == ("i-1", 2.0)
+    assert (document["nodes"][0]["instance_id"], document["nodes"][0]["cost"], document["currency"]) == ("i-1", 2.0, "USD")
     assert "node-hours" in document["remarks"][-1]
 
 

@@ -12,6 +12,13 @@ from ansible_collections.deeplearning.cluster.plugins.module_utils._job import (
 )
 
 
+def test_a_job_with_a_directory_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(directories, "HELD", str(tmp_path))
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "bert").touch()
+    assert [directories.is_held(job) for job in ("digits", "bert", "mnist")] == [True, False, False]
+
+
 def test_where_the_files_of_a_job_are():
     paths = directories.Paths("/efs/jobs/digits")
     assert {name: getattr(paths, name).removeprefix("/efs/jobs/digits/") for name in dir(directories.Paths) if name in FILES} == FILES

@@ -98,14 +98,18 @@ def test_an_aborted_process_is_the_cause_only_if_no_script_raised_an_exception()
         ([process(1, "failed", 12.1, cause=CLOSED)], True),
         ([process(1, "failed", 12.1, cause=RAISED)], False),
         ([process(1, "stopped", 15.0), process(2, "failed", 12.1, cause=RAISED)], False),
-        ([process(1, "stopped", 15.0, started=4.0)], False),
+        ([process(1, "stopped", 15.0, started=5.0)], False),
+        ([process(1, "running", heartbeat=11.0)], True),
+        ([process(1, "running", heartbeat=10.9)], False),
+        ([process(1, "stopped", 11.0, heartbeat=10.9)], True),
+        ([process(1, "stopped", 10.9, heartbeat=11.0)], False),
         ([process(1, "stopped", 15.0, part="service")], False),
         ([process(1, "stopped", 15.0, host="w1")], False),
         ([], False),
     ],
 )
 def test_an_error_occurs_on_one_host_alone_if_the_others_have_come_further(others, expected):
-    failure = process(0, "failed", 12.0, cause=RAISED)
+    failure = process(0, "failed", 13.0, started=2.0, cause=RAISED)
     assert failed_process.is_alone(failure, [failure, *others]) is expected
 
 
@@ -157,18 +161,27 @@ def test_a_process_that_has_not_noticed_that_connections_were_closed_is_the_caus
 
 def test_a_process_that_has_raised_an_exception_and_does_not_end_is_the_cause():
     """Cleaning up after an exception can wait for the other ranks, which wait for an operation that the failed rank has not begun."""
-    judged, hanging = process(0, "failed", 12.0, cause=TIMED_OUT), process(1, "stopped", 14.0, raised=RAISED)
-    found = failed_process.cause([judged, hanging, process(2, "stopped", 14.0)], judged)
+    judged, hanging = process(0, "failed", 12.0, cause=TIMED_OUT), process(2, "stopped", 14.0, raised=RAISED)
+    others = [process(1, "stopped", 14.0), process(3, "stopped", 14.0, raised={**RAISED, "what": "later"})]
+    found = failed_process.cause([judged, *others[::-1], hanging], judged)
     assert attempt_cause({"failure": found}) == (
-        "rank 1 on w2 raised an exception and did not end, so that the other ranks waited for it"
+        "rank 2 on w3 raised an exception and did not end, so that the other ranks waited for it"
         " (NameError at train.py, line 42: name 'x' is not defined)"
     )
     assert (found["state"], found["finished"], found["cause"]) == ("failed", 12.0, RAISED)
-    raised = process(2, "failed", 12.4, cause=RAISED)
+    raised = process(1, "failed", 12.4, cause=RAISED)
     assert failed_process.cause([judged, hanging, raised], judged) == raised
     for other in ({"cause": killed_by("SIGSEGV")}, {"cause": {**TIMED_OUT, "hang": {"seconds": 9.0}}}):
         judged = process(0, "failed", 12.0, **other)
         assert failed_process.cause([judged, hanging], judged) == judged
+
+
+def test_the_decision_names_the_process_that_ended_an_attempt_before_the_verdict_and_the_records():
+    decided, judged, first = process(0, "stopped", 3.0), process(1, "stopped", 2.0), process(2, "failed", 1.0)
+    verdict, processes = {"failure": judged}, [decided, judged, first]
+    assert failed_process.last_failure(processes, verdict, {"failure": decided}) == decided
+    assert failed_process.last_failure(processes, verdict, {}) == failed_process.last_failure(processes, verdict) == judged
+    assert failed_process.last_failure(processes, None) == first
 
 
 def test_a_job_that_succeeded_has_no_cause():
@@ -197,6 +210,7 @@ def test_what_a_record_keeps_of_a_return_code(code, expected):
 def test_the_cause_of_a_failure_as_the_rules_see_it():
     cause = {"kind": "signal", "what": "SIGSEGV", "name": "SIGSEGV", "exit_code": 139}
     assert failed_process.recovery_cause(cause, "w1") == failure_causes.Cause("signal", "SIGSEGV", "w1", 139, "SIGSEGV")
+    assert failed_process.recovery_cause({**cause, "alone": True}, "w1").alone is True
     assert failed_process.recovery_cause({}, "") == failure_causes.Cause(failure_causes.KILLED)
     full = {"path": "/ckpt", "problem": "space", "free": 0, "size": 1 << 30, "shared": False}
     assert failed_process.recovery_cause({"storage": [{**full, "more": 1}]}, "w1").storage == (

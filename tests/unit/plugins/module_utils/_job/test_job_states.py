@@ -246,6 +246,24 @@ def test_the_decision_of_the_hosts_is_final(following, expected):
     assert job_states.decided_state("failed", following) == expected
 
 
+FAILED, SILENT = process(0, "failed", 12.0), process(1, "running", **GONE)
+DECIDED = {"action": "stop", "failure": {"state": "lost"}}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "processes", "following", "expected"),
+    [
+        ({"state": "stopped", "failure": FAILED}, [SILENT], DECIDED, "stopped"),
+        ({"state": "failed", "failure": FAILED}, [SILENT], DECIDED, "lost"),
+        ({"state": "failed", "failure": FAILED}, [SILENT], None, "running"),
+        (None, [FAILED, SILENT], None, "running"),
+        (None, [FAILED, SILENT], DECIDED, "lost"),
+    ],
+)
+def test_the_decision_counts_more_than_the_verdict_and_the_verdict_more_than_the_records(verdict, processes, following, expected):
+    assert job_states.final_state(verdict, processes, following) == expected
+
+
 @pytest.mark.parametrize(("now", "expected"), [(1060.0, "running"), (1061.0, "lost")])
 def test_a_job_without_a_verdict_has_the_state_of_its_processes(job, monkeypatch, now, expected):
     monkeypatch.setattr(job_states.time, "time", lambda: now)

@@ -48,6 +48,7 @@ def test_values_of_a_field(make, good, bad):
         (word, "a word"),
         (lambda: schema.integer(2, 5), "an integer from 2 to 5"),
         (schema.seconds, "a number of seconds"),
+        (schema.number, "a number from 0 to 1e+15"),
         (schema.flag, "true or false"),
         (lambda: schema.one_of("yes", "no"), "one of yes, no"),
         (lambda: schema.list_of(word(), 2), "a list of up to 2 elements, each of them a word"),
@@ -61,6 +62,32 @@ def test_a_field_says_what_it_accepts(make, words):
     assert (field.words, field.is_optional) == (words, False)
     optional = schema.optional(field)
     assert (optional.words, optional.is_optional, optional.accepts) == (words, True, field.accepts)
+
+
+def test_a_value_that_is_not_valid_for_a_lenient_field_is_left_out():
+    fields = {"size": schema.lenient(schema.number(9))}
+    documents = ({"size": 9}, {"size": 9.5}, {"size": "3"}, {"size": None}, {})
+    assert [schema.conform(document, fields) for document in documents] == [{"size": 9}, {}, {}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (None, 1),
+        ([], 4),
+        ([1, 2, "three"], 7),
+        ({"a": 1, "b": [2], "c": {}}, 1 + 3 + 3 + 1 + 3 + 3),
+        ([[[[]]]], 1 + 4 * 3 + 3),
+    ],
+)
+def test_the_number_of_values_counts_containers_four_times(value, count):
+    assert schema.count_values(value, count) == count
+    assert schema.count_values([[value] * 9], count) > count
+
+
+def test_a_large_document_is_not_counted_to_its_end():
+    assert schema.count_values([[1]] * 9, 12) == 1 + 9 + 3
+    assert schema.count_values([[1]] * 9, 13) == 1 + 9 + 3 + 1 + 3
 
 
 def conform(document):

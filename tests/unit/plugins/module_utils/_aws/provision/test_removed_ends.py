@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -76,3 +77,69 @@ def test_an_end_that_a_run_has_changed_remains_as_it_is_now(monkeypatch):
     update = Change(before.address, Action.UPDATE, Wanted(before.address), {"end": "2026-12-01"}, {"end": "2026-12-02"}, found=before)
     assert [item.properties for item in removed_ends.remaining_ends(run, [update])] == [{"end": "2026-12-02", "role": "r"}]
     assert removed_ends.remaining_ends(run, [Change(before.address, Action.DELETE, Wanted(before.address), found=before)]) == []
+
+
+NOW, EARLIER, LATER = "2026-12-01T08:00:00+00:00", "2026-12-01T07:59:59+00:00", "2026-12-01T08:00:01+00:00"
+
+
+def lease(end=LATER, state="ENABLED"):
+    groups = ("master", "workers")
+    calls, ends = (dict.fromkeys(groups, value) for value in ({"state": state}, end))
+    return Found(Address("node_lease", "main"), "l", {"ends": ends, "calls": calls, "policy": {"Version": "x"}}, {"arn": "a"})
+
+
+def idle(state="ENABLED", since=""):
+    function = {"role": "r", "environment": {"THEN": "terminate"}}
+    properties = {"schedule": {"state": state}, "policy": {"Version": "x"}, "function": function, "since": since}
+    return Found(Address("idle_end", "main"), "r", properties, {"arn": "a"})
+
+
+def group(*tags):
+    return Found(Address("auto_scaling_group", "workers"), "g", {"tags": dict.fromkeys(tags, "8h")})
+
+
+TAGGED = group("deeplearning:lease", "deeplearning:idle")
+
+
+@pytest.mark.parametrize(
+    ("found", "unread", "options"),
+    [
+        ([], (), []),
+        ([group(), Found(Address("node_lease", "other"), "x")], (), []),
+        ([TAGGED], (), ["lease", "idle_after"]),
+        ([group("deeplearning:lease")], (), ["lease"]),
+        ([TAGGED], ("lease",), ["idle_after"]),
+        ([TAGGED], ("lease", "idle_after"), []),
+        ([TAGGED, lease(), idle()], (), []),
+        ([TAGGED, lease(state="DISABLED"), idle(state="DISABLED")], (), ["lease", "idle_after"]),
+        ([TAGGED, lease(state="DISABLED"), idle(state="DISABLED")], ("idle_after",), ["lease"]),
+        # What has ended the nodes is not missed.
+        ([lease(EARLIER, "DISABLED")], (), []),
+        ([lease(NOW, "DISABLED")], (), []),
+        ([lease(None, "DISABLED")], (), ["lease"]),
+        ([idle("DISABLED", since=EARLIER)], (), []),
+        ([idle("DISABLED")], (), ["idle_after"]),
+    ],
+)
+def test_ends_of_which_parts_are_missing(found, unread, options):
+    request = SimpleNamespace(unread=set(unread), cloud=SimpleNamespace(now=datetime.fromisoformat(NOW)))
+    assert removed_ends.incomplete_ends(request, found) == options
+
+
+@pytest.mark.parametrize(("ends", "rests"), [([lease(), idle()], []), ([lease(state="DISABLED"), idle()], ["lease"])])
+def test_only_the_rest_of_an_incomplete_end_is_removed(monkeypatch, ends, rests):
+    monkeypatch.setattr(removed_ends.lease, "describe", lambda _request, whole: LEASE if ends[0] in whole else None)
+    monkeypatch.setattr(removed_ends.idle, "describe", lambda _request, whole: IDLE if ends[1] in whole else None)
+    request = SimpleNamespace(present=True, options={}, cloud=SimpleNamespace(now=datetime.fromisoformat(NOW)))
+    run = SimpleNamespace(request=request, before=[group(), *ends], module=SimpleNamespace(check_mode=True))
+    changes = [Change(item.address, Action.DELETE, Wanted(item.address), found=item) for item in ends]
+    assert removed_ends.removed_ends(run, changes, done=True) == {
+        "lease": None if rests else LEASE,
+        "idle": IDLE,
+        "topic": None,
+        "rests": rests,
+        "endless": True,
+        "done": False,
+    }
+    assert removed_ends.removed_ends(run, changes)["done"] is False
+    assert removed_ends.remaining_ends(run, []) == [item for item in ends if item is not ends[0] or not rests]

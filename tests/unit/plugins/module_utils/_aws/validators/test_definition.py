@@ -128,6 +128,9 @@ REQUEST = {
     "security_group_ids": {},
     "read_buckets": [],
     "write_buckets": [],
+    "prices": True,
+    "price_warning": None,
+    "enforce_price_warning": False,
     **NODES,
 }
 LIMIT = definition.MOST_TAGS - len(definition.OWN_TAGS) - 1  # one more tag describes a mount
@@ -155,6 +158,20 @@ FEWER = {f"k{number}": "v" for number in range(LIMIT - definition.IDLE_TAGS + 1)
         (ssh_access.SshCidrs(), {"ssh_cidrs": ["0.0.0.0/0"], "allow_ssh_from_anywhere": True}, []),
         (definition.Buckets(), {"read_buckets": ["s3://a"]}, ["read_buckets: 's3://a' is not"]),
         (definition.Buckets(), {"write_buckets": ["s3://b"]}, ["write_buckets: 's3://b' is not"]),
+        (definition.EnforcedPrice(), {}, []),
+        (definition.EnforcedPrice(), {"price_warning": 0.5}, []),
+        (definition.EnforcedPrice(), {"price_warning": 0, "enforce_price_warning": True}, []),
+        (definition.EnforcedPrice(), {"price_warning": -0.5}, ["price_warning: -0.5 is negative. "]),
+        (
+            definition.EnforcedPrice(),
+            {"enforce_price_warning": True},
+            ["enforce_price_warning: there is no price to enforce. Set price_warning, "],
+        ),
+        (
+            definition.EnforcedPrice(),
+            {"enforce_price_warning": True, "price_warning": 600, "prices": False},
+            ["enforce_price_warning: there is no price to enforce, because the option prices is false. Remove one of these options."],
+        ),
         (definition.Nodes(), {"worker_count": -1}, ["worker_count: -1 is not valid."]),
         (definition.Nodes(), {}, []),
     ],

@@ -174,9 +174,9 @@ def test_options_of_restarts_are_checked(changes, message):
 
 
 def test_all_hosts_cannot_be_spares(paths):
-    with pytest.raises(job_parameters.RefusalError, match=r"^spares: 3 is too many for the 3 hosts of the job"):
+    with pytest.raises(job_parameters.RefusalError, match=r"^spares: 3 is too many for the 3 hosts of the job\. Use .*, or more hosts\.$"):
         host_processes.plan(parameters(spares=3), paths, 1)
-    with pytest.raises(job_parameters.RefusalError, match=r"^min_hosts: 3 is more than the 2 hosts of the job that are not spares"):
+    with pytest.raises(job_parameters.RefusalError, match=r"^min_hosts: 3 is more than the 2 hosts of the job that are not spares\. Use"):
         host_processes.plan(parameters(spares=1, min_hosts=3), paths, 1)
     (spec,) = host_processes.plan(parameters(spares=1), paths, 1)
     assert spec["parameters"]["min_hosts"] == 2
@@ -227,10 +227,21 @@ def test_the_last_hosts_wait_and_can_run_the_processes_of_any_other_host(paths, 
 
 
 def test_a_job_cannot_need_more_hosts_than_it_has(paths):
-    with pytest.raises(job_parameters.RefusalError, match="min_hosts: 4 is more than the 3 hosts of the job"):
+    with pytest.raises(
+        job_parameters.RefusalError, match=r"^min_hosts: 4 is more than the 3 hosts of the job\. Use .*, or 0 for all hosts\.$"
+    ):
         host_processes.plan(parameters(min_hosts=4), paths, 1)
-    (spec,) = host_processes.plan(parameters(min_hosts=0), paths, 1)
-    assert spec["parameters"]["min_hosts"] == 3
+    for least in (0, 3):
+        (spec,) = host_processes.plan(parameters(min_hosts=least), paths, 1)
+        assert spec["parameters"]["min_hosts"] == 3
+
+
+def test_a_launcher_with_daemons_needs_a_key(paths):
+    with pytest.raises(job_parameters.RefusalError) as refused:
+        host_processes.plan(parameters(launcher="mpi", key=None), paths, 1)
+    assert str(refused.value) == "key: missing. Launcher 'mpi' needs the same random string on all hosts."
+    (spec,) = host_processes.plan(parameters(key=None), paths, 1)
+    assert spec["key"] == ""
 
 
 @pytest.mark.parametrize("launcher", ["deepspeed", "horovod", "jax", "mpi", "mxnet", "tensorflow", "torchrun"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 from ansible_collections.deeplearning.cluster.plugins.module_utils._job.definition import process_environment
@@ -92,3 +93,24 @@ def test_a_profile_that_ends_the_shell_is_a_problem(find, monkeypatch, profile, 
     found = find(profile, OWN="2")
     assert found.problem == problem
     assert (found.variables["OF_THE_UNIT"], found.variables["OWN"]) == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"), [(subprocess.TimeoutExpired("bash", 30), "it has not ended after 30 s"), (OSError("no shell"), "no shell")]
+)
+def test_a_login_shell_that_fails_is_a_problem(monkeypatch, error, problem):
+    def run(command, *, timeout, **_options):
+        assert (command[:3], timeout) == (["/bin/bash", "--login", "-c"], 30)
+        raise error
+
+    monkeypatch.setattr(process_environment.subprocess, "run", run)
+    monkeypatch.setenv("OF_THE_UNIT", "1")
+    found = process_environment.login_environment(own_profile=True)
+    assert (found.problem, found.variables) == (problem, dict(os.environ))
+
+
+def test_variables_of_the_shell_itself_are_left_out(find):
+    found = find("export A=b=c OLDPWD=/old PATH=/usr/bin").variables
+    assert found["A"] == "b=c"
+    assert found["PATH"] == "/opt/pytorch/bin:/usr/bin"
+    assert not {"_", "SHLVL", "PWD", "OLDPWD"} & found.keys()
