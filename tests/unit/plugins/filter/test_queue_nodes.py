@@ -60,5 +60,5 @@ def test_missing_variables_are_reported(queue):
 
 
 def test_a_queue_without_nodes_of_its_own_is_refused():
-    with pytest.raises(AnsibleFilterError, match="queue_nodes: 'yarn' is not a queue with nodes. Use slurm or sge."):
+    with pytest.raises(AnsibleFilterError, match=r"queue_nodes: 'yarn' is not a queue with nodes\. Use slurm or sge\."):
         queue_nodes.queue_nodes([], "yarn", "found")
