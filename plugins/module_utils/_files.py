@@ -49,7 +49,7 @@ def replace_file(path: str | os.PathLike[str], content: bytes, mode: int = 0o600
         file.write(content)
 
 
-def parse_object(text: str) -> dict[str, Any]:
+def parse_object(text: str | bytes) -> dict[str, Any]:
     """Return the JSON object in `text`, or an empty dictionary if `text` contains none."""
     try:
         found = json.loads(text)
@@ -61,7 +61,7 @@ def parse_object(text: str) -> dict[str, Any]:
 def read_object(path: str) -> dict[str, Any]:
     """Return the JSON object in the file at `path`, or an empty dictionary if the file does not exist or is damaged."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:
             return parse_object(file.read())
     except (FileNotFoundError, UnicodeDecodeError):
         return {}

@@ -95,3 +95,12 @@ def test_no_writer_leaves_an_unfinished_file_after_an_error(tmp_path, monkeypatc
     with contextlib.suppress(OSError, TypeError):
         write(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [('{"a": "ä"}'.encode(), {"a": "ä"}), (b"[1]", {}), (b'{"a": ', {}), (b'{"a": "\xff"}', {}), (b"", {})]
+)
+def test_a_damaged_file_contains_nothing(tmp_path, content, found):
+    (tmp_path / "file").write_bytes(content)
+    assert _files.read_object(str(tmp_path / "file")) == found
+    assert _files.read_object(str(tmp_path / "none")) == {}
