@@ -63,5 +63,5 @@ def read_object(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return parse_object(file.read())
-    except (FileNotFoundError, UnicodeDecodeError):
+    except FileNotFoundError:
         return {}

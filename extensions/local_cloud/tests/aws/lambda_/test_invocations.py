@@ -56,10 +56,10 @@ def test_a_function_without_concurrency_is_not_invoked(functions: Functions, con
     assert functions.client.get_function(FunctionName=name)["Concurrency"] == {"ReservedConcurrentExecutions": 0}
     refused(lambda: functions.invoke(name), "TooManyRequestsException", "Rate Exceeded")
     functions.client.invoke(FunctionName=name, InvocationType="Event")
+    control.advance(HOUR)
     functions.client.delete_function_concurrency(FunctionName=name)
     assert "Concurrency" not in functions.client.get_function(FunctionName=name)
     assert functions.invoke(name, 1) == 1
-    control.advance(HOUR)
     assert [each["value"] for each in control.invocations(name)] == [1]
 
 
